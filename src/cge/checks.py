@@ -1,0 +1,124 @@
+"""Checks of what a graph is made from; each message names the offending value and its place."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.errors import InputError, shown
+from cge.ids import as_id_array, factorize
+
+__all__ = [
+    "Features",
+    "checked_features",
+    "checked_size",
+    "checked_weights",
+    "edge_columns",
+    "encoded_types",
+    "joined",
+    "row_count",
+]
+
+Array = npt.NDArray[Any]
+Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
+
+
+def edge_columns(edges: Any) -> tuple[Array, Array]:
+    """Split edges into two flat id arrays."""
+    if isinstance(edges, tuple) and len(edges) == 2 and all(isinstance(column, np.ndarray) for column in edges):
+        source, target = edges
+        if source.ndim != 1 or source.shape != target.shape:
+            raise InputError(
+                f"sources and targets must be flat and equally long, found {source.shape} and {target.shape}"
+            )
+        return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
+    if isinstance(edges, np.ndarray):
+        if edges.size == 0:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        if edges.ndim != 2 or edges.shape[1] != 2:
+            hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 else ""
+            raise InputError(f"edges must have shape (edges, 2), found {edges.shape}{hint}")
+        return as_id_array(edges[:, 0], "edge sources"), as_id_array(edges[:, 1], "edge targets")
+    pairs = list(edges)
+    for place, pair in enumerate(pairs):
+        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
+            raise InputError(f"edge {place:,} must be a pair of node ids, found {shown(pair)}")
+    if not pairs:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    source, target = zip(*pairs, strict=True)
+    return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
+
+
+def joined(source: Array, target: Array) -> Array:
+    """Return both id columns as one, of a type that holds either."""
+    if source.dtype == target.dtype:
+        return np.concatenate([source, target])
+    return np.concatenate([source.astype(object), target.astype(object)])
+
+
+def checked_size(size: int) -> int:
+    """Return a number of nodes."""
+    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
+        raise InputError(f"num_nodes must be a whole number of at least 0, found {size!r}")
+    return int(size)
+
+
+def checked_weights(weights: Any, count: int) -> Array:
+    """Return `count` positive, finite weights as float32 (if they came so) or float64."""
+    try:
+        values = np.asarray(weights)
+        values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
+    except (TypeError, ValueError):
+        raise InputError("edge weights must be numbers") from None
+    if values.shape != (count,):
+        raise InputError(f"there are {count:,} edges, but the weights have shape {values.shape}")
+    wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
+    if len(wrong):
+        raise InputError(
+            f"edge weights must be positive and finite, found {values[wrong[0]]} at edge {wrong[0]:,}"
+            + (f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else "")
+        )
+    return values
+
+
+def encoded_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
+    """Return `count` edge types as numbers, and the names the numbers stand for."""
+    codes, names = factorize(as_id_array(types, "edge types"))
+    if len(codes) != count:
+        raise InputError(f"there are {count:,} edges, but {len(codes):,} edge types")
+    if len(names) > np.iinfo(np.int16).max:
+        raise InputError(f"there are {len(names):,} edge types; at most {np.iinfo(np.int16).max:,} can be told apart")
+    return codes.astype(np.int16), tuple(str(name) for name in names)
+
+
+def row_count(features: Any) -> int:
+    """Return the number of rows of anything that looks like a matrix."""
+    shape = getattr(features, "shape", None) or np.shape(features)
+    return int(shape[0]) if shape else 0
+
+
+def checked_features(features: Any, count: int) -> Features:
+    """Return features as float32, dense or CSR, `(count, f)`."""
+    sparse = sp.issparse(features)
+    try:
+        matrix: Any = sp.csr_array(features, dtype=np.float32) if sparse else np.asarray(features, np.float32)
+    except (TypeError, ValueError):
+        raise InputError("features must be numbers; turn text and categories into numbers first") from None
+    if matrix.ndim != 2 or matrix.shape[0] != count:
+        raise InputError(f"features must have one row for each of {count:,} nodes, found shape {matrix.shape}")
+    values = matrix.data if sparse else matrix
+    if not np.isfinite(values.sum(dtype=np.float64)):
+        place = np.argwhere(~np.isfinite(values))[0]
+        row, column = place if not sparse else (_row_of(matrix, place[0]), matrix.indices[place[0]])
+        raise InputError(f"features must be finite, found {values[tuple(place)]} in row {row:,}, column {column:,}")
+    if sparse:
+        matrix.sum_duplicates()
+    return matrix
+
+
+def _row_of(matrix: sp.csr_array, stored: int) -> int:
+    return int(np.searchsorted(matrix.indptr, stored, side="right") - 1)

@@ -1,0 +1,178 @@
+"""Edges to compressed sparse rows by counting sort: three linear passes, no comparison sort.
+
+Entries are first bucketed by column, then the buckets are read in order and appended to rows, so each row comes out
+sorted. Then equal neighbors are merged in place.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.parallel import kernel
+
+__all__ = ["Rows", "build_rows", "index_dtype"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Compressed sparse rows; within a row, neighbors ascend and (neighbor, type) is unique.
+
+    `indptr (n+1,)`, `indices (m,)`, `weights (m,)` or None, `types (m,)` or None.
+    """
+
+    indptr: Array
+    indices: Array
+    weights: Array | None
+    types: Array | None
+
+
+def index_dtype(largest: int) -> type[np.int32] | type[np.int64]:
+    """Return the smaller of int32 and int64 that holds `largest` (SciPy and the kernels share these two).
+
+    >>> index_dtype(5).__name__, index_dtype(2**31).__name__
+    ('int32', 'int64')
+    """
+    return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
+
+
+def build_rows(
+    num_nodes: int,
+    source: Array,
+    target: Array,
+    weights: Array | None = None,
+    types: Array | None = None,
+    *,
+    directed: bool = False,
+    self_loops: bool = False,
+) -> Rows:
+    """Sort edges `source[k] → target[k]` (numbers below `num_nodes`) into rows.
+
+    Undirected edges are entered in both rows. Duplicates are merged: weights add up, edges without weights collapse;
+    edges of different `types` between the same nodes stay apart. Self-loops are dropped unless `self_loops`.
+    """
+    node_type = index_dtype(num_nodes)
+    counts = np.zeros(num_nodes + 1, np.int64)
+    _count(source, target, directed, self_loops, counts)
+    entries = int(counts.sum())
+    pointer_type = index_dtype(entries)
+    by_column = np.empty(entries, node_type)  # row of each entry, entries grouped by column
+    edge = np.empty(entries if weights is not None or types is not None else 0, index_dtype(len(source)))
+    column_start = _starts(counts, pointer_type)
+    _bucket(source, target, directed, self_loops, column_start.copy(), by_column, edge)
+    row_start = column_start  # undirected entries are symmetric: rows are as long as columns
+    if directed:
+        row_start = _starts(np.bincount(by_column, minlength=num_nodes + 1), pointer_type)
+    indices = np.empty(entries, node_type)
+    row_edge = np.empty(len(edge), edge.dtype)
+    _transpose(column_start, by_column, edge, row_start.copy(), indices, row_edge)
+    del by_column, edge
+    row_weights = None if weights is None else weights[row_edge]
+    row_types = None if types is None else types[row_edge]
+    kept = _merge(
+        row_start,
+        indices,
+        np.empty(0) if row_weights is None else row_weights,
+        np.empty(0, np.int16) if row_types is None else row_types,
+    )
+    if kept < entries:
+        indices = indices[:kept].copy()
+        row_weights = None if row_weights is None else row_weights[:kept].copy()
+        row_types = None if row_types is None else row_types[:kept].copy()
+    return Rows(row_start.astype(index_dtype(kept), copy=False), indices, row_weights, row_types)
+
+
+def _starts(counts: Array, dtype: type[np.int32] | type[np.int64]) -> Array:
+    """Turn counts of n rows (in an array of n+1) into the n+1 places where rows start."""
+    starts = np.zeros(len(counts), dtype)
+    np.cumsum(counts[:-1], out=starts[1:])
+    return starts
+
+
+@kernel
+def _count(source: Array, target: Array, directed: bool, self_loops: bool, counts: Array) -> None:
+    for k in range(len(source)):
+        u, v = source[k], target[k]
+        if u != v:
+            counts[v] += 1
+            if not directed:
+                counts[u] += 1
+        elif self_loops:
+            counts[v] += 1
+
+
+@kernel
+def _bucket(
+    source: Array, target: Array, directed: bool, self_loops: bool, place: Array, by_column: Array, edge: Array
+) -> None:
+    track = len(edge) > 0
+    for k in range(len(source)):
+        u, v = source[k], target[k]
+        if u == v and not self_loops:
+            continue
+        at = place[v]
+        place[v] = at + 1
+        by_column[at] = u
+        if track:
+            edge[at] = k
+        if u != v and not directed:
+            at = place[u]
+            place[u] = at + 1
+            by_column[at] = v
+            if track:
+                edge[at] = k
+
+
+@kernel
+def _transpose(
+    column_start: Array, by_column: Array, edge: Array, place: Array, indices: Array, row_edge: Array
+) -> None:
+    track = len(edge) > 0
+    for column in range(len(column_start) - 1):
+        for k in range(column_start[column], column_start[column + 1]):
+            row = by_column[k]
+            at = place[row]
+            place[row] = at + 1
+            indices[at] = column
+            if track:
+                row_edge[at] = edge[k]
+
+
+@kernel
+def _merge(indptr: Array, indices: Array, weights: Array, types: Array) -> int:
+    """Merge equal entries in place; `indptr` is rewritten. Returns the number of entries left."""
+    weighted, typed = len(weights) > 0, len(types) > 0
+    kept = 0
+    begin = indptr[0]
+    for row in range(len(indptr) - 1):
+        end = indptr[row + 1]
+        first = kept
+        for k in range(begin, end):
+            column = indices[k]
+            # Look back over the entries already kept for this neighbor (one per type, so few).
+            twin = -1
+            back = kept - 1
+            while back >= first and indices[back] == column:
+                if not typed or types[back] == types[k]:
+                    twin = back
+                    break
+                back -= 1
+            if twin >= 0:
+                if weighted:
+                    weights[twin] += weights[k]
+                continue
+            indices[kept] = column
+            if weighted:
+                weights[kept] = weights[k]
+            if typed:
+                types[kept] = types[k]
+            kept += 1
+        indptr[row] = first
+        begin = end
+    indptr[len(indptr) - 1] = kept
+    return kept

@@ -1,0 +1,1 @@
+"""Random walks, the paths in them, and the pairs to learn from."""
