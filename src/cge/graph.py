@@ -111,12 +111,9 @@ class Graph:
         if ids is None:
             size = num_nodes if num_nodes is not None or features is None else row_count(features)
             ids = None if size is None else np.arange(checked_size(size), dtype=np.int64)
-        if ids is None:
-            codes, ids = factorize(joined(source_ids, target_ids))
-            source, target = codes[: len(source_ids)], codes[len(source_ids) :]
-        else:
-            index = _unique_index(ids)
-            source, target = (_found(index, column, "edges") for column in (source_ids, target_ids))
+        ends = joined(source_ids, target_ids)
+        codes, ids = factorize(ends) if ids is None else (_found(_unique_index(ids), ends, "edges"), ids)
+        source, target = codes[: len(source_ids)], codes[len(source_ids) :]
         return cls.from_codes(
             source,
             target,
@@ -162,7 +159,7 @@ class Graph:
         `directed=None` looks: a symmetric matrix makes an undirected graph, any other a directed one. `weighted=None`
         looks as well: a matrix of equal values makes a graph without weights.
         """
-        matrix = sp.csr_array(adjacency)
+        matrix = sp.csr_array(adjacency, copy=True)
         if matrix.shape[0] != matrix.shape[1]:
             raise InputError(f"an adjacency matrix must be square, found shape {matrix.shape}")
         matrix.sum_duplicates()

@@ -10,22 +10,53 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import numba
+import numpy as np
+from llvmlite import ir
+from numba.core import types
+from numba.extending import intrinsic
 
 from cge.errors import InputError
 
-__all__ = ["kernel", "run_blocks", "thread_count"]
+__all__ = ["Int", "kernel", "prefetch", "run_blocks", "thread_count"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
+Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with Numba: no Python objects, no lock, cached on disk."""
     compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
     return compiled
+
+
+if TYPE_CHECKING:
+
+    def prefetch(array: Any, index: Int) -> None:
+        """Inside a kernel: ask the processor to load `array[index]` soon, and go on without waiting for it."""
+
+else:
+
+    @intrinsic
+    def prefetch(_context: Any, array: Any, _index: Any) -> Any:
+        """Inside a kernel: ask the processor to load `array[index]` soon, and go on without waiting for it."""
+
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            view = context.make_array(signature.args[0])(context, builder, arguments[0])
+            byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+            address = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte_pointer)
+            shape = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+            name = "llvm.prefetch.p0"
+            known = builder.module.globals.get(name)
+            function = known if known is not None else ir.Function(builder.module, shape, name)
+            read, keep_close, data = (ir.Constant(number, value) for value in (0, 3, 1))
+            builder.call(function, [address, read, keep_close, data])
+            return context.get_dummy_value()
+
+        return types.void(array, types.int64), generate
 
 
 def thread_count(threads: int | None) -> int:

@@ -18,7 +18,7 @@ from numbers import Integral
 import numpy as np
 
 from cge.errors import InputError
-from cge.parallel import kernel
+from cge.parallel import Int, kernel
 
 __all__ = ["STEP", "below", "generator", "key", "mix", "unit"]
 
@@ -39,7 +39,7 @@ def _digest(seed: int, names: tuple[str | int, ...]) -> bytes:
 def key(seed: int, *names: str | int) -> np.uint64:
     """Return the 64-bit key of the stream with these names.
 
-    >>> key(0, "walks") == key(0, "walks"), key(0, "walks") == key(1, "walks")
+    >>> int(key(0, "walks")) == int(key(0, "walks")), int(key(0, "walks")) == int(key(1, "walks"))
     (True, False)
     """
     return np.uint64(int.from_bytes(_digest(seed, names)[:8], "little"))
@@ -63,7 +63,7 @@ def mix(z: np.uint64) -> np.uint64:
 
 
 @kernel
-def below(random: np.uint64, bound: int) -> np.int64:
+def below(random: np.uint64, bound: Int) -> np.int64:
     """Map 64 random bits to 0 … bound-1 (bound < 2^32) by multiplication of the upper half; bias below bound / 2^32."""
     return np.int64(((random >> _32) * np.uint64(bound)) >> _32)
 

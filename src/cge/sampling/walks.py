@@ -1,0 +1,158 @@
+"""Random walks, made in batches on demand."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.errors import InputError
+from cge.graph import Graph
+from cge.parallel import run_blocks, thread_count
+from cge.randomness import generator, key
+from cge.sampling.alias import row_tables
+from cge.sampling.biased import biased_walks, edge_filter
+from cge.sampling.steps import uniform_walks, weighted_walks
+
+__all__ = ["Walker"]
+
+Array = npt.NDArray[Any]
+
+_BLOCK = 8192  # walks given to a thread at once
+_BATCH_NODES = 4_000_000  # nodes in a batch of walks, unless the caller says otherwise
+
+
+class Walker:
+    """Samples random walks: uniform, by edge weight, or node2vec's.
+
+    Walk number r · s + i is the r-th walk from the i-th of s start nodes. It is a function of the graph, the seed and
+    its number alone: batches of any size, in any order, on any number of threads hold the same walks.
+
+    Parameters
+    ----------
+    graph : Graph
+    length : int
+        Nodes in a walk, its start included.
+    walks_per_node : int
+        Walks from each start node.
+    p, q : float
+        node2vec: 1/p weighs the way back, 1/q the way to nodes that are not neighbors of the last one (Grover and
+        Leskovec 2016). p = q = 1 is the plain walk.
+    weighted : bool or None
+        Step in proportion to edge weights; None does so where the graph has them.
+    starts : sequence of node ids or None
+        Where walks start; None means every node.
+    seed : int
+    threads : int or None
+        None uses every core.
+    shuffle : bool
+        Bring the walks of each pass over the start nodes in a random order (they are the same walks).
+
+    Notes
+    -----
+    A walk ends at a node without outgoing edges: the rest of its row is −1. A walk from an isolated node is that node.
+    Parallel edges of different types each count as a way to go.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1)], num_nodes=3)
+    >>> Walker(graph, length=4, walks_per_node=1).sample(0, 3).tolist()
+    [[0, 1, 0, 1], [1, 0, 1, 0], [2, -1, -1, -1]]
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        length: int = 10,
+        walks_per_node: int = 10,
+        *,
+        p: float = 1.0,
+        q: float = 1.0,
+        weighted: bool | None = None,
+        starts: Iterable[Hashable] | None = None,
+        seed: int = 0,
+        threads: int | None = None,
+        shuffle: bool = False,
+    ) -> None:
+        for name, number in (("length", length), ("walks_per_node", walks_per_node)):
+            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
+                raise InputError(f"{name} must be a whole number of at least 1, found {number!r}")
+        for name, value in (("p", p), ("q", q)):
+            if not np.isfinite(value) or value <= 0:
+                raise InputError(f"{name} must be a positive number, found {value!r}")
+        if weighted and graph.weights is None:
+            raise InputError("weighted walks need edge weights, and the graph has none; pass weighted=False")
+        self.graph, self.length, self.walks_per_node = graph, int(length), int(walks_per_node)
+        self.p, self.q = float(p), float(q)
+        self.weighted = graph.weights is not None if weighted is None else weighted
+        self.seed, self.threads, self.shuffle = seed, thread_count(threads), shuffle
+        self._starts = (
+            np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
+        )
+        self._key = key(seed, "walks")
+        self._order = (-1, self._starts)  # the pass whose order is at hand, and that order
+        self._biased = self.p != 1 or self.q != 1
+        self._chance, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
+        self._weights = self._strength = np.empty(0)
+        if self.weighted and graph.weights is not None:
+            self._chance, self._alias = row_tables(graph.indptr, graph.indices, graph.weights)
+            self._weights = graph.weights
+        if self._biased:
+            self._filter = edge_filter(graph.indptr, graph.indices)
+            if self.weighted:
+                running = np.concatenate([[0.0], np.cumsum(self._weights, dtype=np.float64)])
+                self._strength = running[graph.indptr[1:]] - running[graph.indptr[:-1]]
+
+    @property
+    def num_walks(self) -> int:
+        """Number of walks in all."""
+        return self.walks_per_node * len(self._starts)
+
+    def sample(self, first: int, count: int) -> Array:
+        """Return walks number `first` to `first + count - 1`, `(count, length)`, ended walks filled up with −1."""
+        if first < 0 or count < 0 or first + count > self.num_walks:
+            raise InputError(f"walks {first:,} to {first + count:,} were asked for, but there are {self.num_walks:,}")
+        return self._walk(np.arange(first, first + count, dtype=np.int64))
+
+    def batches(self, size: int | None = None) -> Iterator[Array]:
+        """Yield all walks, `size` at a time (the last batch may be smaller); only one batch is in memory."""
+        if size is None:
+            size = max(_BATCH_NODES // self.length, 1)
+        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
+            raise InputError(f"size must be a whole number of at least 1, found {size!r}")
+        for first in range(0, self.num_walks, size):
+            numbers = np.arange(first, min(first + size, self.num_walks), dtype=np.int64)
+            yield self._walk(self._shuffled(numbers) if self.shuffle else numbers)
+
+    def _shuffled(self, places: Array) -> Array:
+        """Return the numbers of the walks that stand at `places` when each pass over the start nodes is shuffled."""
+        per_pass = len(self._starts)
+        passes = places // per_pass
+        numbers = np.empty_like(places)
+        for one in np.unique(passes).tolist():
+            here = passes == one
+            if self._order[0] != one:
+                self._order = (one, generator(self.seed, "walk order", one).permutation(per_pass))
+            numbers[here] = self._order[1][places[here] - one * per_pass] + one * per_pass
+        return numbers
+
+    def _walk(self, numbers: Array) -> Array:
+        graph = self.graph
+        starts = self._starts[numbers % max(len(self._starts), 1)]
+        out = np.empty((len(numbers), self.length), graph.indices.dtype)
+
+        def block(begin: int, end: int) -> None:
+            part: tuple[Any, ...] = (starts[begin:end], numbers[begin:end], self._key, out[begin:end])
+            if self._biased:
+                tables = (self._weights, self._strength, self._chance, self._alias, *self._filter)
+                facts = (graph.directed, graph.edge_types is None, self.p, self.q)
+                biased_walks(graph.indptr, graph.indices, *tables, *facts, *part)
+            elif self.weighted:
+                weighted_walks(graph.indptr, graph.indices, self._chance, self._alias, *part)
+            else:
+                uniform_walks(graph.indptr, graph.indices, *part)
+
+        run_blocks(block, [(b, min(b + _BLOCK, len(numbers))) for b in range(0, len(numbers), _BLOCK)], self.threads)
+        return out

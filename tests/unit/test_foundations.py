@@ -1,0 +1,76 @@
+"""Seeded streams, thread blocks, errors, and the public surface."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+import cge
+from cge.errors import FileFormatError, UnknownNodeError, shown
+from cge.parallel import run_blocks, thread_count
+from cge.randomness import STEP, below, generator, key, mix, unit
+
+
+def test_mix_is_the_finalizer_of_splitmix64() -> None:
+    """The first outputs of SplitMix64 from seed 1234567, as published with its reference implementation."""
+    expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
+    found = [int(mix(np.uint64((1234567 + k * int(STEP)) % 2**64))) for k in range(1, 5)]
+    assert found == expected
+
+
+def test_streams_are_named_and_independent() -> None:
+    assert int(key(0, "a", 1)) != int(key(0, "a", 2)) != int(key(0, "a"))
+    assert int(key(0, "a", "b")) != int(key(0, "ab"))
+    assert generator(3, "x").random() == generator(3, "x").random()
+    assert generator(3, "x").random() != generator(4, "x").random()
+    with pytest.raises(cge.CgeError, match="the seed must be a whole number of at least 0, found True"):
+        key(True)
+    assert int(key(np.int64(5))) == int(key(5))
+
+
+def test_numbers_are_uniform_and_in_range() -> None:
+    with np.errstate(over="ignore"):
+        numbers = [np.uint64(mix(key(0) + np.uint64(k) * STEP)) for k in range(20_000)]
+    die = np.bincount([int(below(one, 6)) for one in numbers], minlength=6)
+    assert len(die) == 6
+    assert chisquare(die).pvalue > 0.001
+    floats = np.array([unit(one) for one in numbers])
+    assert floats.min() >= 0
+    assert floats.max() < 1
+    assert chisquare(np.histogram(floats, 50, (0, 1))[0]).pvalue > 0.001
+
+
+def test_blocks_run_once_each_and_errors_come_back() -> None:
+    done: list[int] = []
+    lock = threading.Lock()
+
+    def work(number: int) -> None:
+        if number == 13:
+            raise RuntimeError("thirteen")
+        with lock:
+            done.append(number)
+
+    run_blocks(work, [(k,) for k in range(10)], threads=4)
+    assert sorted(done) == list(range(10))
+    for threads in (1, 3):
+        with pytest.raises(RuntimeError, match="thirteen"):
+            run_blocks(work, [(12,), (13,)], threads=threads)
+    assert thread_count(None) >= 1
+
+
+def test_long_values_are_cut_in_messages() -> None:
+    assert shown("x" * 10_000).endswith("… (10,002 characters)")
+    error = FileFormatError("a.csv", "found nothing", line=12345)
+    assert str(error) == "a.csv, line 12,345: found nothing"
+    assert (error.line, error.path.name) == (12345, "a.csv")
+    assert str(UnknownNodeError("labels", [3], cure="check the ids")).endswith("not in the graph: 3; check the ids")
+
+
+def test_public_names() -> None:
+    """A name is added here on purpose or not at all."""
+    assert cge.__all__ == ["CgeError", "Graph", "__version__"]
+    for name in cge.__all__:
+        assert getattr(cge, name) is not None

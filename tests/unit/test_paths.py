@@ -1,0 +1,131 @@
+"""Sub-paths, their table, same-label pairs, negatives and alias tables."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy.stats import chisquare
+
+import cge
+from cge.sampling import NegativeSampler, PathTable, Walker, label_pairs, subpaths
+from cge.sampling.alias import row_tables, table
+
+
+def test_the_papers_example_has_twelve_subpaths() -> None:
+    paths = subpaths(np.array([[1, 2, 3, 4, 5]]), window=3)
+    expected = [[1], [2], [3], [4], [5], [1, 2], [2, 3], [3, 4], [4, 5], [1, 2, 3], [2, 3, 4], [3, 4, 5]]
+    assert [row[row >= 0].tolist() for row in paths.nodes] == expected
+    assert paths.length.tolist() == [len(path) for path in expected]
+    assert paths.start.tolist() == [path[0] for path in expected]
+    assert paths.end.tolist() == [path[-1] for path in expected]
+    assert (len(paths), paths.window) == (12, 3)
+
+
+def test_ended_walks_and_wide_windows() -> None:
+    paths = subpaths(np.array([[7, -1, -1], [3, 7, -1]]), window=5)
+    assert [row[row >= 0].tolist() for row in paths.nodes] == [[7], [3], [7], [3, 7]]
+
+
+def test_diversity_counts_distinct_nodes() -> None:
+    paths = subpaths(np.array([[1, 2, 1, 3]]), window=4)
+    by_path = {tuple(row[row >= 0].tolist()): d for row, d in zip(paths.nodes, paths.diversity.tolist(), strict=True)}
+    assert by_path[(1, 2, 1, 3)] == 3
+    assert by_path[(1, 2, 1)] == 2
+    assert by_path[(3,)] == 1
+
+
+@pytest.mark.parametrize("shortest", [1, 2, 3])
+@pytest.mark.parametrize("window", [3, 5])
+def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
+    edges = np.random.default_rng(0).integers(0, 30, (60, 2))
+    walker = Walker(cge.Graph.from_edges(edges, num_nodes=32), 8, 20)
+    table_ = PathTable(window, shortest=shortest)
+    seen: Counter[tuple[int, ...]] = Counter()
+    for walks in walker.batches(37):
+        numbers = table_.add(walks)
+        paths = subpaths(walks, window)
+        wanted = [tuple(r[r >= 0].tolist()) for r, k in zip(paths.nodes, paths.length, strict=True) if k >= shortest]
+        found = table_.paths.nodes[numbers]
+        assert [tuple(r[r >= 0].tolist()) for r in found] == wanted
+        seen.update(wanted)
+    assert len(table_) == len(seen)
+    kept = {tuple(r[r >= 0].tolist()): c for r, c in zip(table_.paths.nodes, table_.counts.tolist(), strict=True)}
+    assert kept == dict(seen)
+    assert list(kept) == list(seen)  # numbered by first appearance
+
+
+@pytest.mark.parametrize("value", [0, -1, 2.5, True])
+def test_window_is_checked(value: object) -> None:
+    with pytest.raises(cge.CgeError, match="window must be a whole number of nodes, at least 1, found"):
+        subpaths(np.zeros((1, 1), int), value)  # type: ignore[arg-type]
+    with pytest.raises(cge.CgeError, match="shortest must be between 1 and the window of 3, found 4"):
+        PathTable(3, shortest=4)
+
+
+def test_same_label_pairs_have_the_documented_law() -> None:
+    labels = np.array([0, 0, 0, 1, 1, 2, -1, -1])
+    pairs = label_pairs(labels, 60_000, seed=3)
+    counts = np.zeros((8, 8))
+    np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
+    expected = np.zeros((8, 8))
+    for one in range(5):  # node 5 is alone in its class; 6 and 7 have none
+        partners = [k for k in range(5) if k != one and labels[k] == labels[one]]
+        expected[one, partners] = 1 / 5 / len(partners)
+    assert not counts[expected == 0].any()
+    assert chisquare(counts[expected > 0], 60_000 * expected[expected > 0]).pvalue > 0.001
+
+
+def test_pairs_of_several_labels() -> None:
+    labels = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]])
+    pairs = label_pairs(labels, 60_000, seed=4)
+    counts = np.zeros((5, 5))
+    np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
+    expected = np.zeros((5, 5))
+    expected[0, 1], expected[0, [2, 3]] = 1 / 4 / 2, 1 / 4 / 2 / 2
+    expected[1, 0], expected[2, [0, 3]], expected[3, [0, 2]] = 1 / 4, 1 / 8, 1 / 8
+    assert not counts[expected == 0].any()
+    assert chisquare(counts[expected > 0], 60_000 * expected[expected > 0]).pvalue > 0.001
+
+
+def test_pairs_repeat_with_the_seed_and_need_two_of_a_kind() -> None:
+    labels = np.array([0, 0, 1, 1])
+    assert np.array_equal(label_pairs(labels, 9, 1), label_pairs(labels, 9, 1))
+    assert not np.array_equal(label_pairs(labels, 9, 1, "round", 1), label_pairs(labels, 9, 1, "round", 2))
+    with pytest.raises(cge.CgeError, match="no two labelled nodes share a label"):
+        label_pairs(np.array([0, 1, -1]), 1)
+    with pytest.raises(cge.CgeError, match="labels must have shape"):
+        label_pairs(np.zeros((1, 1, 1)), 1)
+
+
+def test_negatives_have_the_law_of_degrees() -> None:
+    edges = [(0, 1), (0, 2), (0, 3), (1, 2), (4, 0)]
+    graph = cge.Graph.from_edges(edges, num_nodes=6)
+    sampler = NegativeSampler(graph, seed=5)
+    drawn = sampler.draw(0, 100_000)
+    expected = np.array([4, 2, 2, 1, 1]) ** 0.75
+    counts = np.bincount(drawn, minlength=6)
+    assert counts[5] == 0
+    assert chisquare(counts[:5], 100_000 * expected / expected.sum()).pvalue > 0.001
+    assert np.array_equal(sampler.draw(40, 60), drawn[40:100])
+    with pytest.raises(cge.CgeError, match="no edges"):
+        NegativeSampler(cge.Graph.from_edges([], num_nodes=3))
+    with pytest.raises(cge.CgeError, match="power must be"):
+        NegativeSampler(graph, power=-1)
+
+
+def test_alias_tables_hold_the_exact_distribution() -> None:
+    random = np.random.default_rng(6)
+    weights = random.exponential(size=50) ** 4
+    weights[::7] = 0
+    chance, alias = table(weights)
+    mass = np.zeros(50)
+    np.add.at(mass, np.arange(50), chance / 2**32)
+    np.add.at(mass, alias, 1 - chance / 2**32)
+    assert np.allclose(mass / 50, weights / weights.sum(), atol=1e-9)
+    indptr, indices = np.array([0, 2, 2, 5]), np.array([1, 2, 0, 1, 2])
+    row_chance, row_alias = row_tables(indptr, indices, np.array([1.0, 3.0, 1.0, 1.0, 1.0]))
+    assert row_alias.tolist()[:2] == [2, 2]
+    assert np.isclose(row_chance[0] / 2**32, 0.5)
+    assert np.all(row_chance[2:] == 2**32 - 1)
