@@ -1,1 +1,5 @@
 """The command line: parses, calls, prints; no algorithm."""
+
+from cge.cli.main import main
+
+__all__ = ["main"]

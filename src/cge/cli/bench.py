@@ -1,0 +1,42 @@
+"""`cge bench`: run a benchmark of the checkout, ours and the peers in one run."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import cge
+from cge.errors import InputError, MissingDataError
+
+__all__ = ["bench"]
+
+
+def bench(
+    context: typer.Context,
+    name: Annotated[str, typer.Argument(help="walks or load.")],
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Measure cge beside its peers, each peer in an environment and a process of its own.
+
+    Benchmarks live in the folder benchmarks/ of a checkout, not in the installed package. Further options go to the
+    script; `cge bench walks -- --help` lists them.
+
+    For example:
+
+    cge bench walks
+
+    cge bench walks --json -- --cases cora --tools cge,numpy
+    """
+    folder = Path(cge.__file__).parents[2] / "benchmarks"
+    if not (folder / "harness.py").is_file():
+        raise MissingDataError("benchmarks run from a checkout of the project: clone it, then call ./run bench there")
+    scripts = sorted(script.stem for script in folder.glob("*.py") if "def main(" in script.read_text())
+    if name not in scripts:
+        raise InputError(f"there is no benchmark {name!r}; choose one of {', '.join(scripts)}")
+    command = [sys.executable, str(folder / f"{name}.py"), *(["--json"] if as_json else []), *context.args]
+    code = subprocess.run(command, check=False).returncode  # noqa: S603 - a script of this checkout
+    raise typer.Exit(code)

@@ -1,0 +1,58 @@
+"""How the commands print: tables for people, one JSON object for programs, errors on their own stream."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterable
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+__all__ = ["complain", "facts", "heading", "print_json", "print_table"]
+
+_PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
+
+
+def _console() -> Console:
+    console = Console(highlight=False, soft_wrap=False)
+    if not console.is_terminal and console.width < _PIPED_WIDTH:
+        console.width = _PIPED_WIDTH
+    return console
+
+
+def complain(message: str) -> None:
+    """Print one sentence on the error stream."""
+    print(f"cge: {message}", file=sys.stderr)
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """Print one JSON object, and nothing else, on the output stream."""
+    print(json.dumps(value, ensure_ascii=False))
+
+
+def heading(text: str) -> None:
+    """Print a line that starts a section."""
+    _console().print(Text(text, style="bold"))
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> None:
+    """Print (name, value) pairs as two columns."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, value in rows:
+        table.add_row(Text(name), Text(value))
+    _console().print(table)
+
+
+def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]]) -> None:
+    """Print a table; `columns` are (title, "left" or "right") pairs. Cells are plain text: no markup is read."""
+    table = Table(box=None, pad_edge=False, header_style="bold", padding=(0, 2, 0, 0))
+    for title, side in columns:
+        table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(cell) for cell in row))
+    _console().print(table)

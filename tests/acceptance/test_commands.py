@@ -1,0 +1,120 @@
+"""`./run` and `./test` set up once, repair a set-up that was cut off, and say plainly what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+# Stands in for Python: knows its age, makes "environments" that are copies of itself, and logs what pip is asked.
+# FAIL_PIP makes pip fail, as a cut-off download does.
+FAKE_PYTHON = """#!/bin/sh
+case "$*" in
+    *'(3, 11)'*) exit ${FAKE_TOO_OLD:-0} ;;
+    *'import ensurepip, venv'*) exit ${FAKE_NO_VENV:-0} ;;
+    '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "venv" >>"$FAKE_LOG"
+        printf '#!/bin/sh\\necho cge "$@"\\n' >"$3/bin/cge" && chmod +x "$3/bin/cge" ;;
+    '-m pip install '*) echo "pip $*" >>"$FAKE_LOG"; exit ${FAKE_PIP_FAILS:-0} ;;
+    --version) echo "Python 3.8.1" ;;
+esac
+"""
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Copy what set-up needs into a folder whose name has a blank, beside a stand-in for Python."""
+    folder = tmp_path / "my project"
+    (folder / "scripts").mkdir(parents=True)
+    for name in ("run", "test", "scripts/set-up.sh", "pyproject.toml", "constraints.txt"):
+        shutil.copy2(ROOT / name, folder / name)
+    (tmp_path / "bin").mkdir()
+    fake = tmp_path / "bin" / "python3"
+    fake.write_text(FAKE_PYTHON)
+    fake.chmod(0o755)
+    return folder
+
+
+def call(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    log = project.parent / "log"
+    log.write_text("")
+    names = {
+        "PATH": f"{project.parent / 'bin'}:/usr/bin:/bin",
+        "FAKE_LOG": str(log),
+        "HOME": os.environ.get("HOME", "/"),
+    }
+    # Only the stand-in may be found: real interpreters of other names are hidden behind failing ones.
+    for other in ("python3.11", "python3.12", "python3.13", "python"):
+        hidden = project.parent / "bin" / other
+        hidden.write_text("#!/bin/sh\nexit 1\n")
+        hidden.chmod(0o755)
+    return subprocess.run(
+        [str(project / "run"), *arguments],
+        cwd="/",
+        env=names | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def log(project: Path) -> list[str]:
+    return (project.parent / "log").read_text().splitlines()
+
+
+def test_set_up_happens_once_and_then_the_command_runs(project: Path) -> None:
+    first = call(project)
+    assert (first.returncode, first.stdout) == (0, "cge demo\n")
+    assert first.stderr.startswith(f"Setting up {project}/.venv (once")
+    assert first.stderr.count("\n") == 1
+    assert log(project)[0] == "venv"
+    assert "--constraint constraints.txt --editable ." in log(project)[1]
+    second = call(project, "check", "my file.csv")
+    assert (second.stdout, second.stderr, log(project)) == ("cge check my file.csv\n", "", [])
+
+
+def test_changed_requirements_are_installed_into_the_same_environment(project: Path) -> None:
+    call(project)
+    with (project / "constraints.txt").open("a") as file:
+        file.write("# changed\n")
+    call(project)
+    assert [line.split()[0] for line in log(project)] == ["pip"]
+    call(project)
+    assert log(project) == []
+
+
+def test_an_interrupted_set_up_starts_from_nothing(project: Path) -> None:
+    failed = call(project, FAKE_PIP_FAILS="1")
+    assert failed.returncode == 1
+    assert failed.stderr.splitlines()[-1].startswith("pip could not install what cge needs")
+    (project / ".venv" / "leftover").touch()
+    repaired = call(project)
+    assert repaired.returncode == 0
+    assert [line.split()[0] for line in log(project)] == ["venv", "pip"]
+    assert not (project / ".venv" / "leftover").exists()
+
+
+def test_a_moved_project_is_set_up_anew(project: Path) -> None:
+    call(project)
+    moved = project.rename(project.parent / "moved")
+    call(moved)
+    assert [line.split()[0] for line in log(moved)] == ["venv", "pip"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "sentence"),
+    [
+        ("FAKE_TOO_OLD", "cge needs Python 3.11, 3.12 or 3.13, and found Python 3.8.1; install one, or name it: "),
+        ("FAKE_NO_VENV", "has no venv module; install it (on Debian and Ubuntu: apt install python3-venv)"),
+    ],
+)
+def test_what_is_missing_is_said_in_a_sentence(project: Path, fault: str, sentence: str) -> None:
+    done = call(project, **{fault: "1"})
+    assert done.returncode == 1
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (project / ".venv").exists()
