@@ -71,6 +71,16 @@ def test_long_values_are_cut_in_messages() -> None:
 
 def test_public_names() -> None:
     """A name is added here on purpose or not at all."""
-    assert cge.__all__ == ["CgeError", "Graph", "__version__"]
+    assert cge.__all__ == [
+        "CgeError",
+        "Dataset",
+        "Graph",
+        "Split",
+        "__version__",
+        "load_dataset",
+        "read_features",
+        "read_graph",
+        "read_labels",
+    ]
     for name in cge.__all__:
         assert getattr(cge, name) is not None

@@ -93,7 +93,7 @@ def test_pairs_repeat_with_the_seed_and_need_two_of_a_kind() -> None:
     labels = np.array([0, 0, 1, 1])
     assert np.array_equal(label_pairs(labels, 9, 1), label_pairs(labels, 9, 1))
     assert not np.array_equal(label_pairs(labels, 9, 1, "round", 1), label_pairs(labels, 9, 1, "round", 2))
-    with pytest.raises(cge.CgeError, match="no two labelled nodes share a label"):
+    with pytest.raises(cge.CgeError, match="no two labeled nodes share a label"):
         label_pairs(np.array([0, 1, -1]), 1)
     with pytest.raises(cge.CgeError, match="labels must have shape"):
         label_pairs(np.zeros((1, 1, 1)), 1)

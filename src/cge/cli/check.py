@@ -38,19 +38,19 @@ def check(
     graph = read_graph(edges, features, nodes=nodes, directed=directed, self_loops=self_loops, ids=ids)
     summary = graph.summary()
     counts: dict[str, int] = {}
-    labelled = 0
+    labeled = 0
     if labels is not None:
         values, names = read_labels(labels, graph, multilabel=multilabel)
         known = values.any(axis=1) if values.ndim == 2 else values >= 0
-        labelled = int(np.count_nonzero(known))
+        labeled = int(np.count_nonzero(known))
         sizes = values.sum(axis=0) if values.ndim == 2 else np.bincount(values[known], minlength=len(names))
         counts = dict(zip(names, sizes.tolist(), strict=True))
     if as_json:
-        print_json({"graph": asdict(summary), "labelled": labelled, "classes": counts})
+        print_json({"graph": asdict(summary), "labeled": labeled, "classes": counts})
         return
     rows = summary.rows()
     if labels is not None:
         largest = sorted(counts.items(), key=lambda pair: -pair[1])
         listed = ", ".join(f"{name} {count:,}" for name, count in largest[:8]) + (", …" if len(largest) > 8 else "")
-        rows += [("labelled nodes", f"{labelled:,} of {graph.num_nodes:,}"), ("classes", f"{len(counts):,}: {listed}")]
+        rows += [("labeled nodes", f"{labeled:,} of {graph.num_nodes:,}"), ("classes", f"{len(counts):,}: {listed}")]
     facts(rows)

@@ -36,7 +36,7 @@ def datasets(
                     f"{number:,}" if number else "–"
                     for number in (entry.nodes, entry.edges, entry.classes, entry.features)
                 ),
-                entry.present or "no",
+                entry.present,
                 entry.title,
                 entry.home,
             )

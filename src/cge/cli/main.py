@@ -15,6 +15,8 @@ from cge.errors import CgeError
 
 __all__ = ["app", "main"]
 
+_INTERRUPTED = 130  # what shells use for Ctrl-C
+
 app = typer.Typer(
     name="cge",
     epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected.",
@@ -64,12 +66,14 @@ def run(arguments: Sequence[str]) -> int:
         outcome = app([one for one in arguments if one != "--debug"], prog_name="cge", standalone_mode=False)
         return outcome if isinstance(outcome, int) else 0
     except typer.Exit as end:
+        if end.exit_code == _INTERRUPTED:
+            complain("interrupted")
         return end.exit_code
     except typer.TyperException as wrong:
         return _misused(wrong)
     except (KeyboardInterrupt, typer.Abort):
         complain("interrupted")
-        return 130
+        return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -50,7 +50,7 @@ def label_pairs(labels: Array, count: int, seed: int = 0, *stream: str | int) ->
     paired = members[classes] > 1 if len(classes) else np.zeros(0, bool)
     nodes, classes = nodes[paired], classes[paired]
     if not len(nodes):
-        raise InputError("no two labelled nodes share a label, so there are no same-label pairs")
+        raise InputError("no two labeled nodes share a label, so there are no same-label pairs")
     order = np.argsort(classes, kind="stable")  # (k,) memberships grouped by class
     nodes, classes = nodes[order], classes[order]
     begin = np.searchsorted(classes, classes, side="left")

@@ -1,0 +1,270 @@
+"""Runs tools as processes of their own and turns what they report into rows, tables and files.
+
+A *child* is a script that does one job (a JSON object, its only argument) and prints one JSON line: work done, wall
+seconds, CPU seconds and peak memory. Whatever else happens to it (an error, a signal, the time limit) becomes a row
+that says so, and the run goes on. A finished row goes to a journal at once, from which a cut-off run resumes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+__all__ = [
+    "OURS",
+    "Journal",
+    "Row",
+    "best_peer",
+    "cache_folder",
+    "failed",
+    "finished",
+    "ratio",
+    "run_child",
+    "to_json",
+    "without_places",
+]
+
+OURS = "cge"
+
+_THREAD_VARIABLES = (
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "RAYON_NUM_THREADS",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measurement: a tool on a case with a number of threads.
+
+    `value` is a rate per wall second, higher is better; None where there is none, and then `note` says why.
+    """
+
+    case: str
+    tool: str
+    threads: int
+    value: float | None
+    unit: str
+    peak_mb: float | None = None
+    per_cpu_second: float | None = None
+    seconds: float | None = None
+    cpu_seconds: float | None = None
+    note: str = ""
+    facts: dict[str, Any] | None = None
+
+    @property
+    def place(self) -> tuple[str, str, int]:
+        """What the row measures; a run has one row for each place."""
+        return self.case, self.tool, self.threads
+
+
+def cache_folder() -> Path:
+    """Return the folder for environments, graphs and journals: `$CGE_CACHE_DIR/bench` or `~/.cache/cge/bench`."""
+    base = os.environ.get("CGE_CACHE_DIR")
+    return (Path(base) if base else Path.home() / ".cache" / "cge") / "bench"
+
+
+# ---------------------------------------------------------------------- one child
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a child ended: its report, or what went wrong."""
+
+    report: dict[str, Any] | None
+    problem: str = ""
+
+
+def run_child(
+    python: str | Path, script: Path, job: dict[str, Any], limit: float, threads: int | None = None
+) -> Outcome:
+    """Run `script` with `job` for at most `limit` seconds and return its last line, read as JSON.
+
+    The child may use `threads` cores, whatever it thinks it can use.
+    """
+    # Pipes could stay open in a grandchild after the child is gone; files cannot block.
+    with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        with _cores(threads):
+            child = subprocess.Popen(
+                [str(python), str(script), json.dumps(job)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=os.environ | ({} if threads is None else dict.fromkeys(_THREAD_VARIABLES, str(threads))),
+                start_new_session=True,
+            )
+        try:
+            code = child.wait(limit)
+        except subprocess.TimeoutExpired:
+            return Outcome(None, f"stopped at the time limit of {limit:g} s")
+        finally:
+            _end_group(child)
+        out.seek(0)
+        err.seek(0)
+        lines, complaint = out.read().decode(errors="replace").split("\n"), err.read().decode(errors="replace")
+    if code < 0:
+        return Outcome(None, f"crashed with {signal.Signals(-code).name}")
+    if code > 0:
+        return Outcome(None, f"failed: {_last_line(complaint) or f'exit code {code}'}")
+    try:
+        report = json.loads(next(line for line in reversed(lines) if line.strip()))
+    except (StopIteration, ValueError):
+        return Outcome(None, "ended without a report")
+    if not isinstance(report, dict):
+        return Outcome(None, "ended without a report")
+    return Outcome(report)
+
+
+@contextlib.contextmanager
+def _cores(count: int | None) -> Iterator[None]:
+    """Keep this thread, and so the processes it starts meanwhile, to `count` cores."""
+    if count is None or not hasattr(os, "sched_setaffinity"):
+        yield
+        return
+    cores = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, sorted(cores)[-count:])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, cores)
+
+
+def _end_group(child: subprocess.Popen[bytes]) -> None:
+    """End the child and whatever it started: it leads a process group of its own."""
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(child.pid, signal.SIGKILL)
+    child.wait()
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return without_places(lines[-1])[:160] if lines else ""
+
+
+def without_places(text: str) -> str:
+    """Cut paths and addresses down to their last part: results are published, this machine is not.
+
+    >>> without_places("no file '/home/me/a.npz' at https://there.org/b/c")
+    "no file '…/a.npz' at …/c"
+    """
+    return re.sub(r"(?:\w+:)?/\S*/", "…/", text)
+
+
+def finished(case: str, tool: str, threads: int, unit: str, report: dict[str, Any], note: str = "") -> Row:
+    """Turn a child's report into a row: rates are work by the best wall seconds and by the best CPU seconds."""
+    notes = [text for text in (note, str(report.get("note", ""))) if text]
+    known = {"work", "seconds", "cpu_seconds", "peak_mb", "note"}
+    return Row(
+        case,
+        tool,
+        threads,
+        report["work"] / report["seconds"],
+        unit,
+        report["peak_mb"],
+        report["work"] / report["cpu_seconds"] if report["cpu_seconds"] else None,
+        report["seconds"],
+        report["cpu_seconds"],
+        "; ".join(notes),
+        {name: value for name, value in report.items() if name not in known},
+    )
+
+
+def failed(case: str, tool: str, threads: int, unit: str, why: str) -> Row:
+    """Return the row of a tool that has no number."""
+    return Row(case, tool, threads, None, unit, note=why)
+
+
+# ---------------------------------------------------------------------- ratios
+
+
+def best_peer(rows: Iterable[Row], case: str, threads: int) -> Row | None:
+    """Return the fastest row of another tool on this case with at most as many threads.
+
+    Fewer threads count as well: some peers have no setting for more.
+    """
+    peers = [r for r in rows if r.case == case and r.tool != OURS and r.threads <= threads and r.value is not None]
+    return max(peers, key=lambda row: row.value or 0.0, default=None)
+
+
+def ratio(rows: Sequence[Row], row: Row) -> float | None:
+    """Return `row.value` over that of the best peer, None where either is missing.
+
+    >>> rows = [Row("a", "cge", 1, 30.0, "x/s"), Row("a", "peer", 1, 10.0, "x/s")]
+    >>> ratio(rows, rows[0]), ratio(rows[:1], rows[0])
+    (3.0, None)
+    """
+    best = best_peer(rows, row.case, row.threads)
+    if row.value is None or best is None or not best.value:
+        return None
+    return row.value / best.value
+
+
+def to_json(bench: str, rows: Sequence[Row]) -> dict[str, Any]:
+    """Return what `--json` prints: the rows, each with its ratio to the best peer, without empty keys."""
+    return {"bench": bench, "rows": [_plain(row, ratio(rows, row)) for row in rows]}
+
+
+def _plain(row: Row, against_best: float | None) -> dict[str, Any]:
+    always = ("case", "tool", "threads", "value", "unit", "peak_mb")
+    entry = asdict(row) | {"ratio_to_best_peer": against_best}
+    return {name: value for name, value in entry.items() if name in always or value not in (None, "", {})}
+
+
+# ---------------------------------------------------------------------- the journal
+
+
+class Journal:
+    """Rows on disk, one JSON line each, appended as they come.
+
+    Parameters
+    ----------
+    path : Path
+    resume : bool
+        Keep the rows that are there; without it the journal starts empty.
+    """
+
+    def __init__(self, path: Path, resume: bool) -> None:
+        self.path = path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._rows = {row.place: row for row in _journal_rows(path)} if resume else {}
+        path.write_text("".join(_line(row) for row in self._rows.values()), encoding="utf-8")
+
+    def get(self, case: str, tool: str, threads: int) -> Row | None:
+        """Return the row of an earlier run, or None."""
+        return self._rows.get((case, tool, threads))
+
+    def add(self, row: Row) -> None:
+        """Append a row and see to it that it is on disk."""
+        self._rows[row.place] = row
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(_line(row))
+            file.flush()
+            os.fsync(file.fileno())
+
+
+def _line(row: Row) -> str:
+    return json.dumps(asdict(row)) + "\n"
+
+
+def _journal_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a journal; a line that was cut off while it was written is left out."""
+    if not path.exists():
+        return
+    for line in path.read_text(encoding="utf-8").splitlines():
+        try:
+            yield Row(**json.loads(line))
+        except (TypeError, ValueError):
+            print(f"{path}: a broken line was left out", file=sys.stderr)

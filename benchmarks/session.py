@@ -1,0 +1,120 @@
+"""What all benchmarks share: the options, and running every task into a row."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.environments import TOOLS, NotInstalledError, python_of
+from benchmarks.harness import Journal, Row, cache_folder, failed, finished, run_child, to_json
+from benchmarks.report import save, show
+
+from cge.errors import CgeError
+
+__all__ = ["Task", "options", "run"]
+
+_ROOT = Path(__file__).parents[1]
+
+
+@dataclass(frozen=True)
+class Task:
+    """One row to be measured: a tool on a case with a number of threads.
+
+    `job` makes the child's job when it is needed; it raises `CgeError` where the data is not to be had.
+    """
+
+    case: str
+    tool: str
+    threads: int
+    unit: str
+    job: Callable[[], dict[str, Any]]
+    note: str = ""
+
+
+def options(
+    bench: str, about: str, cases: Sequence[str], tools: Sequence[str], limit: float
+) -> argparse.ArgumentParser:
+    """Return the parser of the options that every benchmark has."""
+    parser = argparse.ArgumentParser(prog=f"cge bench {bench}", description=about)
+    parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
+    parser.add_argument("--save", action="store_true", help=f"write results/bench-{bench}.json and .md")
+    parser.add_argument("--resume", action="store_true", help="keep the rows of a run that was cut off, do the others")
+    parser.add_argument("--threads", type=_threads, default="1,all", help="numbers or all (default: %(default)s)")
+    parser.add_argument("--cases", type=_choice(cases), default=",".join(cases), help="default: %(default)s")
+    parser.add_argument("--tools", type=_choice(tools), default=",".join(tools), help="default: %(default)s")
+    parser.add_argument("--repeats", type=int, default=3, help="the best one counts (default: %(default)s)")
+    parser.add_argument("--seconds", type=float, default=0.5, help="measured time per repeat (default: %(default)s)")
+    parser.add_argument(
+        "--limit", type=float, default=limit, help="seconds after which a tool is stopped (default: %(default)s)"
+    )
+    parser.add_argument("--results", type=Path, default=_ROOT / "results", help=argparse.SUPPRESS)
+    return parser
+
+
+def _choice(known: Sequence[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        chosen = [part.strip() for part in text.split(",") if part.strip()]
+        wrong = [one for one in chosen if one not in known]
+        if wrong or not chosen:
+            raise argparse.ArgumentTypeError(f"{', '.join(wrong) or 'nothing'} is not among {', '.join(known)}")
+        return [one for one in known if one in chosen]
+
+    return parse
+
+
+def _threads(text: str) -> list[int]:
+    every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    numbers = {every if part.strip() == "all" else _count(part) for part in text.split(",")}
+    return sorted(numbers)
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither a number of threads nor all")
+    return int(text)
+
+
+def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
+    """Measure every task, print the table or the JSON object, and save them where asked to."""
+    journal = Journal(cache_folder() / f"journal-{bench}.jsonl", given.resume)
+    rows: list[Row] = []
+    for task in tasks:
+        row = journal.get(task.case, task.tool, task.threads)
+        if row is None:
+            _say(f"{bench}: {task.case}, {task.tool}, {task.threads} thread(s) …")
+            row = _measure(bench, task, given.limit)
+            journal.add(row)
+        rows.append(row)
+    if given.json:
+        print(json.dumps(to_json(bench, rows), ensure_ascii=False))
+    else:
+        show(bench, rows)
+    if given.save:
+        for path in save(bench, rows, given.tools, given.results):
+            _say(f"wrote {path.name}")
+    return 0
+
+
+def _measure(bench: str, task: Task, limit: float) -> Row:
+    place = (task.case, task.tool, task.threads, task.unit)
+    try:
+        python, job = python_of(TOOLS[task.tool]), task.job()
+    except (NotInstalledError, CgeError) as problem:
+        return failed(*place, str(problem))
+    script = Path(__file__).parent / "peers" / f"{bench}_{task.tool}.py"
+    outcome = run_child(python, script, job | {"threads": task.threads}, limit, task.threads)
+    if outcome.report is None:
+        return failed(*place, outcome.problem)
+    return finished(*place, outcome.report, task.note)
+
+
+def _say(text: str) -> None:
+    """Tell how far the run is, on a terminal only."""
+    if sys.stderr.isatty():
+        print(text, file=sys.stderr)

@@ -1,0 +1,68 @@
+#!/usr/bin/env python
+"""Write what `cge demo` prints and what the benchmarks measured into the README; `--check` only compares."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+_DEMO_LINES = 10
+
+
+def demo() -> str:
+    """Return the last lines that `cge demo` prints, as a block of text."""
+    done = subprocess.run([sys.executable, "-m", "cge", "demo"], capture_output=True, text=True, check=True)
+    lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
+    return "\n".join(["```text", *lines[-_DEMO_LINES:], "```"])
+
+
+def speed() -> str:
+    """Return a table of the measured rates on one thread, ours and the best peer's."""
+    file = ROOT / "results" / "bench-walks.json"
+    if not file.exists():
+        return "Not measured yet: `./run bench walks`."
+    saved = json.loads(file.read_text())
+    cases: dict[str, dict[str, float]] = {}
+    for row in saved["rows"]:
+        if row["threads"] == 1 and row["value"] is not None:
+            cases.setdefault(row["case"], {})[row["tool"]] = row["value"]
+    lines = ["| million steps per second, one thread | cge | best peer |", "|---|---|---|"]
+    for case, rates in cases.items():
+        peers = {tool: rate for tool, rate in rates.items() if tool != "cge"}
+        if "cge" in rates and peers:
+            best = max(peers, key=lambda tool: peers[tool])
+            lines.append(f"| {case} | {_millions(rates['cge'])} | {_millions(peers[best])} ({best}) |")
+    return "\n".join([*lines, "", _machine(saved)])
+
+
+def _millions(rate: float) -> str:
+    return f"{rate / 1e6:.3g}"
+
+
+def _machine(saved: dict[str, Any]) -> str:
+    facts = saved.get("machine", {})
+    cpu, cores = facts.get("cpu", "?"), facts.get("cores", "?")
+    where = f"{cpu}, {cores} cores, {saved.get('date', '?')}"
+    return f"`./run bench walks`, {where}; all rows in [results](results/bench-walks.md)."
+
+
+def main() -> int:
+    """Update the README, or say that it is stale."""
+    page = ROOT / "README.md"
+    text = old = page.read_text()
+    for name, block in (("demo", demo()), ("speed", speed())):
+        before, _, rest = text.partition(f"<!-- {name} -->\n")
+        _, mark, after = rest.partition(f"<!-- /{name} -->")
+        text = f"{before}<!-- {name} -->\n{block}\n{mark}{after}"
+    if "--check" in sys.argv:
+        return int(text != old)
+    page.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

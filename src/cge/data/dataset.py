@@ -1,0 +1,137 @@
+"""A data set: a graph, what is known about its nodes, and the splits that results are reported on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.labels import checked_labels, labeled
+from cge.data.splits import Split
+from cge.errors import InputError
+from cge.graph import Graph
+
+__all__ = ["Dataset"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Dataset:
+    """A graph with labels and splits.
+
+    Attributes
+    ----------
+    name : str
+    graph : Graph
+    labels : (n,) int64 with −1 for unknown, or (n, c) of zeros and ones for several labels per node
+    class_names : tuple of c str
+    split : Split or None
+        The split results are reported on; the first where there are several.
+    splits : tuple of Split
+        All splits the source publishes.
+    node_titles : (n,) object or None
+        What people call the nodes, where this says more than `graph.node_ids`.
+    notes : str
+        What was decided in reading the source.
+    citation : str
+        Whom to cite.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([("a", "b"), ("b", "c")])
+    >>> Dataset("tiny", graph, np.array([0, 1, -1]), ("red", "blue"), Split([0], [], [1]))
+    Dataset(tiny: 3 nodes, 2 edges, 2 classes, 2 labeled nodes, no features, split 1/0/1)
+    """
+
+    name: str
+    graph: Graph
+    labels: Array
+    class_names: tuple[str, ...] = ()
+    split: Split | None = None
+    splits: tuple[Split, ...] = ()
+    node_titles: Array | None = None
+    notes: str = ""
+    citation: str = ""
+
+    def __post_init__(self) -> None:
+        labels, size = checked_labels(self.labels), self.graph.num_nodes
+        object.__setattr__(self, "labels", labels)
+        if len(labels) != size:
+            raise InputError(f"{self.name}: there are {size:,} nodes, but {len(labels):,} labels")
+        classes = labels.shape[1] if labels.ndim == 2 else int(labels.max(initial=-1)) + 1
+        if classes > len(self.class_names) or (labels.ndim == 2 and classes != len(self.class_names)):
+            raise InputError(f"{self.name}: the labels need {classes:,} class names, found {len(self.class_names):,}")
+        if self.node_titles is not None and len(self.node_titles) != size:
+            raise InputError(f"{self.name}: there are {size:,} nodes, but {len(self.node_titles):,} titles")
+        if self.splits and self.split is None:
+            object.__setattr__(self, "split", self.splits[0])
+        elif self.split is not None and not self.splits:
+            object.__setattr__(self, "splits", (self.split,))
+        for split in self.splits:
+            if max((part[-1] for part in (split.train, split.validation, split.test) if len(part)), default=-1) >= size:
+                raise InputError(f"{self.name}: a split holds nodes beyond the {size:,} of the graph")
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return len(self.class_names)
+
+    @property
+    def multilabel(self) -> bool:
+        """Whether a node can have several labels."""
+        return self.labels.ndim == 2
+
+    @property
+    def labeled(self) -> Array:
+        """Numbers of the nodes that have a label, ascending."""
+        return np.flatnonzero(labeled(self.labels))
+
+    def label_counts(self) -> dict[str, int]:
+        """Return the number of nodes of each class, by class name."""
+        if self.multilabel:
+            counts = self.labels.sum(axis=0)
+        else:
+            counts = np.bincount(self.labels[self.labels >= 0], minlength=self.num_classes)
+        return dict(zip(self.class_names, counts.tolist(), strict=True))
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return a summary as (name, value) pairs of text."""
+        counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
+        listed = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
+        share = f"{len(self.labeled):,} of {self.graph.num_nodes:,}"
+        rows = [
+            ("data set", self.name),
+            *self.graph.summary().rows(),
+            ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
+            ("classes", f"{self.num_classes:,}: {listed}" if counts else "none"),
+            ("splits", "; ".join(map(_sizes, self.splits[:3])) + ("; …" if len(self.splits) > 3 else "") or "none"),
+        ]
+        return rows + [(name, text) for name, text in (("notes", self.notes), ("cite", self.citation)) if text]
+
+    def summary(self) -> str:
+        """Return a small table of what there is."""
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+
+    def __repr__(self) -> str:
+        features = self.graph.features
+        parts = [
+            f"{self.graph.num_nodes:,} nodes",
+            f"{self.graph.num_edges:,} edges",
+            f"{self.num_classes:,} classes" if self.num_classes else "no classes",
+            f"{len(self.labeled):,} labeled nodes",
+            "no features" if features is None else f"{features.shape[1]:,} features",
+        ]
+        if len(self.splits) > 1:
+            parts.append(f"{len(self.splits)} splits")
+        elif self.split is not None:
+            parts.append(f"split {_sizes(self.split)}")
+        return f"Dataset({self.name}: {', '.join(parts)})"
+
+
+def _sizes(split: Split) -> str:
+    return "/".join(f"{size:,}" for size in split.sizes)

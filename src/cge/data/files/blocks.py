@@ -1,0 +1,136 @@
+"""Bytes of a file, plain or gzip, in large blocks that end with a line."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from cge.errors import FileFormatError
+
+__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "line_blocks", "numbered_lines", "open_bytes"]
+
+BLOCK_BYTES = 1 << 24
+LONGEST_LINE = 1 << 26  # bytes; a "line" longer than that is no line
+
+_GZIP = b"\x1f\x8b"
+_BOM = b"\xef\xbb\xbf"
+_UTF16 = (b"\xff\xfe", b"\xfe\xff")
+_FOREIGN = {
+    b"BZh": "a bzip2 archive",
+    b"\xfd7zXZ": "an xz archive",
+    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
+    b"PK\x03\x04": "a zip archive",
+    b"PAR1": "a Parquet file without the suffix .parquet",
+    b"\x93NUMPY": "a NumPy file without the suffix .npy",
+    b"\x89HDF": "an HDF5 file",
+    b"\x80\x04\x95": "a pickle, which may run any code and is never opened",
+}
+
+
+@contextmanager
+def open_bytes(path: Path) -> Iterator[BinaryIO]:
+    """Open a plain or gzip file for reading; whatever the system reports comes out as a `FileFormatError`."""
+    try:
+        if path.exists() and not path.is_file():
+            kind = "a directory" if path.is_dir() else "no regular file"
+            raise FileFormatError(path, f"this is {kind}; give the path of a file")
+        with path.open("rb") as plain:
+            if plain.peek(2)[:2] != _GZIP:
+                yield plain
+                return
+            with gzip.GzipFile(fileobj=plain) as unpacked:
+                yield unpacked  # type: ignore[misc]
+    except FileNotFoundError:
+        raise FileFormatError(path, "there is no such file") from None
+    except PermissionError:
+        raise FileFormatError(path, "this file may not be read by you; change its permissions") from None
+    except EOFError:
+        raise FileFormatError(path, "the gzip data ends too early; the file was cut, fetch it again") from None
+    except (gzip.BadGzipFile, zlib.error):
+        raise FileFormatError(path, "the gzip data is damaged; fetch the file again") from None
+    except OSError as error:
+        raise FileFormatError(path, f"the file cannot be read ({error.strerror or error})") from None
+
+
+def _skip_mark(path: Path, start: bytes) -> int:
+    """Return the length of the byte order mark; refuse what is certainly no text."""
+    if start.startswith(_UTF16):
+        raise FileFormatError(path, "the text is UTF-16; save it as UTF-8")
+    for magic, name in _FOREIGN.items():
+        if start.startswith(magic):
+            raise FileFormatError(path, f"expected text, plain or gzip, found {name}")
+    return len(_BOM) if start.startswith(_BOM) else 0
+
+
+def numbered_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (line number, place of its first byte, line) of a text file; slow, for looking and for diagnosis."""
+    with open_bytes(path) as stream:
+        place = 0
+        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
+            if len(line) == LONGEST_LINE:
+                raise _endless(path, number)
+            mark = _skip_mark(path, line) if place == 0 else 0
+            _refuse_zero(path, line, len(line), number)
+            yield number, place + mark, line[mark:]
+            place += len(line)
+
+
+def line_blocks(path: Path, start: int, line: int, size: int = BLOCK_BYTES) -> Iterator[tuple[bytearray, int, int]]:
+    """Yield (buffer, end, number of its first line): `buffer[:end]` are whole lines, the last byte is a newline.
+
+    Reading begins at byte `start` of the (unpacked) file, where line number `line` begins. The buffer is used again
+    for the next block.
+    """
+    with open_bytes(path) as stream:
+        _skip(stream, start)
+        buffer, kept = bytearray(size + 1), 0  # one byte is spare for a last newline that the file lacks
+        while True:
+            filled = _fill(stream, buffer, kept)
+            at_end = filled < len(buffer) - 1
+            if at_end and filled and buffer[filled - 1] != ord("\n"):
+                buffer[filled] = ord("\n")
+                filled += 1
+            end = filled if at_end else buffer.rfind(b"\n", kept, filled) + 1
+            _refuse_zero(path, buffer, end or filled, line)
+            if end:
+                yield buffer, end, line
+            if at_end:
+                return
+            line += buffer.count(b"\n", 0, end)
+            kept = filled - end
+            if end:
+                buffer[:kept] = buffer[end:filled]
+            elif len(buffer) > LONGEST_LINE:
+                raise _endless(path, line)
+            else:
+                buffer = buffer + bytes(len(buffer))  # a new one: the old may still be looked at
+
+
+def _skip(stream: BinaryIO, count: int) -> None:
+    while count > 0:
+        count -= len(stream.read(min(count, 1 << 20))) or count
+
+
+def _fill(stream: BinaryIO, buffer: bytearray, filled: int) -> int:
+    with memoryview(buffer) as view:
+        while filled < len(buffer) - 1:
+            count = stream.readinto(view[filled:-1])  # type: ignore[attr-defined]
+            if not count:
+                break
+            filled += count
+    return filled
+
+
+def _refuse_zero(path: Path, text: bytes | bytearray, end: int, line: int) -> None:
+    place = text.find(b"\0", 0, end)
+    if place >= 0:
+        line += text.count(b"\n", 0, place)
+        raise FileFormatError(path, "expected text, found a zero byte; this looks like a binary file", line)
+
+
+def _endless(path: Path, line: int) -> FileFormatError:
+    return FileFormatError(path, f"this line is longer than {LONGEST_LINE >> 20} MB; is this a text file?", line)

@@ -1,0 +1,168 @@
+"""Text to numbers: every distinct string gets the next number, in the order of first appearance.
+
+An open-addressing hash table of two words per slot (key; length and number) stands over an arena of bytes. A string
+of up to 8 bytes *is* its key: padded with zeros and scrambled by a bijection, which is exact because strings hold no
+zero byte (or are all equally long). Longer strings are compared in the arena. Keys are computed and their slots fetched
+for a whole batch before any is looked up, so that the processor waits for many memory reads at once instead of one
+after the other.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cge.parallel import kernel, prefetch
+from cge.randomness import STEP, mix
+
+__all__ = ["Names", "strings_from"]
+
+Array = npt.NDArray[Any]
+
+_BATCH = 256
+_WORD = 8
+_32 = np.uint64(32)
+_LOW = np.uint64(0xFFFFFFFF)
+
+
+class Names:
+    """A growing set of distinct strings, numbered in the order of first appearance.
+
+    >>> names = Names()
+    >>> text = np.frombuffer(b"catdogcat", np.uint8)
+    >>> names.intern(text, np.array([0, 3, 6]), np.array([3, 3, 3])).tolist()
+    [0, 1, 0]
+    >>> names.decoded().tolist()
+    ['cat', 'dog']
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._slots = np.zeros((1 << 10, 2), np.uint64)
+        self._offsets = np.zeros(1 << 9, np.int64)
+        self._arena = np.empty(1 << 12, np.uint8)
+
+    def intern(self, text: Array, starts: Array, lengths: Array) -> Array:
+        """Return the number of each string `text[starts[k] : starts[k] + lengths[k]]` (no zero bytes), `(k,)` int32."""
+        self._make_room(len(starts), int(lengths.sum()))
+        codes = np.empty(len(starts), np.int32)
+        self.count = _intern(text, starts, lengths, self._slots, self._offsets, self._arena, self.count, codes)
+        return codes
+
+    def _make_room(self, strings: int, size: int) -> None:
+        most = self.count + strings
+        if 2 * most > len(self._slots):
+            larger = np.zeros((1 << (4 * most - 1).bit_length(), 2), np.uint64)
+            _move(self._slots, larger)
+            self._slots = larger
+        if most >= len(self._offsets):
+            self._offsets = _enlarged(self._offsets, 2 * most, self.count + 1)
+        used = int(self._offsets[self.count])
+        if used + size > len(self._arena):
+            self._arena = _enlarged(self._arena, 2 * (used + size), used)
+
+    def content(self) -> Array:
+        """Return the bytes of all strings, one behind the other."""
+        return self._arena[: self._offsets[self.count]]
+
+    def decoded(self) -> Array:
+        """Return the strings as an object array; raises `UnicodeDecodeError` at the first that is not UTF-8."""
+        strings = strings_from(self.content(), self._offsets[: self.count + 1])
+        try:
+            strings.validate(full=True)
+        except pa.ArrowInvalid:
+            for begin, end in zip(self._offsets[: self.count], self._offsets[1 : self.count + 1], strict=True):
+                self._arena[begin:end].tobytes().decode()
+            raise
+        values: Array = strings.to_numpy(zero_copy_only=False)
+        return values
+
+
+def strings_from(text: Array, offsets: Array) -> pa.LargeStringArray:
+    """Wrap bytes and the k+1 places where strings begin as an Arrow array of k strings, without a copy."""
+    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text))
+
+
+def _enlarged(array: Array, size: int, used: int) -> Array:
+    larger = np.empty(size, array.dtype)
+    larger[:used] = array[:used]
+    return larger
+
+
+@kernel
+def _key(text: Array, start: int, length: int) -> np.uint64:
+    word = np.uint64(0)
+    if length <= _WORD:
+        for k in range(length):
+            word |= np.uint64(text[start + k]) << np.uint64(8 * k)
+        return mix(word)
+    hashed = np.uint64(length) * STEP
+    whole = length - length % _WORD
+    for begin in range(start, start + whole, _WORD):
+        word = np.uint64(0)
+        for k in range(_WORD):
+            word |= np.uint64(text[begin + k]) << np.uint64(8 * k)
+        hashed = mix(hashed ^ word) + STEP
+    word = np.uint64(0)
+    for k in range(whole, length):
+        word |= np.uint64(text[start + k]) << np.uint64(8 * (k - whole))
+    return mix(hashed ^ word)
+
+
+@kernel
+def _same(text: Array, start: int, arena: Array, begin: int, length: int) -> bool:
+    for k in range(length):  # noqa: SIM110 - compiled
+        if text[start + k] != arena[begin + k]:
+            return False
+    return True
+
+
+@kernel
+def _intern(
+    text: Array, starts: Array, lengths: Array, slots: Array, offsets: Array, arena: Array, count: int, codes: Array
+) -> int:
+    """Write the number of each string to `codes`. Returns how many distinct ones there are now."""
+    mask = np.uint64(len(slots) - 1)
+    keys = np.empty(_BATCH, np.uint64)
+    for begin in range(0, len(starts), _BATCH):
+        size = min(_BATCH, len(starts) - begin)
+        for t in range(size):
+            keys[t] = _key(text, starts[begin + t], lengths[begin + t])
+            prefetch(slots, 2 * np.int64(keys[t] & mask))
+        for t in range(size):
+            key, length = keys[t], lengths[begin + t]
+            place = np.int64(key & mask)
+            while True:
+                found = slots[place, 1]
+                if found == 0:
+                    end = offsets[count]
+                    for k in range(length):
+                        arena[end + k] = text[starts[begin + t] + k]
+                    offsets[count + 1] = end + length
+                    count += 1
+                    slots[place, 0] = key
+                    slots[place, 1] = np.uint64(length) << _32 | np.uint64(count)
+                    codes[begin + t] = count - 1
+                    break
+                if slots[place, 0] == key and np.int64(found >> _32) == length:
+                    code = np.int64(found & _LOW) - 1
+                    if length <= _WORD or _same(text, starts[begin + t], arena, offsets[code], length):
+                        codes[begin + t] = code
+                        break
+                place = np.int64(np.uint64(place + 1) & mask)
+    return count
+
+
+@kernel
+def _move(slots: Array, larger: Array) -> None:
+    mask = np.uint64(len(larger) - 1)
+    for k in range(len(slots)):
+        if slots[k, 1] != 0:
+            place = np.int64(slots[k, 0] & mask)
+            while larger[place, 1] != 0:
+                place = np.int64(np.uint64(place + 1) & mask)
+            larger[place, 0] = slots[k, 0]
+            larger[place, 1] = slots[k, 1]

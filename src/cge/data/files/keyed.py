@@ -1,0 +1,240 @@
+"""Tables whose rows belong to nodes: lists of nodes, labels and features."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.files.blocks import BLOCK_BYTES
+from cge.data.files.dialect import Dialect, TextOptions, as_number, column_place, is_integer, known, look, unique_header
+from cge.data.files.interning import Names
+from cge.data.files.tables import file_kind, load_npy, load_npz, parquet_schema, read_parquet_fields
+from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
+from cge.data.files.tokenizer import INTEGER
+from cge.errors import FileFormatError, InputError, UnknownNodeError, shown
+from cge.ids import IdIndex, as_id_array
+
+__all__ = [
+    "FeatureTable",
+    "LabelTable",
+    "align",
+    "read_feature_table",
+    "read_label_table",
+    "read_node_list",
+    "refuse_unknown",
+]
+
+Array = npt.NDArray[Any]
+
+_NODES = ("node", "node_id", "nodeid", "id", "nodes", "name")
+_LABELS = ("label", "labels", "class", "y", "target", "category")
+_LISTED = 5
+
+
+@dataclass(frozen=True)
+class FeatureTable:
+    """Feature rows; `keys` are their nodes, None where row i belongs to node i. `lines` tell where a key stands."""
+
+    values: Any
+    keys: Array | None = None
+    lines: Array | None = None
+
+
+@dataclass(frozen=True)
+class LabelTable:
+    """Pairs of a node and a class; `classes` are numbers into `names`."""
+
+    nodes: Array
+    classes: Array
+    names: list[str]
+    lines: Array
+
+
+def read_node_list(path: Path, text_ids: bool, options: TextOptions, block_size: int = BLOCK_BYTES) -> Array:
+    """Read the first column (or the one named `node` or `id`) of a file as ids, which must be unique."""
+    kind = file_kind(path, ("text", "parquet", "npy"))
+    if kind == "npy":
+        try:
+            keys = as_id_array(load_npy(path))
+        except InputError as error:
+            raise error if isinstance(error, FileFormatError) else FileFormatError(path, str(error)) from None
+        lines = None
+    else:
+
+        def header(dialect: Dialect) -> bool:
+            return _names_nodes(dialect) or _integers_follow(dialect)
+
+        def fields(columns: list[str] | None, _: int) -> list[Field]:
+            return [_node_field(_node_column(columns), text_ids)]
+
+        read, keys = _read(path, kind, options, text_ids, header, fields, block_size)
+        lines = read.lines
+    _refuse_twice(path, keys, lines)
+    return keys
+
+
+def read_label_table(
+    path: Path,
+    text_ids: bool,
+    options: TextOptions,
+    node: str | int | None,
+    label: str | int | None,
+    block_size: int = BLOCK_BYTES,
+) -> LabelTable:
+    """Read a table of nodes and labels."""
+    kind = file_kind(path, ("text", "parquet"))
+    places: list[int] = []
+
+    def header(dialect: Dialect) -> bool:
+        if isinstance(node, str) or isinstance(label, str):
+            return True
+        return (_names_nodes(dialect) and known(dialect.rows[0], _LABELS) is not None) or (
+            not text_ids and _integers_follow(dialect)
+        )
+
+    def fields(columns: list[str] | None, count: int) -> list[Field]:
+        if count < 2:
+            raise FileFormatError(path, "expected two columns, a node and a label, found one; pass delimiter=")
+        first = _node_column(columns) if node is None else column_place(path, node, "node", columns, count)
+        second = known(columns or (), _LABELS) if label is None else column_place(path, label, "label", columns, count)
+        if second is None:
+            second = 1 if first == 0 else 0
+        if first == second:
+            raise InputError("node and label must be different columns")
+        places[:] = first, second
+        return [_node_field(first, text_ids), Field(second, NAME, "label")]
+
+    names = Names()
+    read, keys = _read(path, kind, options, text_ids, header, fields, block_size, names)
+    classes = read.columns[int(places[1] > places[0])]
+    used, classes = np.unique(classes, return_inverse=True)
+    found = decoded(path, names)[used].tolist()
+    order = sorted(range(len(found)), key=_class_order(found))
+    rank = np.empty(len(found), np.int64)
+    rank[order] = np.arange(len(found))
+    return LabelTable(keys, rank[classes], [found[k] for k in order], read.lines)
+
+
+def _class_order(names: list[str]) -> Callable[[int], Any]:
+    if all(map(is_integer, names)):
+        return lambda k: (int(names[k]), names[k])
+    return lambda k: names[k]
+
+
+def read_feature_table(path: Path, text_ids: bool, options: TextOptions, block_size: int = BLOCK_BYTES) -> FeatureTable:
+    """Read features: rows keyed by node (text, Parquet) or in the order of the nodes (.npy, .npz)."""
+    kind = file_kind(path, ("text", "parquet", "npy", "npz"))
+    if kind in ("npy", "npz"):
+        values = load_npy(path) if kind == "npy" else load_npz(path, ("features", "x", "X", "arr_0"))
+        if values.ndim != 2 or values.dtype.kind not in "fiub":
+            raise FileFormatError(
+                path, f"expected numbers of shape (nodes, features), found {values.dtype} of shape {values.shape}"
+            )
+        return FeatureTable(values)
+
+    def header(dialect: Dialect) -> bool:
+        first = dialect.rows[0]
+        return _names_nodes(dialect) or first[0] == "" or all(as_number(one) is None for one in first[1:])
+
+    def fields(columns: list[str] | None, count: int) -> list[Field]:
+        key = _node_column(columns)
+        if count < 2:
+            raise FileFormatError(path, "expected a node and its features, found one column; pass a wider table")
+        called = [f"column {shown(columns[k])}" if columns else f"column {k + 1}" for k in range(count)]
+        return [_node_field(key, text_ids)] + [Field(k, NUMBER, called[k]) for k in range(count) if k != key]
+
+    read, keys = _read(path, kind, options, text_ids, header, fields, block_size)
+    return FeatureTable(read.numbers, keys, read.lines)
+
+
+def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
+    """Return feature rows in the order of `node_ids`."""
+    if table.keys is None:
+        if table.values.shape[0] != len(node_ids):
+            raise FileFormatError(
+                path, f"found {table.values.shape[0]:,} rows for {len(node_ids):,} nodes; give each node one row"
+            )
+        return table.values
+    places = IdIndex(node_ids).find(table.keys)
+    refuse_unknown(path, table.keys, places, "remove these rows, or add the nodes to the graph")
+    _refuse_twice(path, table.keys, table.lines)
+    if len(places) < len(node_ids):
+        absent = np.ones(len(node_ids), bool)
+        absent[places] = False
+        first = ", ".join(map(shown, node_ids[absent][:_LISTED].tolist()))
+        count = int(absent.sum())
+        nodes = "node of the graph has" if count == 1 else "nodes of the graph have"
+        raise FileFormatError(path, f"{count:,} {nodes} no row, the first: {first}; give each node one row")
+    values = np.empty_like(table.values)
+    values[places] = table.values
+    return values
+
+
+def refuse_unknown(path: Path, keys: Array, places: Array, cure: str) -> None:
+    """Raise if a key has no place in the graph."""
+    if (places < 0).any():
+        unknown = list(dict.fromkeys(keys[places < 0].tolist()))
+        raise UnknownNodeError(str(path), unknown[:_LISTED], len(unknown), cure)
+
+
+def _refuse_twice(path: Path, keys: Array, lines: Array | None) -> None:
+    twice = IdIndex(keys).first_duplicate()
+    if twice is not None:
+        places = np.flatnonzero(keys == twice)[:2]
+        if lines is None:
+            raise FileFormatError(path, f"node {shown(twice)} stands twice; keep one")
+        first, second = (int(line) for line in lines[places])
+        raise FileFormatError(path, f"node {shown(twice)} stands twice, first in line {first:,}; keep one", second)
+
+
+def _read(
+    path: Path,
+    kind: str,
+    options: TextOptions,
+    text_ids: bool,
+    header: Callable[[Dialect], bool],
+    choose: Callable[[list[str] | None, int], list[Field]],
+    block_size: int,
+    names: Names | None = None,
+) -> tuple[Fields, Array]:
+    """Read the fields that `choose` picks by the header; the first of them is the node, whose ids are returned too."""
+    names = Names() if names is None else names
+    if kind == "parquet":
+        columns = parquet_schema(path).names
+        unique_header(path, columns)
+        fields = choose(columns, len(columns))
+        read = read_parquet_fields(path, fields, names, np.float32)
+    else:
+        dialect = look(path, options)
+        dialect = replace(dialect, header=header(dialect) if options.header is None else options.header)
+        if dialect.data is None:
+            raise FileFormatError(path, "the file holds a header but no rows")
+        if dialect.names:
+            unique_header(path, dialect.names, dialect.first_line)
+        fields = choose(dialect.names, dialect.columns)
+        read = read_fields(path, dialect, fields, names, number_type=np.float32, keep_lines=True, block_size=block_size)
+    # Columns come back in the order of the file.
+    place = sorted(field.column for field in fields if field.kind != NUMBER).index(fields[0].column)
+    keys = read.columns[place]
+    return read, decoded(path, names)[keys] if text_ids else keys.astype(np.int64)
+
+
+def _node_field(column: int, text_ids: bool) -> Field:
+    return Field(column, NAME if text_ids else INTEGER, "node id", " as in the graph")
+
+
+def _node_column(columns: list[str] | None) -> int:
+    return known(columns or (), _NODES) or 0
+
+
+def _names_nodes(dialect: Dialect) -> bool:
+    return known(dialect.rows[0], _NODES) is not None
+
+
+def _integers_follow(dialect: Dialect) -> bool:
+    return len(dialect.rows) == 2 and not is_integer(dialect.rows[0][0]) and is_integer(dialect.rows[1][0])

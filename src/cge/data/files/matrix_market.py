@@ -1,0 +1,89 @@
+"""Sparse matrices in the Matrix-Market exchange format (Boisvert, Pozo and Remington, NIST, 1996).
+
+SciPy can read them too, but from a damaged file it may end the whole process instead of raising an error; here the
+entries go through the same tokenizer as every other text, with its line numbers.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
+from cge.data.files.dialect import Dialect, is_integer
+from cge.data.files.interning import Names
+from cge.data.files.text import NUMBER, Field, read_fields
+from cge.data.files.tokenizer import INTEGER
+from cge.errors import FileFormatError, shown
+
+__all__ = ["read_matrix_market"]
+
+_BANNER = "%%matrixmarket"
+_VALUES = ("real", "integer", "double", "pattern")
+_SYMMETRIES = ("general", "symmetric")
+_EXAMPLE = "%%MatrixMarket matrix coordinate real general"
+
+
+def read_matrix_market(path: Path, block_size: int = BLOCK_BYTES) -> sp.csr_array:
+    """Read a sparse matrix of real numbers; both halves of a symmetric one."""
+    dialect, symmetric, shape = _look(path)
+    fields = [Field(0, INTEGER, "row number"), Field(1, INTEGER, "column number")]
+    if dialect.columns == 3:
+        fields.append(Field(2, NUMBER, "column 3"))
+    read = read_fields(path, dialect, fields, Names(), keep_lines=True, block_size=block_size)
+    for name, numbers, size in zip(("row", "column"), read.columns, shape, strict=False):
+        outside = np.flatnonzero((numbers < 1) | (numbers > size))
+        if len(outside):
+            first = int(outside[0])
+            problem = f"the {name} number {numbers[first]} is not between 1 and {size}"
+            raise FileFormatError(path, problem, int(read.lines[first]))
+    row, column = (numbers - 1 for numbers in read.columns)
+    if len(row) != shape[2]:
+        raise FileFormatError(path, f"the header tells of {shape[2]:,} entries, found {len(row):,}; was the file cut?")
+    values = read.numbers[:, 0] if dialect.columns == 3 else np.ones(len(row))
+    if symmetric:
+        off = row != column
+        row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])
+        values = np.concatenate([values, values[off]])
+    return sp.csr_array(sp.coo_array((values, (row, column)), shape=shape[:2]))
+
+
+def _look(path: Path) -> tuple[Dialect, bool, tuple[int, int, int]]:
+    """Return how entries are written, whether only half of the matrix is, and rows, columns and entries."""
+    words: list[str] = []
+    for number, place, raw in numbered_lines(path):
+        text = raw.decode("utf-8", "replace").strip()
+        if number == 1:
+            words = text.lower().split()
+            _check_banner(path, text, words)
+        elif text and not text.startswith("%"):
+            sizes = text.split()
+            if len(sizes) != 3 or not all(is_integer(one) and len(one) < 19 for one in sizes):
+                raise FileFormatError(
+                    path, f"expected the numbers of rows, columns, entries, found {shown(text)}", number
+                )
+            rows, columns, entries = (int(one) for one in sizes)
+            width = 2 if words[3] == "pattern" else 3
+            dialect = Dialect(
+                path,
+                " ",
+                "%",
+                width,
+                [sizes],
+                [number],
+                [(place, place + len(raw))],
+                header=True,
+                fixed="in the banner",
+            )
+            return dialect, words[4] == "symmetric", (rows, columns, entries)
+    raise FileFormatError(path, "the file is empty" if not words else "expected the size of the matrix, found the end")
+
+
+def _check_banner(path: Path, text: str, words: list[str]) -> None:
+    if len(words) != 5 or words[0] != _BANNER:
+        raise FileFormatError(path, f"expected a banner such as {_EXAMPLE!r}, found {shown(text)}", 1)
+    for found, legal in zip(words[1:], (("matrix",), ("coordinate",), _VALUES, _SYMMETRIES), strict=True):
+        if found not in legal:
+            raise FileFormatError(path, f"expected {' or '.join(map(repr, legal))} in the banner, found {found!r}", 1)

@@ -1,0 +1,249 @@
+"""Read a graph, labels and features from files."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.checks import Features, checked_features
+from cge.data.files.dialect import TextOptions, is_integer
+from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
+from cge.data.files.keyed import (
+    FeatureTable,
+    align,
+    read_feature_table,
+    read_label_table,
+    read_node_list,
+    refuse_unknown,
+)
+from cge.data.files.matrix_market import read_matrix_market
+from cge.data.files.numbering import renumber
+from cge.data.files.tables import file_kind, load_npy, load_npz
+from cge.errors import FileFormatError, InputError, shown
+from cge.graph import Graph
+from cge.ids import IdIndex
+
+__all__ = ["read_features", "read_graph", "read_labels"]
+
+Array = npt.NDArray[Any]
+FilePath = str | PathLike[str]
+
+
+def read_graph(
+    edges: FilePath,
+    features: FilePath | None = None,
+    *,
+    nodes: FilePath | None = None,
+    directed: bool = False,
+    weighted: bool | None = None,
+    source: str | int | None = None,
+    target: str | int | None = None,
+    weight: str | int | None = None,
+    edge_type: str | int | None = None,
+    ids: str = "auto",
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comment: str | None = "#",
+    self_loops: bool = False,
+) -> Graph:
+    """Read a graph from a file of edges; `docs/file-formats.md` describes the formats.
+
+    Parameters
+    ----------
+    edges : path
+        An edge list (text as `.csv`, `.tsv`, `.txt` …, plain or gzip; `.parquet`; `.npy`, or `.npz` with an array
+        `edges`) or an adjacency matrix (`.npz` of SciPy, Matrix-Market `.mtx`).
+    features : path, optional
+        As for `read_features`. A node that has features but no edge becomes an isolated node.
+    nodes : path, optional
+        All node ids, one per row, in the order the graph shall have; isolated nodes are kept by it. Ids that occur
+        in edges or features only are then an error.
+    directed : bool
+        False enters each edge in both directions; an adjacency matrix must then be symmetric.
+    weighted : bool, optional
+        None looks for weights, True demands them, False ignores them.
+    source, target, weight, edge_type : str or int, optional
+        Columns, by name or by number from 1.
+    ids : {"auto", "int", "str"}
+        "auto" takes ids as integers if those of the first row are.
+    header : bool, optional
+        Whether the first row names the columns; None looks.
+    delimiter : str, optional
+        One character; a space means runs of blanks; None looks.
+    comment : str, optional
+        Lines that begin with it are skipped; None means that there are none.
+    self_loops : bool
+        Keep edges from a node to itself.
+
+    Nodes are numbered as by `Graph.from_edges`: integer ids ascend, others keep the order of first appearance, first
+    among sources, then among targets.
+    """
+    path = Path(edges)
+    options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
+    plain = TextOptions(comment=comment)
+    loaded = _load(path, options)
+    matrix = None if isinstance(loaded, EdgeTable) else loaded
+    seen = np.arange(matrix.shape[0]) if matrix is not None else loaded.ids
+    listed = None if nodes is None else _listed_nodes(Path(nodes), seen, matrix is not None, plain, ids)
+    text_ids = (seen if listed is None else listed).dtype.kind == "O"
+    rows = None if features is None else read_feature_table(Path(features), text_ids, plain)
+    if matrix is not None:
+        graph = _from_matrix(path, matrix, listed, directed, weighted, self_loops)
+    else:
+        graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
+    return graph if features is None else _with_features(graph, Path(features), rows)
+
+
+def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
+    """Read node features, float32, dense or `scipy.sparse.csr_array`, with a row for each of `graph.node_ids`.
+
+    Text and Parquet files are keyed by node: one column of ids (named `node` or `id`, else the first), all others
+    numbers; rows may come in any order. The rows of `.npy` (dense) and `.npz` (SciPy sparse, or an array `features`)
+    are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
+    """
+    path = Path(path)
+    rows = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
+    return _checked(path, rows, graph)
+
+
+def read_labels(
+    path: FilePath,
+    graph: Graph,
+    *,
+    multilabel: bool = False,
+    node: str | int | None = None,
+    label: str | int | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comment: str | None = "#",
+) -> tuple[Array, tuple[str, ...]]:
+    """Read a table of nodes and labels (text or Parquet): one label per row, nodes without a row are unlabeled.
+
+    Parameters
+    ----------
+    path : path
+    graph : Graph
+        Every node of the table must be in it.
+    multilabel : bool
+        Whether a node may have several labels, each on a row of its own.
+    node, label : str or int, optional
+        Columns, by name or by number from 1; by default those with the usual names, else the first and the second.
+    header, delimiter, comment
+        As for `read_graph`.
+
+    Returns
+    -------
+    labels : (n,) int64 or (n, c) uint8
+        Single labels: the number of each node's class, −1 where it is unknown. With `multilabel`: 1 where the node is
+        of the class; a node without a row has zeros only, so "unknown" and "none of these" are the same.
+    class_names : tuple of str
+        Ascending, as numbers if all are integers, else as text.
+    """
+    path = Path(path)
+    text_ids = graph.node_ids.dtype.kind == "O"
+    table = read_label_table(path, text_ids, TextOptions(header, delimiter, comment), node, label)
+    places = IdIndex(graph.node_ids).find(table.nodes)
+    refuse_unknown(path, table.nodes, places, "remove these rows, or add the nodes to the graph")
+    names = tuple(table.names)
+    if multilabel:
+        matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
+        matrix[places, table.classes] = 1
+        return matrix, names
+    labels = np.full(graph.num_nodes, -1, np.int64)
+    labels[places[::-1]] = table.classes[::-1]  # the first row of a node counts
+    conflict = np.flatnonzero(labels[places] != table.classes)
+    if len(conflict):
+        second = int(conflict[0])
+        first = int(np.flatnonzero(places == places[second])[0])
+        found = [shown(names[table.classes[row]]) for row in (first, second)]
+        raise FileFormatError(
+            path,
+            f"node {shown(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
+            f"line {table.lines[first]:,}; keep one, or pass multilabel=True",
+            int(table.lines[second]),
+        )
+    return labels, names
+
+
+def _load(path: Path, options: EdgeOptions) -> Any:
+    """Return an `EdgeTable`, or an adjacency matrix."""
+    kind = file_kind(path, ("text", "parquet", "npy", "npz", "mtx"))
+    if kind == "text":
+        return read_text_edges(path, options)
+    if kind == "parquet":
+        return read_parquet_edges(path, options)
+    columns = (options.source, options.target, options.weight, options.edge_type, options.text.header)
+    if any(one is not None for one in columns):
+        raise InputError(f"source, target, weight, edge_type and header are for tables, but {path} holds an array")
+    if kind == "mtx":
+        return read_matrix_market(path)
+    loaded = load_npy(path) if kind == "npy" else load_npz(path, ("edges",))
+    return edges_from_array(path, loaded) if isinstance(loaded, np.ndarray) else loaded
+
+
+def _listed_nodes(path: Path, seen: Array, any_ids: bool, options: TextOptions, ids: str) -> Array:
+    """Read the list of all nodes: with ids as seen in edges, or of either kind for the rows of a matrix."""
+    listed = read_node_list(path, any_ids or seen.dtype.kind == "O", options)
+    if any_ids and ids != "str" and all(map(is_integer, listed.tolist())):
+        return listed.astype(np.int64)
+    return listed
+
+
+def _all_nodes(seen: Array, listed: Array | None, rows: FeatureTable | None) -> Array:
+    """Return the nodes of the graph: the list where there is one, else those seen in edges and features."""
+    if listed is not None:
+        return listed
+    if rows is None:
+        return seen
+    if rows.keys is None:
+        size = rows.values.shape[0]
+        numbered = seen.dtype.kind == "i" and len(seen) and seen[0] >= 0 and seen[-1] < size
+        return np.arange(size) if numbered else seen
+    if seen.dtype.kind == "i":
+        return np.union1d(seen, rows.keys)
+    new = dict.fromkeys(rows.keys[IdIndex(seen).find(rows.keys) < 0].tolist())
+    return np.concatenate([seen, np.array(list(new), object)])
+
+
+def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, self_loops: bool) -> Graph:
+    if node_ids is not table.ids:
+        places = IdIndex(node_ids).find(table.ids)
+        refuse_unknown(path, table.ids, places, "the list of nodes must hold every node")
+        renumber([table.source, table.target], places)
+    graph = Graph.from_codes(
+        table.source,
+        table.target,
+        node_ids,
+        weights=table.weights,
+        edge_types=table.types,
+        directed=directed,
+        self_loops=self_loops,
+    )
+    # Types go in as numbers 0, 1, …, all in use, which keep their order: only the names are to be put in place.
+    return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
+
+
+def _from_matrix(
+    path: Path, matrix: Any, listed: Array | None, directed: bool, weighted: bool | None, self_loops: bool
+) -> Graph:
+    try:
+        return Graph.from_scipy(matrix, node_ids=listed, directed=directed, weighted=weighted, self_loops=self_loops)
+    except InputError as error:
+        raise FileFormatError(path, str(error)) from None
+
+
+def _with_features(graph: Graph, path: Path, rows: Any) -> Graph:
+    return graph.with_features(_checked(path, rows, graph))
+
+
+def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:
+    values = align(path, rows, graph.node_ids)
+    try:
+        return checked_features(values, graph.num_nodes)
+    except InputError as error:
+        raise FileFormatError(path, str(error)) from None

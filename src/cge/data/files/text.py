@@ -1,0 +1,214 @@
+"""Fields of text tables, parsed from bytes.
+
+A file is read in blocks (`blocks`), a block is cut into pieces of whole lines, and the tokenizer walks over a piece
+once: integers are parsed where they stand, names and numbers are marked by place and length. Names are then interned,
+numbers are cast by Arrow. No Python object is made for a line or a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NoReturn
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
+from cge.data.files.dialect import Dialect, as_number, split_line
+from cge.data.files.growing import Growing
+from cge.data.files.interning import Names, strings_from
+from cge.data.files.tokenizer import (
+    AFTER_QUOTE,
+    EMPTY,
+    HUGE,
+    INTEGER,
+    OPEN_QUOTE,
+    RAGGED,
+    TOKEN,
+    pack,
+    tokenize,
+    unescape,
+)
+from cge.errors import FileFormatError, shown
+
+__all__ = ["NAME", "NUMBER", "Field", "Fields", "decoded", "read_fields"]
+
+Array = npt.NDArray[Any]
+
+NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
+
+_PIECE_BYTES = 1 << 18  # what is tokenized at once: its tokens fit in the second-level cache
+
+
+@dataclass(frozen=True)
+class Field:
+    """A column to read: its place from 0, its kind, what it holds in words, and what to say where it is wrong.
+
+    A number has to be finite, and above zero where `positive` is set.
+    """
+
+    column: int
+    kind: int
+    what: str
+    why: str = ""
+    cure: str = ""
+    positive: bool = False
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What was read: integers and codes of names by column, numbers `(rows, k)` together, the line of each row."""
+
+    columns: tuple[Array, ...]
+    numbers: Array
+    lines: Array
+
+
+def read_fields(
+    path: Path,
+    dialect: Dialect,
+    fields: Sequence[Field],
+    names: Names,
+    *,
+    number_type: type = np.float64,
+    keep_lines: bool = False,
+    block_size: int = BLOCK_BYTES,
+) -> Fields:
+    """Read columns of a text table: integers, names (as numbers into `names`) and numbers.
+
+    `columns` of the result follow the order of the integer and name fields. `lines` is empty unless `keep_lines`.
+    """
+    fields = sorted(fields, key=lambda field: field.column)
+    identifiers = [field for field in fields if field.kind != NUMBER]
+    stores = {field.column: Growing(np.int32) for field in identifiers}
+    numbers = Growing(number_type, sum(field.kind == NUMBER for field in fields))
+    lines = Growing(np.int64)
+    for piece in _pieces(path, dialect, fields, block_size):
+        tokens = [field for field in fields if field.kind != INTEGER]
+        named = [k for k, field in enumerate(tokens) if field.kind == NAME]
+        for k, field in enumerate(field for field in fields if field.kind == INTEGER):
+            stores[field.column].append(piece.integers[:, k])
+        if named:
+            marks = (piece.starts, piece.lengths)
+            starts, lengths = (one.ravel() if len(named) == len(tokens) else one[:, named].ravel() for one in marks)
+            codes = names.intern(piece.text, starts, lengths)
+            for k, place in enumerate(named):
+                stores[tokens[place].column].append(codes[k :: len(named)])
+        if len(named) < len(tokens):
+            numbers.append(_numbers(path, piece, tokens, number_type))
+        if keep_lines:
+            lines.append(piece.lines)
+    return Fields(tuple(stores[field.column].done() for field in identifiers), numbers.done(), lines.done())
+
+
+@dataclass(frozen=True)
+class _Piece:
+    text: Array  # bytes of the block
+    integers: Array  # (rows, integer fields)
+    starts: Array  # (rows, other fields)
+    lengths: Array
+    lines: Array  # (rows,)
+
+
+def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: int) -> Iterator[_Piece]:
+    kinds = np.zeros(dialect.columns, np.int8)
+    for field in fields:
+        kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
+    integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
+    whole = starts = lengths = lines = np.empty(0, np.int64)  # used again for every piece
+    for buffer, end, first_line in line_blocks(path, dialect.start, dialect.line, block_size):
+        text = np.frombuffer(buffer, np.uint8)
+        at, line = 0, first_line
+        while at < end:
+            stop = end
+            if end - at > _PIECE_BYTES:
+                stop = buffer.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or buffer.find(b"\n", at + _PIECE_BYTES) + 1
+            most = (stop - at) // (dialect.columns + 1) + 1  # a line has so many delimiters, a field and a newline
+            if most > len(lines):
+                whole, lines = np.empty((most, integers), np.int64), np.empty(most, np.int64)
+                starts, lengths = np.empty((2, most, tokens), np.int64)
+            rows, line, problem, begin, column = tokenize(
+                text, at, stop, line, dialect.delimiter_byte, dialect.comment_byte, kinds, whole, starts, lengths, lines
+            )
+            if problem:
+                shape = next((field for field in fields if field.column == column), None)
+                _complain(path, dialect, bytes(buffer[begin : buffer.find(b"\n", begin)]), line, problem, column, shape)
+            unescape(text, starts[:rows], lengths[:rows])
+            yield _Piece(text, whole[:rows], starts[:rows], lengths[:rows], lines[:rows])
+            at = stop
+
+
+def _complain(
+    path: Path, dialect: Dialect, raw: bytes, line: int, problem: int, column: int, field: Field | None
+) -> NoReturn:
+    """Raise the sentence for what the kernel stumbled on."""
+    text = raw.decode("utf-8", "replace").removesuffix("\r")
+    found = split_line(text, dialect.delimiter)
+    here = found[column] if column < len(found) else ""
+    what, why, cure = (field.what, field.why, field.cure) if field else (f"column {column + 1}", "", "")
+    if problem == OPEN_QUOTE:
+        raise FileFormatError(
+            path, f'a quoted field does not close on its line: {shown(text)}; close it, or write " as "" inside', line
+        )
+    if problem == AFTER_QUOTE:
+        raise FileFormatError(path, f"expected the end of the field after a closing quote, found {shown(text)}", line)
+    if problem == RAGGED:
+        columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
+        raise FileFormatError(
+            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {shown(text)}", line
+        )
+    if problem == EMPTY:
+        raise FileFormatError(path, f"the {what} is empty: {shown(text)}", line)
+    if problem == HUGE:
+        raise FileFormatError(path, f"the {what} {shown(here)} does not fit in 64 bits{cure}", line)
+    raise FileFormatError(path, f"expected an integer {what}{why}, found {shown(here)}{cure}", line)
+
+
+def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
+    """Return the numbers of a piece, `(rows, k)`."""
+    wanted = [k for k, field in enumerate(tokens) if field.kind == NUMBER]
+    starts, lengths = piece.starts[:, wanted].ravel(), piece.lengths[:, wanted].ravel()
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum(lengths, out=offsets[1:])
+    packed = np.empty(int(offsets[-1]), np.uint8)
+    pack(piece.text, starts, offsets, packed)
+
+    def text_at(place: int) -> str:
+        return packed[offsets[place] : offsets[place + 1]].tobytes().decode("utf-8", "replace")
+
+    def complain(place: int) -> NoReturn:
+        line, field = piece.lines[place // len(wanted)], tokens[wanted[place % len(wanted)]]
+        legal = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
+        raise FileFormatError(path, f"expected {legal}, found {shown(text_at(place))}{field.cure}", int(line))
+
+    try:
+        values: Array = strings_from(packed, offsets).cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:  # one is unusual or wrong: look at each
+        values = np.empty(len(starts))
+        for place in range(len(starts)):
+            number = as_number(text_at(place))
+            values[place] = complain(place) if number is None else number
+    with np.errstate(over="ignore"):
+        matrix: Array = values.astype(number_type, copy=False).reshape(len(piece.lines), len(wanted))
+    above = np.array([0.0 if tokens[k].positive else -np.inf for k in wanted])
+    wrong = np.flatnonzero(~(np.isfinite(matrix) & (matrix > above)))
+    if len(wrong):
+        complain(int(wrong[0]))
+    return matrix
+
+
+def decoded(path: Path, names: Names) -> Array:
+    """Return interned names as strings; where one is not UTF-8, look up its line for the error."""
+    try:
+        return names.decoded()
+    except UnicodeDecodeError as error:
+        line = None
+        with suppress(FileFormatError):  # Parquet has no lines
+            line = next((number for number, _, text in numbered_lines(path) if error.object in text), None)
+        raise FileFormatError(
+            path, f"expected UTF-8 text, found {shown(error.object)}; save it as UTF-8", line
+        ) from None

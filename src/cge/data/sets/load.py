@@ -1,0 +1,64 @@
+"""One way in to all data sets that have a name."""
+
+from __future__ import annotations
+
+from cge.data.dataset import Dataset
+from cge.data.sets.blogcatalog import load_blogcatalog
+from cge.data.sets.cora import load_cora
+from cge.data.sets.entries import entry
+from cge.data.sets.fetch import obtain
+from cge.data.sets.heterophilous import load_heterophilous
+from cge.data.sets.packages import load_debian, load_npm
+from cge.data.sets.planetoid import load_nell_derived, load_planetoid
+from cge.data.sets.vispub import load_vispub
+from cge.errors import InputError
+
+__all__ = ["load_dataset"]
+
+
+def load_dataset(name: str, *, directed: bool = False, edge_types: bool = True, download: bool = True) -> Dataset:
+    """Load a data set by name; `catalog()` lists them.
+
+    Its files are taken from the folder named by the environment variable `CGE_DATA_DIR`, else from the user's cache,
+    else downloaded there and checked; CORA comes with the package.
+
+    Parameters
+    ----------
+    name : str
+        "cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm",
+        "actor", "chameleon" or "squirrel".
+    directed : bool
+        Keep edge directions, where the source has them (vispub, debian, npm).
+    edge_types : bool
+        Keep kinds of edges apart, where the source has them (debian).
+    download : bool
+        Whether the network may be used.
+
+    Examples
+    --------
+    >>> load_dataset("cora").label_counts()["Theory"]
+    351
+    """
+    found = entry(name)
+    if directed and not found.directions:
+        raise InputError(f"the edges of {name!r} have no directions; leave out directed=True")
+    if not found.files:
+        return load_cora()
+    root = obtain(name, found.files, download=download)
+    first = root / found.files[0].path
+    folder = first.parent
+    match name:
+        case "citeseer" | "pubmed":
+            return load_planetoid(folder, name)
+        case "nell-0.1" | "nell-0.01" | "nell-0.001":
+            return load_nell_derived(first, name)
+        case "vispub":
+            return load_vispub(folder, directed=directed)
+        case "blogcatalog":
+            return load_blogcatalog(first)
+        case "debian":
+            return load_debian(folder, directed=directed, edge_types=edge_types)
+        case "npm":
+            return load_npm(folder, directed=directed)
+        case _:
+            return load_heterophilous(first, name)

@@ -1,0 +1,202 @@
+"""The files of Planetoid (Yang, Cohen and Salakhutdinov, 2016): CORA, CITESEER, PUBMED and NELL.
+
+A set is eight files `ind.<name>.<part>`:
+
+==============  ====================================================================
+`x`, `y`        features and one-hot labels of the training nodes, which come first
+`allx`, `ally`  the same of all nodes but the test nodes
+`tx`, `ty`      the same of the test nodes, in the order of `test.index`
+`graph`         node → list of neighbors
+`test.index`    node numbers, one per line
+==============  ====================================================================
+
+The standard split trains on the rows of `x`, validates on the 500 nodes after them and tests on `test.index`. A node
+without a row (15 in CITESEER, the 55,864 relation nodes of NELL) has features of zero and no label. NELL has no `ally`:
+labels of all but training and test nodes are unknown, and there is nothing to validate on; `load_nell_derived` reads
+arrays to which validation nodes were added.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.data.dataset import Dataset
+from cge.data.sets.compressed import checked_csr
+from cge.data.sets.npz import read_npz
+from cge.data.sets.pickles import read_pickle
+from cge.data.splits import Split
+from cge.errors import FileFormatError, InputError
+from cge.graph import Graph
+
+__all__ = ["load_nell_derived", "load_planetoid"]
+
+Array = npt.NDArray[Any]
+
+_VALIDATION = 500
+_CITATION = "Z. Yang, W. Cohen, R. Salakhutdinov: Revisiting semi-supervised learning with graph embeddings. ICML 2016"
+
+
+def load_planetoid(folder: str | Path, name: str) -> Dataset:
+    """Read `ind.<name>.*` in a folder: "cora", "citeseer", "pubmed", "nell.0.1", "nell.0.01" or "nell.0.001".
+
+    Node ids are 0 … n-1. Columns of the label matrices in which no node has a one are left out; the classes of NELL
+    have no names but their column numbers.
+    """
+    paths = {part: Path(folder) / f"ind.{name}.{part}" for part in _PARTS}
+    missing = [path for part, path in paths.items() if part != "ally" and not path.is_file()]
+    if missing:
+        raise FileFormatError(missing[0], f"is missing; the Planetoid set {name!r} needs {', '.join(_PARTS)}")
+    edges, size = _adjacency(paths["graph"])
+    test = _test_index(paths["test.index"])
+    x, allx, tx = (_features(paths[part]) for part in ("x", "allx", "tx"))
+    y, ty = (_one_hot(paths[part]) for part in ("y", "ty"))
+    source = "ally" if paths["ally"].is_file() else "y"
+    known = _one_hot(paths["ally"]) if source == "ally" else y
+    rows = {"x": x.shape[0], "y": len(y), "tx": tx.shape[0], "ty": len(ty), "test.index": len(test)}
+    for first, second in (("x", "y"), ("tx", "ty"), ("tx", "test.index")):
+        _check_rows(paths[second], rows[second], paths[first], rows[first])
+    if source == "ally":
+        _check_rows(paths["ally"], len(known), paths["allx"], allx.shape[0])
+    if not x.shape[0] <= allx.shape[0] <= size or not x.shape[1] == allx.shape[1] == tx.shape[1]:
+        raise FileFormatError(
+            paths["allx"],
+            f"shape {allx.shape} does not go with {x.shape} of x, {tx.shape} of tx and {size:,} nodes of graph",
+        )
+    if not y.shape[1] == ty.shape[1] == known.shape[1]:
+        raise FileFormatError(paths["ty"], f"{ty.shape[1]:,} classes do not go with {y.shape[1]:,} of y")
+    if len(np.unique(test)) < len(test) or np.any((test < allx.shape[0]) | (test >= size)):
+        raise FileFormatError(
+            paths["test.index"], f"test nodes must be distinct, from {allx.shape[0]:,} (rows of allx) to {size - 1:,}"
+        )
+
+    labels = np.full(size, -1, np.int64)
+    labels[: len(known)] = _class_of(paths[source], known)
+    labels[test] = _class_of(paths["ty"], ty)
+    last = len(y) + _VALIDATION if len(known) > len(y) else len(y)
+    split = Split(np.arange(len(y)), np.arange(len(y), min(last, len(known))), test)
+    return _dataset(name, edges, _placed(allx, tx, test, size), labels, split, _NOTES.get(name.split(".")[0], ""))
+
+
+def load_nell_derived(path: str | Path, name: str) -> Dataset:
+    """Read the plain arrays derived from one NELL split: the same graph, features, training and test nodes.
+
+    The validation nodes are *derived*: 500 entities that this split leaves unlabeled and another of the three splits
+    labels. Where results depend on them, say so.
+    """
+    names = ["edges", "labels", "train_idx", "val_idx_derived", "test_idx"]
+    parts = read_npz(path, names + [f"feat_{part}" for part in ("data", "indices", "indptr", "shape")])
+    try:
+        rows, columns = parts["feat_shape"].tolist()
+        features = checked_csr(parts["feat_data"], parts["feat_indices"], parts["feat_indptr"], (rows, columns))
+        split = Split(parts["train_idx"], parts["val_idx_derived"], parts["test_idx"])
+        return _dataset(name, parts["edges"], features, parts["labels"].astype(np.int64), split, _DERIVED)
+    except (InputError, TypeError, ValueError) as error:
+        raise FileFormatError(path, f"holds arrays that do not go together: {error}") from None
+
+
+# ---------------------------------------------------------------------- parts
+
+_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
+# By column of the label matrices; the sizes of the classes tell which is which.
+CLASS_NAMES = {
+    "cora": (
+        "Theory",
+        "Reinforcement_Learning",
+        "Genetic_Algorithms",
+        "Neural_Networks",
+        "Probabilistic_Methods",
+        "Case_Based",
+        "Rule_Learning",
+    ),
+    "citeseer": ("AI", "ML", "IR", "DB", "Agents", "HCI"),
+    "pubmed": ("Diabetes_Experimental", "Diabetes_Type_1", "Diabetes_Type_2"),
+}
+_NOTES = {
+    "citeseer": "15 nodes of the test range have neither features nor a label; 48 nodes have no edge",
+    "nell": "no validation nodes: the source labels only training and test nodes; 9,891 entities have features, "
+    "the other nodes stand for relations and have neither features nor labels",
+}
+_DERIVED = (
+    "validation nodes are derived: the source has none, these are 500 entities whose labels come from the other two "
+    "splits; 9,891 entities have features, the other nodes stand for relations and have neither features nor labels"
+)
+
+
+def _dataset(name: str, edges: Array, features: Any, labels: Array, split: Split, notes: str) -> Dataset:
+    classes, codes = np.unique(labels[labels >= 0], return_inverse=True)
+    compact = np.full(len(labels), -1, np.int64)
+    compact[labels >= 0] = codes
+    graph = Graph.from_edges(edges, features, num_nodes=len(labels))
+    columns = CLASS_NAMES.get(name, ())
+    names = tuple(columns[one] if one < len(columns) else str(one) for one in classes.tolist())
+    return Dataset(name, graph, compact, names, split, notes=notes, citation=_CITATION)
+
+
+def _adjacency(path: Path) -> tuple[Array, int]:
+    """Return the entries of the adjacency lists, `(entries, 2)`, and the number of nodes."""
+    table = read_pickle(path)
+    if not isinstance(table, dict) or not all(isinstance(row, list) for row in table.values()):
+        raise FileFormatError(path, "must hold a dictionary: node → list of neighbors")
+    lengths = np.fromiter(map(len, table.values()), np.int64, len(table))
+    try:
+        nodes = np.fromiter(table.keys(), np.int64, len(table))
+        neighbors = np.fromiter(chain.from_iterable(table.values()), np.int64, int(lengths.sum()))
+    except (TypeError, ValueError, OverflowError):
+        raise FileFormatError(path, "must hold whole numbers as nodes and neighbors") from None
+    for found in (nodes, neighbors):
+        if len(found) and (found.min() < 0 or found.max() >= len(table)):
+            wrong = found.min() if found.min() < 0 else found.max()
+            raise FileFormatError(path, f"must number its {len(table):,} nodes from 0, found {wrong}")
+    return np.column_stack([np.repeat(nodes, lengths), neighbors]), len(table)
+
+
+def _test_index(path: Path) -> Array:
+    try:
+        return np.array(path.read_bytes().split(), np.int64)
+    except (OSError, ValueError, OverflowError):
+        raise FileFormatError(path, "must hold one node number per line") from None
+
+
+def _features(path: Path) -> sp.csr_array:
+    matrix = read_pickle(path)
+    if not sp.issparse(matrix):
+        raise FileFormatError(path, "must hold a sparse matrix of features")
+    return matrix
+
+
+def _one_hot(path: Path) -> Array:
+    matrix = read_pickle(path)
+    if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or not matrix.shape[1]:
+        raise FileFormatError(path, "must hold a matrix of one-hot labels")
+    return matrix
+
+
+def _class_of(path: Path, one_hot: Array) -> Array:
+    """Return the column of the one in each row, −1 for a row of zeros."""
+    ones = (one_hot != 0).sum(axis=1)
+    if ones.max(initial=0) > 1:
+        raise FileFormatError(path, f"row {int(ones.argmax()):,} has {int(ones.max())} labels; at most one is read")
+    return np.where(ones == 1, (one_hot != 0).argmax(axis=1), -1)
+
+
+def _placed(allx: sp.csr_array, tx: sp.csr_array, test: Array, size: int) -> sp.csr_array:
+    """Put the rows of `allx` first and those of `tx` where `test` says; the other rows are empty."""
+    source = np.full(size, -1, np.int64)
+    source[: allx.shape[0]] = np.arange(allx.shape[0])
+    source[test] = allx.shape[0] + np.arange(len(test))
+    have = np.flatnonzero(source >= 0)
+    rows = sp.csr_array(sp.vstack([allx, tx]))[source[have]]
+    ends = np.zeros(size + 1, np.int64)
+    ends[have + 1] = np.diff(rows.indptr)
+    return sp.csr_array((rows.data, rows.indices, np.cumsum(ends)), shape=(size, allx.shape[1]))
+
+
+def _check_rows(path: Path, rows: int, other: Path, expected: int) -> None:
+    if rows != expected:
+        raise FileFormatError(path, f"has {rows:,} rows, but {other.name} has {expected:,}")

@@ -1,0 +1,223 @@
+"""Splits: which labeled nodes a method may learn from, tune on, and is judged by.
+
+Every function takes labels in either form of `cge.data.labels`. Where nodes are drawn class by class, a node of several
+labels counts for the rarest of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.labels import checked_labels, labeled, rank_in_class, strata_of
+from cge.errors import InputError, shown
+from cge.randomness import generator
+
+__all__ = ["Split", "folds", "mask_labels", "per_class", "stratified"]
+
+Array = npt.NDArray[Any]
+Indices = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Disjoint sets of node numbers, each ascending and read-only.
+
+    Attributes
+    ----------
+    train, validation, test : (k,) int64
+
+    Examples
+    --------
+    >>> split = Split([2, 0], [1], [3])
+    >>> split.train.tolist(), split.sizes
+    ([0, 2], (2, 1, 1))
+    """
+
+    train: Indices
+    validation: Indices
+    test: Indices
+
+    def __post_init__(self) -> None:
+        for name in ("train", "validation", "test"):
+            object.__setattr__(self, name, _node_numbers(getattr(self, name), name))
+        for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
+            shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
+            if len(shared):
+                raise InputError(f"{first} and {second} must not share nodes, but both hold node {shared[0]}")
+
+    @property
+    def sizes(self) -> tuple[int, int, int]:
+        """Numbers of training, validation and test nodes."""
+        return len(self.train), len(self.validation), len(self.test)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Split):
+            return NotImplemented
+        pairs = zip((self.train, self.validation, self.test), (other.train, other.validation, other.test), strict=True)
+        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+
+    def __hash__(self) -> int:
+        return hash((self.train.tobytes(), self.validation.tobytes(), self.test.tobytes()))
+
+    def __repr__(self) -> str:
+        train, validation, test = self.sizes
+        return f"Split(train={train:,}, validation={validation:,}, test={test:,})"
+
+
+def per_class(
+    labels: Any,
+    k: int,
+    validation: int = 500,
+    test: int | None = 1000,
+    seed: int = 0,
+    *,
+    class_names: Sequence[str] | None = None,
+) -> Split:
+    """Draw `k` training nodes of each class, then validation and test nodes from the other labeled ones.
+
+    `test=None` takes all that are left. Of nodes with several labels as few are drawn as give each class its `k`,
+    going from the rarest class to the most common.
+
+    >>> per_class([0, 0, 0, 1, 1, 1, -1], 2, validation=1, test=None).sizes
+    (4, 1, 1)
+    """
+    labels = checked_labels(labels)
+    k, validation = _count(k, "k", least=1), _count(validation, "validation")
+    random = generator(seed, "split", "per class")
+    order = random.permutation(np.flatnonzero(labeled(labels)))  # (labeled,)
+    if labels.ndim == 1:
+        rank, sizes = rank_in_class(labels[order])
+        _check_class_sizes(labels[order], sizes, k, class_names)
+        chosen = rank < k
+    else:
+        chosen = _few_of_each(labels[order].astype(bool), k, class_names)
+    rest = order[~chosen]
+    wanted = validation + (0 if test is None else _count(test, "test"))
+    if wanted > len(rest):
+        raise InputError(
+            f"validation and test ask for {wanted:,} nodes, but {_nodes(len(rest))} are left "
+            f"after {k:,} per class; ask for fewer, or pass test=None"
+        )
+    return Split(order[chosen], rest[:validation], rest[validation : None if test is None else wanted])
+
+
+def stratified(labels: Any, train: float, validation: float = 0.0, test: float | None = None, seed: int = 0) -> Split:
+    """Split the labeled nodes by fractions that hold within each class as closely as whole nodes allow.
+
+    `test=None` takes all that are left. Each class has at least one training node.
+
+    >>> stratified([0, 0, 0, 0, 1, 1, 1, 1], 0.5, 0.25).sizes
+    (4, 2, 2)
+    """
+    labels = checked_labels(labels)
+    fractions = [_fraction(train, "train"), _fraction(validation, "validation")]
+    fractions.append(max(0.0, 1 - sum(fractions)) if test is None else _fraction(test, "test"))
+    if sum(fractions) > 1 + 1e-9:
+        raise InputError(f"the fractions of a split must add up to at most 1, found {sum(fractions):g}")
+    nodes = generator(seed, "split", "stratified").permutation(np.flatnonzero(labeled(labels)))
+    strata = strata_of(labels)[nodes]
+    rank, size = rank_in_class(strata)
+    # Node r of a class of s stands at r/s of the way: any prefix of this order holds each class in proportion, and
+    # the first node of every class comes before all others.
+    nodes = nodes[np.argsort(rank / size, kind="stable")]
+    ends = np.rint(np.cumsum(fractions) * len(nodes)).astype(np.int64)
+    missing = np.setdiff1d(strata, strata_of(labels)[nodes[: ends[0]]])
+    if len(missing):
+        raise InputError(
+            f"train={train:g} keeps {_nodes(int(ends[0]))} of {len(nodes):,}, too few for one of each class: "
+            f"class {missing[0]} would have none"
+        )
+    return Split(nodes[: ends[0]], nodes[ends[0] : ends[1]], nodes[ends[1] : ends[2]])
+
+
+def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]:
+    """Cut training nodes into `k` disjoint folds of almost equal size, each class spread evenly over them.
+
+    A class with fewer than `k` nodes is in as many folds as it has nodes.
+
+    >>> [fold.tolist() for fold in folds([0, 1, 2, 3], [0, 0, 1, 1], 2)]
+    [[1, 3], [0, 2]]
+    """
+    labels, nodes = checked_labels(labels), _node_numbers(train, "train")
+    if _count(k, "k", least=2) > len(nodes):
+        raise InputError(f"{_nodes(len(nodes))} cannot be cut into {k:,} folds; use at most {len(nodes):,}")
+    _check_in_range(nodes, len(labels), "train")
+    unknown = nodes[~labeled(labels)[nodes]]
+    if len(unknown):
+        raise InputError(f"every training node needs a label, but node {unknown[0]} has none")
+    nodes = generator(seed, "split", "folds").permutation(nodes)
+    nodes = nodes[np.argsort(strata_of(labels)[nodes], kind="stable")]  # class after class, shuffled within
+    return tuple(np.sort(nodes[start::k]) for start in range(k))
+
+
+def mask_labels(labels: Any, fraction: float, seed: int = 0) -> Array:
+    """Return a copy in which this fraction of the labeled nodes is unlabeled.
+
+    >>> mask_labels([0, 1, 0, 1], 0.5).tolist().count(-1)
+    2
+    """
+    masked = checked_labels(labels).copy()
+    nodes = generator(seed, "split", "mask").permutation(np.flatnonzero(labeled(masked)))
+    masked[nodes[: round(_fraction(fraction, "fraction") * len(nodes))]] = -1 if masked.ndim == 1 else 0
+    return masked
+
+
+def _few_of_each(member: npt.NDArray[np.bool_], k: int, names: Sequence[str] | None) -> npt.NDArray[np.bool_]:
+    """Choose nodes, from the first on, until each class has `k`: the rarest class first, `(n, c)` → `(n,)`."""
+    sizes = member.sum(axis=0)
+    present = np.flatnonzero(sizes)
+    _check_class_sizes(present, sizes[present], k, names)
+    chosen = np.zeros(len(member), bool)
+    for one in present[np.argsort(sizes[present], kind="stable")].tolist():
+        lacking = max(0, k - int(np.count_nonzero(chosen & member[:, one])))
+        chosen[np.flatnonzero(member[:, one] & ~chosen)[:lacking]] = True
+    return chosen
+
+
+def _check_class_sizes(classes: Array, sizes: Array, k: int, names: Sequence[str] | None) -> None:
+    small = np.flatnonzero(sizes < k)
+    if len(small):
+        place = small[np.argmin(sizes[small])]
+        one = int(classes[place])
+        name = str(one) if names is None else f"{one} ({names[one]})"
+        raise InputError(f"class {name} has {_nodes(int(sizes[place]))}, fewer than the {k:,} asked for")
+
+
+def _node_numbers(values: Any, name: str) -> Indices:
+    array = np.asarray(values)
+    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+        raise InputError(f"{name} must be a flat array of node numbers, found shape {array.shape} of {array.dtype}")
+    numbers: Indices = np.sort(array.astype(np.int64))
+    if len(numbers) and numbers[0] < 0:
+        raise InputError(f"{name} must hold node numbers of at least 0, found {numbers[0]}")
+    twice = numbers[1:][numbers[1:] == numbers[:-1]]
+    if len(twice):
+        raise InputError(f"{name} must hold each node once, but node {twice[0]} stands twice")
+    numbers.setflags(write=False)
+    return numbers
+
+
+def _check_in_range(nodes: Indices, size: int, name: str) -> None:
+    if len(nodes) and nodes[-1] >= size:
+        raise InputError(f"{name} holds node {nodes[-1]}, but there are {size:,} nodes")
+
+
+def _count(value: int, name: str, least: int = 0) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, found {shown(value)}")
+    return int(value)
+
+
+def _fraction(value: float, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
+        raise InputError(f"{name} must be a fraction between 0 and 1, found {shown(value)}")
+    return float(value)
+
+
+def _nodes(count: int) -> str:
+    return f"{count:,} labeled {'node' if count == 1 else 'nodes'}"

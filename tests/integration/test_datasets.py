@@ -1,0 +1,224 @@
+"""The real data sets, pinned to what is known about them."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import time
+from importlib.resources import files
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+from cge.data.dataset import Dataset
+from cge.data.sets.entries import catalog, entry
+from cge.data.sets.load import load_dataset
+from cge.data.sets.planetoid import load_planetoid
+
+SPLITS = {
+    "cora": (140, 500, 1_000),
+    "citeseer": (120, 500, 1_000),
+    "pubmed": (60, 500, 1_000),
+    "nell-0.1": (1_054, 500, 848),
+    "nell-0.01": (161, 500, 987),
+    "nell-0.001": (105, 500, 969),
+    "actor": (3_648, 2_432, 1_520),
+}
+LABELED = {"cora": 2_708, "citeseer": 3_312, "pubmed": 19_717, "nell-0.1": 3_577, "npm": 0, "blogcatalog": 10_312}
+
+
+def _distinct_pairs(data: Dataset) -> int:
+    matrix = data.graph.to_scipy()
+    return int((matrix + matrix.T).nnz) // 2
+
+
+def _same_graph(one: Dataset, other: Dataset) -> None:
+    assert np.array_equal(one.graph.indptr, other.graph.indptr)
+    assert np.array_equal(one.graph.indices, other.graph.indices)
+    assert one.graph.features.dtype == other.graph.features.dtype  # type: ignore[union-attr]
+    assert (one.graph.features != other.graph.features).nnz == 0  # type: ignore[union-attr]
+
+
+# ---------------------------------------------------------------------- what comes with the package
+
+
+def test_cora_needs_no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CGE_DATA_DIR", raising=False)
+    data = load_dataset("cora", download=False)
+    assert (data.graph.num_nodes, data.graph.num_edges, data.num_classes) == (2_708, 5_278, 7)
+    assert data.split is not None
+    assert data.split.sizes == (140, 500, 1_000)
+    assert data.label_counts() == {
+        "Theory": 351,
+        "Reinforcement_Learning": 217,
+        "Genetic_Algorithms": 418,
+        "Neural_Networks": 818,
+        "Probabilistic_Methods": 426,
+        "Case_Based": 298,
+        "Rule_Learning": 180,
+    }
+    assert np.bincount(data.labels[data.split.train]).tolist() == [20] * 7
+    assert data.graph.features.nnz == 49_216  # type: ignore[union-attr]
+    assert data.node_titles is not None
+    assert len(set(data.node_titles)) == 2_708
+
+
+def test_the_bundled_file_is_small_and_is_the_one_that_was_built() -> None:
+    content = (files("cge.data.sets") / "bundled" / "cora.npz").read_bytes()
+    assert len(content) < 200_000
+    readme = (files("cge.data.sets") / "bundled" / "README.md").read_text()
+    assert hashlib.sha256(content).hexdigest() in readme
+
+
+def _build_script() -> ModuleType:
+    path = Path(__file__).parents[2] / "scripts" / "build_cora.py"
+    spec = importlib.util.spec_from_file_location("build_cora", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_same_arrays_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script, parts = _build_script(), {"a": np.arange(5), "names": np.array(["x", "y"])}
+    script.write_npz(tmp_path / "one.npz", parts)
+    with monkeypatch.context() as later:
+        later.setattr(time, "time", lambda: 2e9)
+        script.write_npz(tmp_path / "two.npz", parts)
+    assert (tmp_path / "one.npz").read_bytes() == (tmp_path / "two.npz").read_bytes()
+    with np.load(tmp_path / "one.npz") as archive:
+        assert archive["a"].tolist() == [0, 1, 2, 3, 4]
+        assert archive["names"].tolist() == ["x", "y"]
+
+
+def test_the_bundled_arrays_are_found_again_from_the_planetoid_order(data_dir: Path) -> None:
+    """Shuffle the bundled graph, as `cora.content` is, and match it to the Planetoid files as the script does."""
+    script, data = _build_script(), load_dataset("cora")
+    standard = load_planetoid(data_dir / "planetoid", "cora")
+    shuffled = np.random.default_rng(0).permutation(data.graph.num_nodes)
+    place = np.argsort(shuffled)
+    rows, columns = data.graph.to_scipy().nonzero()
+    words = data.graph.features.toarray()[shuffled].astype(np.uint8)  # type: ignore[union-attr]
+    classes = np.array(data.class_names)[data.labels[shuffled]]
+    order, names = script.match(words, classes, place[np.column_stack([rows, columns])], standard)
+    assert names == data.class_names
+    assert np.count_nonzero(shuffled[order] == np.arange(len(order))) >= 2_678  # the others come in pairs
+
+
+# ---------------------------------------------------------------------- what is in the data folder
+
+
+def test_the_bundled_cora_is_that_of_the_planetoid_files(data_dir: Path) -> None:
+    bundled, files_ = load_dataset("cora"), load_planetoid(data_dir / "planetoid", "cora")
+    _same_graph(bundled, files_)
+    assert np.array_equal(bundled.labels, files_.labels)
+    assert bundled.split == files_.split
+    assert bundled.class_names == files_.class_names
+
+
+@pytest.mark.parametrize("name", [one.name for one in catalog()])
+def test_sizes_are_those_of_the_catalog(data_dir: Path, name: str) -> None:
+    start = time.perf_counter()
+    data, known = load_dataset(name, download=False), entry(name)
+    seconds = time.perf_counter() - start
+    assert known.present == ("bundled" if name == "cora" else "CGE_DATA_DIR")
+    assert data.name == name
+    assert data.graph.num_nodes == known.nodes
+    assert _distinct_pairs(data) == known.edges
+    assert data.num_classes == known.classes
+    assert (0 if data.graph.features is None else data.graph.features.shape[1]) == known.features
+    assert (data.split.sizes if name in SPLITS and data.split else None) == SPLITS.get(name)
+    assert len(data.labeled) == LABELED.get(name, len(data.labeled))
+    assert not data.graph.directed
+    assert seconds < 15
+
+
+@pytest.mark.parametrize("path", [file.path for one in catalog() for file in one.files])
+def test_checksums_are_those_of_the_files(data_dir: Path, path: str) -> None:
+    known = {file.path: file.sha256 for one in catalog() for file in one.files}
+    assert hashlib.sha256((data_dir / path).read_bytes()).hexdigest() == known[path]
+
+
+def test_citeseer_keeps_nodes_without_features(data_dir: Path) -> None:
+    data = load_dataset("citeseer")
+    unlabeled = np.flatnonzero(data.labels < 0)
+    assert len(unlabeled) == 15
+    assert np.diff(data.graph.features.indptr)[unlabeled].sum() == 0  # type: ignore[union-attr]
+    assert data.graph.summary().isolated == 48
+    assert data.label_counts() == {"AI": 249, "ML": 590, "IR": 668, "DB": 701, "Agents": 596, "HCI": 508}
+
+
+def test_pubmed_classes_by_size(data_dir: Path) -> None:
+    counts = load_dataset("pubmed").label_counts()
+    assert counts == {"Diabetes_Experimental": 4_103, "Diabetes_Type_1": 7_739, "Diabetes_Type_2": 7_875}
+
+
+@pytest.mark.parametrize("share", ["0.1", "0.01", "0.001"])
+def test_nell_plain_and_derived_agree(data_dir: Path, share: str) -> None:
+    plain, derived = load_planetoid(data_dir / "nell", f"nell.{share}"), load_dataset(f"nell-{share}")
+    _same_graph(plain, derived)
+    assert plain.class_names == derived.class_names
+    known = plain.labels >= 0
+    assert np.array_equal(plain.labels[known], derived.labels[known])
+    assert plain.split is not None
+    assert derived.split is not None
+    assert np.array_equal(plain.split.train, derived.split.train)
+    assert np.array_equal(plain.split.test, derived.split.test)
+    assert len(plain.split.validation) == 0
+    assert (derived.labels[derived.split.validation] >= 0).all()
+    assert "derived" in derived.notes
+    assert "no validation" in plain.notes
+    entities = np.diff(derived.graph.features.indptr) > 0  # type: ignore[union-attr]
+    assert np.count_nonzero(entities) == 9_891
+    rows, columns = derived.graph.to_scipy().nonzero()
+    assert not np.any(entities[rows] & entities[columns])  # no two that can be labeled are adjacent
+
+
+def test_vispub_venues_and_titles(data_dir: Path) -> None:
+    data = load_dataset("vispub")
+    assert data.label_counts() == {"InfoVis": 582, "SciVis": 105, "VAST": 310, "Vis": 1_273}
+    assert data.node_titles is not None
+    assert data.node_titles[0] == "A comparative study between RadViz and Star Coordinates"
+    assert data.graph.index_of("10.1109/TVCG.2015.2467324") == 0
+    assert load_dataset("vispub", directed=True).graph.num_edges == 9_984
+
+
+def test_blogcatalog_has_several_labels_per_node(data_dir: Path) -> None:
+    data = load_dataset("blogcatalog")
+    assert data.multilabel
+    assert data.labels.shape == (10_312, 39)
+    assert data.labels.sum() == 14_476
+    assert data.graph.weights is None
+
+
+def test_debian_keeps_kinds_and_directions(data_dir: Path) -> None:
+    data = load_dataset("debian")
+    assert set(data.graph.edge_type_names) == {"Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances"}
+    assert data.graph.num_edges == 300_248  # a pair joined by edges of two kinds counts twice
+    assert load_dataset("debian", edge_types=False).graph.num_edges == 295_301
+    assert load_dataset("debian", directed=True).graph.num_edges == 301_098
+    assert data.label_counts()["libs"] == 6_703
+    assert data.label_counts()["zope"] == 15
+    assert list(data.class_names) == sorted(data.class_names)
+    assert data.class_names[data.labels[data.graph.index_of("0ad")]] == "games"
+    norms = np.sqrt(data.graph.features.power(2).sum(axis=1))  # type: ignore[union-attr]
+    assert np.all((norms == 0) | np.isclose(norms, 1, atol=1e-5))
+
+
+def test_npm_is_large(data_dir: Path) -> None:
+    data = load_dataset("npm")
+    assert (data.graph.num_nodes, data.graph.num_edges) == (304_031, 2_330_240)
+    assert "lodash" in data.graph.neighbors("async")
+    assert load_dataset("npm", directed=True).graph.num_edges == 2_332_996
+
+
+@pytest.mark.parametrize(("name", "train"), [("actor", 3_648), ("chameleon", 409), ("squirrel", 1_053)])
+def test_heterophilous_graphs_have_ten_splits(data_dir: Path, name: str, train: int) -> None:
+    data = load_dataset(name)
+    assert len(set(data.splits)) == 10
+    assert data.split == data.splits[0]
+    assert len(data.splits[0].train) == train
+    assert all(sum(split.sizes) == data.graph.num_nodes for split in data.splits)

@@ -1,0 +1,239 @@
+"""The benchmarks' own machinery: children that fail in every way, ratios, tables, the journal. No peer is installed."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+
+import measure  # noqa: E402
+from benchmarks import environments, graphs, harness, load, report, session, walks  # noqa: E402
+from benchmarks.harness import Journal, Row, run_child  # noqa: E402
+
+ROWS = [
+    Row("cora uniform", "cge", 1, 90e6, "steps/s", 200.4, 100e6),
+    Row("cora uniform", "quick", 1, 30e6, "steps/s", 1234.0, 31e6),
+    Row("cora uniform", "slow", 1, 0.5e6, "steps/s", 50.0, note="a|b"),
+    Row("cora uniform", "broken", 1, None, "steps/s", note="crashed with SIGILL"),
+    Row("cora uniform", "cge", 2, 150e6, "steps/s", 210.0),
+    Row("cora uniform", "slow", 2, 0.9e6, "steps/s", 50.0),
+    Row("npm uniform", "cge", 1, 60e6, "steps/s", 300.0),
+]
+
+
+@pytest.fixture
+def child(tmp_path):
+    def run(body, limit=20.0, threads=None, **job):
+        script = tmp_path / "child.py"
+        script.write_text("import json, os, signal, sys, time\njob = json.loads(sys.argv[1])\n" + body)
+        return run_child(sys.executable, script, job, limit, threads)
+
+    return run
+
+
+def test_a_report_is_the_last_line_printed(child):
+    outcome = child("print('hello')\nprint(json.dumps({'work': job['n'] * 2}))", n=21)
+    assert outcome.report == {"work": 42}
+    assert outcome.problem == ""
+
+
+def test_a_child_is_kept_to_its_cores(child):
+    outcome = child("print(json.dumps([len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))", threads=1)
+    assert outcome.problem == "ended without a report"  # a list is none
+    outcome = child("print(json.dumps({'cores': len(os.sched_getaffinity(0))}))", threads=1)
+    assert outcome.report == {"cores": 1}
+
+
+def test_a_crash_is_told_by_its_signal(child):
+    assert child("os.kill(os.getpid(), signal.SIGILL)").problem == "crashed with SIGILL"
+
+
+def test_an_error_is_told_by_its_last_line_without_paths(child):
+    outcome = child("open('/no/such/folder/file.npz')")
+    assert outcome.problem.startswith("failed: FileNotFoundError")
+    assert "…/file.npz" in outcome.problem
+    assert "such" not in outcome.problem.split("directory: ")[1]
+
+
+def test_a_child_that_says_nothing_has_no_report(child):
+    assert child("pass").problem == "ended without a report"
+    assert child("print('done')").problem == "ended without a report"
+
+
+def test_the_time_limit_ends_a_child_and_what_it_started(child, tmp_path):
+    body = "import subprocess\np = subprocess.Popen(['sleep', '60'])\n"
+    body += "open(job['path'], 'w').write(str(p.pid))\ntime.sleep(60)"
+    outcome = child(body, limit=0.7, path=str(tmp_path / "pid"))
+    assert outcome.report is None
+    assert outcome.problem == "stopped at the time limit of 0.7 s"
+    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
+    assert not status.exists() or status.read_text().split()[2] == "Z"
+
+
+def test_rates_come_from_wall_and_cpu_seconds():
+    told = {"work": 100, "seconds": 2.0, "cpu_seconds": 4.0, "peak_mb": 7.0, "walks": 3, "note": "b"}
+    row = harness.finished("c", "t", 2, "x/s", told, "a")
+    assert (row.value, row.per_cpu_second, row.peak_mb, row.note) == (50.0, 25.0, 7.0, "a; b")
+    assert row.facts == {"walks": 3}
+
+
+def test_the_best_peer_used_at_most_as_many_threads():
+    assert [harness.ratio(ROWS, row) for row in ROWS] == [3.0, 1.0, 1 / 60, None, 5.0, 0.03, None]
+    best = harness.best_peer(ROWS, "cora uniform", 2)
+    assert best is not None
+    assert best.tool == "quick"
+
+
+def test_json_has_the_agreed_keys_in_every_row():
+    told = json.loads(json.dumps(harness.to_json("walks", ROWS)))
+    assert told["bench"] == "walks"
+    assert len(told["rows"]) == len(ROWS)
+    for row in told["rows"]:
+        assert {"case", "tool", "threads", "value", "unit", "peak_mb"} <= set(row)
+    assert told["rows"][3]["value"] is None
+    assert told["rows"][3]["note"] == "crashed with SIGILL"
+    assert told["rows"][0]["ratio_to_best_peer"] == 3.0
+
+
+def test_the_table_shows_millions_ratios_and_notes(capsys):
+    report.show("walks", ROWS)
+    lines = capsys.readouterr().out.splitlines()
+    ours = next(line for line in lines if "cge" in line and "90" in line)
+    assert [cell.strip() for cell in ours.split("│")[1:-1]] == ["cora uniform", "cge", "1", "90", "100", "200", "3", ""]
+    assert any("crashed with SIGILL" in line for line in lines)
+
+
+def test_saved_files_carry_the_machine(tmp_path):
+    data, page = report.save("walks", ROWS, ["cge", "networkx"], tmp_path)
+    assert (data.name, page.name) == ("bench-walks.json", "bench-walks.md")
+    told = json.loads(data.read_text())
+    assert told["machine"]["cores"] >= 1
+    assert told["machine"]["versions"]["networkx"].startswith("networkx ")
+    text = page.read_text()
+    assert "| **cora uniform** | **cge** | **1** | **90** |" in text
+    assert "a\\|b" in text
+
+
+def test_a_journal_resumes_and_forgets_a_broken_line(tmp_path, capsys):
+    path = tmp_path / "deep" / "journal.jsonl"
+    first = Journal(path, resume=False)
+    for row in ROWS[:2]:
+        first.add(row)
+    with path.open("a") as file:
+        file.write('{"case": "cora un')
+    again = Journal(path, resume=True)
+    assert again.get(*ROWS[0].place) == ROWS[0]
+    assert again.get(*ROWS[2].place) is None
+    assert "broken line" in capsys.readouterr().err
+    again.add(ROWS[2])
+    assert len(path.read_text().splitlines()) == 3
+    assert Journal(path, resume=False).get(*ROWS[0].place) is None
+
+
+def test_a_run_goes_on_where_it_was_cut_off(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+    given = session.options("walks", "", ["cora"], ["cge", "numpy"], 10).parse_args(["--json", "--threads", "1"])
+    measured = []
+
+    def measure_one(_bench, task, _limit):
+        measured.append(task.tool)
+        if task.tool == "numpy" and len(measured) == 2:
+            raise KeyboardInterrupt
+        return Row(task.case, task.tool, task.threads, 1e6, task.unit)
+
+    monkeypatch.setattr(session, "_measure", measure_one)
+    tasks = [session.Task("cora uniform", tool, 1, "steps/s", dict) for tool in given.tools]
+    with pytest.raises(KeyboardInterrupt):
+        session.run("walks", tasks, given)
+    given.resume = True
+    assert session.run("walks", tasks, given) == 0
+    assert measured == ["cge", "numpy", "numpy"]
+    assert [row["tool"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["cge", "numpy"]
+
+
+@pytest.mark.parametrize("main", [walks.main, load.main])
+def test_a_data_set_or_peer_that_is_missing_is_a_row(main, tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+
+    def no_data(_name):
+        raise graphs.MissingDataError("npm is not on this machine")
+
+    def no_peer(_python, _arguments):
+        raise environments.NotInstalledError("did not install: no such version")
+
+    monkeypatch.setattr(graphs, "_catalog_graph", no_data)
+    monkeypatch.setattr(environments, "_pip", no_peer)
+    monkeypatch.setattr(environments.venv, "create", lambda *_args, **_kwargs: None)
+    assert main(["--json", "--threads", "1", "--cases", "npm", "--tools", "cge,ensmallen"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["note"] for row in rows} == {"npm is not on this machine", "did not install: no such version"}
+    assert all(row["value"] is None for row in rows)
+
+
+def test_options_name_what_is_unknown(capsys):
+    with pytest.raises(SystemExit):
+        walks.main(["--tools", "cge,magic"])
+    assert "magic is not among cge, numpy" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        walks.main(["--threads", "0"])
+
+
+def test_every_tool_has_a_script_and_peers_have_pins():
+    scripts = {path.stem for path in (ROOT / "benchmarks" / "peers").glob("*.py")} - {"measure"}
+    named = {f"walks_{tool}" for tools in walks._TOOLS.values() for tool in tools} | {f"load_{t}" for t in load._TOOLS}
+    assert scripts == named
+    for tool in environments.TOOLS.values():
+        assert all("==" in pin for pin in tool.requirements)
+
+
+def test_the_generated_graph_is_simple_complete_and_skewed():
+    source, target = graphs.power_law_edges(2000, 20_000, 0)
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    assert len(np.unique(low * 2000 + high)) == 20_000
+    assert np.all(source != target)
+    degrees = np.bincount(np.concatenate([source, target]), minlength=2000)
+    assert degrees.min() >= 1
+    assert degrees.max() > 10 * np.median(degrees)
+    again = graphs.power_law_edges(2000, 20_000, 0)
+    assert np.array_equal(source, again[0])
+    assert np.array_equal(target, again[1])
+
+
+def test_files_of_a_graph_agree(tmp_path, monkeypatch):
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(graphs, "_NODES", 300)
+    monkeypatch.setattr(graphs, "_EDGES", 1000)
+    files = graphs.graph_files("powerlaw")
+    assert (files.nodes, files.edges) == (300, 1000)
+    lines = files.integers.read_text().splitlines()
+    named = files.strings.read_text().replace("node-", "").splitlines()
+    assert lines == named
+    indptr, indices = measure.arrays(str(files.arrays))
+    pairs = {tuple(map(int, line.split("\t"))) for line in lines}
+    rows = np.repeat(np.arange(300), np.diff(indptr))
+    assert {(int(u), int(v)) for u, v in zip(rows, indices, strict=True)} == pairs | {(v, u) for u, v in pairs}
+    assert graphs.graph_files("powerlaw", 0.1).edges == 100
+
+
+def test_steps_that_are_no_edges_are_counted():
+    indptr, indices = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)  # the path 0 - 1 - 2
+    walks_made = np.array([[0, 1, 2, 1], [2, 0, 1, -1]])
+    assert measure.wrong_steps(indptr, indices, walks_made) == (1, 5)
+    assert measure.return_rate(np.array([[0, 1, 0, 1], [0, 1, 2, -1]])) == pytest.approx(2 / 3)
+
+
+def test_a_tool_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(graphs, "_NODES", 300)
+    monkeypatch.setattr(graphs, "_EDGES", 1000)
+    quick = ["--json", "--threads", "1", "--cases", "powerlaw", "--kinds", "uniform", "--seconds", "0.01"]
+    assert walks.main([*quick, "--tools", "numpy"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["value"] > 0
+    assert row["peak_mb"] > 10
+    assert row["facts"]["checked_walks"] > 0

@@ -1,0 +1,217 @@
+"""The catalog and where files come from: the named folder, the cache, a checked download, or a clear error."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Iterator
+from dataclasses import FrozenInstanceError, replace
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from cge.data.sets import entries, load
+from cge.data.sets.entries import Entry, catalog, entry
+from cge.data.sets.fetch import DataFile, cache_dir, obtain, place_of
+from cge.data.sets.load import load_dataset
+from cge.errors import FileFormatError, InputError, MissingDataError
+
+NAMES = [
+    *("cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm"),
+    *("actor", "chameleon", "squirrel"),
+]
+
+
+@pytest.fixture(autouse=True)
+def nowhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No data folder, an empty cache."""
+    monkeypatch.delenv("CGE_DATA_DIR", raising=False)
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *arguments: object) -> None:
+        pass
+
+
+@pytest.fixture
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path, str]]:
+    """A folder, and the address under which a server on this machine shows it."""
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    folder = tmp_path / "home"
+    folder.mkdir()
+    server = HTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(folder)))
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield folder, f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+    thread.join()
+
+
+def _tiny_npz(path: Path) -> str:
+    masks = np.eye(3, dtype=bool)[None]
+    np.savez(
+        path,
+        node_features=np.eye(3, dtype=np.float32),
+        node_labels=np.array([0, 1, 0]),
+        edges=np.array([[0, 1], [1, 2]]),
+        train_masks=masks[:, 0],
+        val_masks=masks[:, 1],
+        test_masks=masks[:, 2],
+    )
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+# ---------------------------------------------------------------------- the catalog
+
+
+def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
+    found = catalog()
+    assert [one.name for one in found] == NAMES
+    assert [one.name for one in found if one.present != "not here"] == ["cora"]
+    with pytest.raises(FrozenInstanceError):
+        found[0].name = "x"  # type: ignore[misc]
+    for one in found:
+        assert one.title
+        assert one.home
+        assert all(len(file.sha256) == 64 for file in one.files)
+        assert all(file.url is None or file.url.startswith("https://github.com/") for file in one.files)
+
+
+def test_what_cannot_be_downloaded_has_no_address() -> None:
+    without = {one.name for one in catalog() if any(file.url is None for file in one.files)}
+    assert without == {"nell-0.1", "nell-0.01", "nell-0.001", "vispub", "debian", "npm"}
+    assert entry("citeseer").files[0].url == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.citeseer.x"
+
+
+def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def touch(root: Path) -> None:
+        (root / "blogcatalog").mkdir(parents=True)
+        (root / "blogcatalog" / "blogcatalog.mat").touch()
+
+    assert entry("blogcatalog").present == "not here"
+    touch(cache_dir())
+    assert entry("blogcatalog").present == "cache"
+    touch(tmp_path / "data")
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path / "data"))
+    assert entry("blogcatalog").present == "CGE_DATA_DIR"
+    assert entry("actor").present == "not here"
+    assert entry("cora").present == "bundled"
+
+
+def test_without_a_cache_folder_named_the_system_s_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("CGE_CACHE_DIR")
+    assert cache_dir().name == "cge"
+
+
+def test_wrong_requests_are_answered() -> None:
+    with pytest.raises(InputError) as error:
+        load_dataset("Cite-Seer")
+    assert str(error.value) == (
+        f"there is no data set 'Cite-Seer'; did you mean 'citeseer'? choose one of {', '.join(NAMES)}"
+    )
+    with pytest.raises(InputError, match=r"^the edges of 'cora' have no directions; leave out directed=True$"):
+        load_dataset("cora", directed=True)
+
+
+# ---------------------------------------------------------------------- what is not here
+
+
+def test_the_error_names_all_three_ways(tmp_path: Path) -> None:
+    with pytest.raises(MissingDataError) as error:
+        load_dataset("actor", download=False)
+    assert str(error.value) == (
+        "the data set 'actor' is not on this machine: put its files (heterophilous/actor.npz, …) into the folder named "
+        f"by CGE_DATA_DIR (which is not set), or into the cache {str(tmp_path / 'cache')!r}, or have it downloaded "
+        "(which download=False forbids, from "
+        "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/actor.npz)"
+    )
+
+
+def test_a_set_without_public_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    with pytest.raises(MissingDataError) as error:
+        load_dataset("debian")
+    assert str(error.value) == (
+        "the data set 'debian' is not on this machine: put its files (debian_pkgs/debian12_packages.nodes.tsv.gz, …) "
+        f"into the folder named by CGE_DATA_DIR (now {str(tmp_path)!r}), or into the cache "
+        f"{str(tmp_path / 'cache')!r}, or have it downloaded "
+        "(which cannot be: its public home does not have these files in this form)"
+    )
+
+
+# ---------------------------------------------------------------------- downloads
+
+
+def test_a_download_that_matches_is_kept_and_not_repeated(home: tuple[Path, str]) -> None:
+    folder, address = home
+    (folder / "a.txt").write_text("content")
+    digest = hashlib.sha256(b"content").hexdigest()
+    file = DataFile("some/a.txt", digest, f"{address}/a.txt")
+    root = obtain("some", [file])
+    assert (root / "some" / "a.txt").read_text() == "content"
+    assert root == cache_dir()
+    assert place_of([file]) == "cache"
+    (folder / "a.txt").unlink()
+    assert obtain("some", [file]) == root
+
+
+def test_a_download_that_does_not_match_is_refused_and_leaves_nothing(home: tuple[Path, str]) -> None:
+    folder, address = home
+    (folder / "a.txt").write_text("tampered")
+    file = DataFile("some/a.txt", "0" * 64, f"{address}/a.txt")
+    with pytest.raises(MissingDataError) as error:
+        obtain("some", [file])
+    assert str(error.value).endswith(
+        f"or have it downloaded (which failed for {address}/a.txt: "
+        f"what came does not have the SHA256 {'0' * 64} and was not kept)"
+    )
+    assert [path for path in cache_dir().rglob("*") if path.is_file()] == []
+
+
+def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
+    folder, address = home
+    (folder / "a.txt").write_text("content")
+    good = DataFile("some/a.txt", hashlib.sha256(b"content").hexdigest(), f"{address}/a.txt")
+    gone = DataFile("some/b.txt", "0" * 64, f"{address}/b.txt")
+    with pytest.raises(MissingDataError, match=r"\(some/b\.txt, …\).*failed for .*/b\.txt: 404 Client Error"):
+        obtain("some", [good, gone])
+    assert place_of([good]) == "cache"
+    assert place_of([good, gone]) == "not here"
+
+
+def test_no_server_is_an_error_of_ours() -> None:
+    file = DataFile("some/a.txt", "0" * 64, "http://127.0.0.1:1/a.txt")
+    with pytest.raises(MissingDataError, match=r"failed for http://127\.0\.0\.1:1/a\.txt: ConnectionError"):
+        obtain("some", [file])
+
+
+def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    folder, address = home
+    digest = _tiny_npz(folder / "actor.npz")
+
+    def elsewhere(name: str) -> Entry:
+        return replace(
+            entries.entry(name), files=(DataFile("heterophilous/actor.npz", digest, f"{address}/actor.npz"),)
+        )
+
+    monkeypatch.setattr(load, "entry", elsewhere)
+    data = load_dataset("actor")
+    assert data.graph.num_edges == 2
+    assert len(data.splits) == 1
+    assert load_dataset("actor", download=False).graph.num_edges == 2
+
+
+def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    for one in catalog():
+        for file in one.files:
+            (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
+            (tmp_path / file.path).write_bytes(b"\x1f\x8bdamaged")
+    for name in NAMES[1:]:
+        with pytest.raises(FileFormatError, match=str(tmp_path)):
+            load_dataset(name)
