@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.printing import print_json, print_table
+from cge.cli.printing import facts, print_json, print_table
 
 __all__ = ["datasets"]
 
@@ -28,7 +28,7 @@ def datasets(
         return
     sizes = [("nodes", "right"), ("edges", "right"), ("classes", "right"), ("features", "right")]
     print_table(
-        [("name", "left"), *sizes, ("here", "left"), ("what", "left"), ("source", "left")],
+        [("name", "left"), *sizes, ("here", "left"), ("what", "left")],
         [
             (
                 entry.name,
@@ -38,9 +38,10 @@ def datasets(
                 ),
                 entry.present,
                 entry.title,
-                entry.home,
             )
             for entry in entries
         ],
     )
-    print("\nData sets are looked for in the folder CGE_DATA_DIR names, then in the cache, then at their public home.")
+    print()
+    facts((entry.name, entry.home) for entry in entries)
+    print("\nLooked for in the folder that CGE_DATA_DIR names, then in the cache, then at their public home.")

@@ -64,10 +64,11 @@ def run(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     try:
         outcome = app([one for one in arguments if one != "--debug"], prog_name="cge", standalone_mode=False)
-        return outcome if isinstance(outcome, int) else 0
-    except typer.Exit as end:
-        if end.exit_code == _INTERRUPTED:
+        code = outcome if isinstance(outcome, int) else 0
+        if code == _INTERRUPTED:
             complain("interrupted")
+        return code
+    except typer.Exit as end:
         return end.exit_code
     except typer.TyperException as wrong:
         return _misused(wrong)
