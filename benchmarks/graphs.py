@@ -128,7 +128,7 @@ def _edges(name: str) -> tuple[Array, Array]:
 
 def _catalog_graph(name: str) -> Any:
     try:
-        from cge.data.catalog import load_dataset
+        from cge.data import load_dataset
     except ImportError as problem:
         raise MissingDataError(f"the catalog of data sets is not there: {problem}") from problem
     return load_dataset(name).graph

@@ -11,10 +11,12 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -82,10 +84,11 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a child ended: its report, or what went wrong."""
+    """How a child ended: its report, or what went wrong; and how many cores other processes used meanwhile."""
 
     report: dict[str, Any] | None
     problem: str = ""
+    others: float | None = None
 
 
 def run_child(
@@ -96,6 +99,7 @@ def run_child(
     The child may use `threads` cores, whatever it thinks it can use.
     """
     # Pipes could stay open in a grandchild after the child is gone; files cannot block.
+    begin, busy, own = time.perf_counter(), _busy_seconds(), _children_seconds()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with _cores(threads):
             child = subprocess.Popen(
@@ -125,7 +129,27 @@ def run_child(
         return Outcome(None, "ended without a report")
     if not isinstance(report, dict):
         return Outcome(None, "ended without a report")
-    return Outcome(report)
+    busy_now = _busy_seconds()
+    others = None
+    if busy is not None and busy_now is not None:
+        used = (busy_now - busy) - (_children_seconds() - own)
+        others = max(0.0, used / (time.perf_counter() - begin))
+    return Outcome(report, others=others)
+
+
+def _busy_seconds() -> float | None:
+    """Return the CPU seconds that all processes of this machine have used so far, None where that is not told."""
+    status = Path("/proc/stat")
+    if not status.exists():
+        return None
+    user, nice, system, _idle, _wait, interrupt, soft = map(int, status.read_text().split()[1:8])
+    return (user + nice + system + interrupt + soft) / os.sysconf("SC_CLK_TCK")
+
+
+def _children_seconds() -> float:
+    """Return the CPU seconds of the children of this process that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @contextlib.contextmanager

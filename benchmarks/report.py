@@ -49,12 +49,12 @@ def _headings(rows: Sequence[Row]) -> list[str]:
     return [heading.format(unit=unit) for heading in _HEADINGS]
 
 
-def show(bench: str, rows: Sequence[Row]) -> None:
-    """Print the table."""
+def show(bench: str, rows: Sequence[Row], missing: Sequence[str] = ()) -> None:
+    """Print the table; it tells which tools are `missing`, for ratios are to the best of those that ran."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=150)  # a pipe has no width
-    table = Table(title=f"cge bench {bench}: best of several repeats")
+    table = Table(title=f"cge bench {bench}: best of several repeats", caption=_missing(missing))
     for place, heading in enumerate(_headings(rows)):
         table.add_column(heading, justify="left" if place in (0, 1, 7) else "right")
     for before, row in zip([None, *rows], rows, strict=False):
@@ -64,7 +64,11 @@ def show(bench: str, rows: Sequence[Row]) -> None:
     console.print(table)
 
 
-def markdown(bench: str, rows: Sequence[Row], facts: dict[str, Any]) -> str:
+def _missing(tools: Sequence[str]) -> str | None:
+    return f"not run, so not among the peers compared with: {', '.join(tools)}" if tools else None
+
+
+def markdown(bench: str, rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str] = ()) -> str:
     """Return the table with the facts of the machine as a Markdown page."""
     headings = _headings(rows)
     lines = [
@@ -80,6 +84,8 @@ def markdown(bench: str, rows: Sequence[Row], facts: dict[str, Any]) -> str:
     for row in rows:
         texts = [text.replace("|", "\\|") for text in cells(rows, row)]
         lines.append("| " + " | ".join(f"**{text}**" if row.tool == OURS and text else text for text in texts) + " |")
+    if missing:
+        lines += ["", f"{_missing(missing)}."]
     lines += ["", "Versions: " + "; ".join(facts["versions"].values()) + ".", ""]
     return "\n".join(lines)
 
@@ -107,12 +113,14 @@ def _cpu() -> str:
     return found[1].strip() if found else platform.processor() or "unknown processor"
 
 
-def save(bench: str, rows: Sequence[Row], tools: Sequence[str], folder: Path) -> list[Path]:
+def save(
+    bench: str, rows: Sequence[Row], tools: Sequence[str], folder: Path, missing: Sequence[str] = ()
+) -> list[Path]:
     """Write `bench-<name>.json` and `bench-<name>.md` and return their paths."""
     facts = machine_facts(tools)
     folder.mkdir(parents=True, exist_ok=True)
     data, page = folder / f"bench-{bench}.json", folder / f"bench-{bench}.md"
-    content = to_json(bench, rows) | {"machine": facts}
+    content = to_json(bench, rows) | {"machine": facts, "tools_not_run": list(missing)}
     data.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    page.write_text(markdown(bench, rows, facts), encoding="utf-8")
+    page.write_text(markdown(bench, rows, facts, missing), encoding="utf-8")
     return [data, page]

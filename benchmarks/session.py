@@ -20,6 +20,7 @@ from cge.errors import CgeError
 __all__ = ["Task", "options", "run"]
 
 _ROOT = Path(__file__).parents[1]
+_BUSY = 0.2  # cores used by other processes that make a measurement doubtful
 
 
 @dataclass(frozen=True)
@@ -53,6 +54,7 @@ def options(
     parser.add_argument(
         "--limit", type=float, default=limit, help="seconds after which a tool is stopped (default: %(default)s)"
     )
+    parser.set_defaults(all_tools=list(tools))
     parser.add_argument("--results", type=Path, default=_ROOT / "results", help=argparse.SUPPRESS)
     return parser
 
@@ -83,6 +85,7 @@ def _count(text: str) -> int:
 def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
     """Measure every task, print the table or the JSON object, and save them where asked to."""
     journal = Journal(cache_folder() / f"journal-{bench}.jsonl", given.resume)
+    missing = [tool for tool in given.all_tools if tool not in given.tools]
     rows: list[Row] = []
     for task in tasks:
         row = journal.get(task.case, task.tool, task.threads)
@@ -94,9 +97,9 @@ def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
     if given.json:
         print(json.dumps(to_json(bench, rows), ensure_ascii=False))
     else:
-        show(bench, rows)
+        show(bench, rows, missing)
     if given.save:
-        for path in save(bench, rows, given.tools, given.results):
+        for path in save(bench, rows, given.tools, given.results, missing):
             _say(f"wrote {path.name}")
     return 0
 
@@ -111,7 +114,10 @@ def _measure(bench: str, task: Task, limit: float) -> Row:
     outcome = run_child(python, script, job | {"threads": task.threads}, limit, task.threads)
     if outcome.report is None:
         return failed(*place, outcome.problem)
-    return finished(*place, outcome.report, task.note)
+    note = task.note
+    if outcome.others is not None and outcome.others > _BUSY:
+        note = "; ".join(filter(None, [note, f"others used {outcome.others:.1f} cores meanwhile"]))
+    return finished(*place, outcome.report | {"other_load": outcome.others}, note)
 
 
 def _say(text: str) -> None:

@@ -1,8 +1,14 @@
 """Customized graph embedding: learn which paths of a graph matter for your task."""
 
-from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
-from cge.errors import CgeError
-from cge.graph import Graph
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
+    from cge.errors import CgeError
+    from cge.graph import Graph
 
 __version__ = "0.1.0"
 
@@ -17,3 +23,25 @@ __all__ = [
     "read_graph",
     "read_labels",
 ]
+
+# Names are imported when they are first used: `cge --help` need not wait for compilers and linear algebra.
+_HOMES = {
+    "CgeError": "cge.errors",
+    "Dataset": "cge.data",
+    "Graph": "cge.graph",
+    "Split": "cge.data",
+    "load_dataset": "cge.data",
+    "read_features": "cge.data",
+    "read_graph": "cge.data",
+    "read_labels": "cge.data",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'cge' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

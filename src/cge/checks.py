@@ -40,13 +40,19 @@ def edge_columns(edges: Any) -> tuple[Array, Array]:
         if edges.size == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2:
-            hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 else ""
+            hint = "; pass the third column as weights=" if edges.ndim == 2 and edges.shape[1] == 3 else ""
+            hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 and edges.shape[1] != 3 else hint
             raise InputError(f"edges must have shape (edges, 2), found {edges.shape}{hint}")
         return as_id_array(edges[:, 0], "edge sources"), as_id_array(edges[:, 1], "edge targets")
+    if hasattr(edges, "columns") or not hasattr(edges, "__iter__"):
+        kind = type(edges).__name__
+        raise InputError(f"edges must be an array or pairs, found a {kind}; pass its two columns as NumPy arrays")
     pairs = list(edges)
     for place, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            raise InputError(f"edge {place:,} must be a pair of node ids, found {shown(pair)}")
+            three = not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
+            hint = "; pass the third values as weights=" if three else ""
+            raise InputError(f"edge {place:,} must be a pair of node ids, found {shown(pair)}{hint}")
     if not pairs:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     source, target = zip(*pairs, strict=True)
@@ -73,7 +79,8 @@ def checked_weights(weights: Any, count: int) -> Array:
         values = np.asarray(weights)
         values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     except (TypeError, ValueError):
-        raise InputError("edge weights must be numbers") from None
+        wrong = next((w for w in list(weights) if not isinstance(w, int | float | np.number)), weights)
+        raise InputError(f"edge weights must be numbers, found {shown(wrong)}") from None
     if values.shape != (count,):
         raise InputError(f"there are {count:,} edges, but the weights have shape {values.shape}")
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
@@ -88,6 +95,8 @@ def checked_weights(weights: Any, count: int) -> Array:
 def encoded_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
     """Return `count` edge types as numbers, and the names the numbers stand for."""
     codes, names = factorize(as_id_array(types, "edge types"))
+    if len({str(name) for name in names}) < len(names):
+        raise InputError("edge types must differ as text, found for example both 1 and '1'")
     if len(codes) != count:
         raise InputError(f"there are {count:,} edges, but {len(codes):,} edge types")
     if len(names) > np.iinfo(np.int16).max:
@@ -101,11 +110,15 @@ def row_count(features: Any) -> int:
     return int(shape[0]) if shape else 0
 
 
-def checked_features(features: Any, count: int) -> Features:
-    """Return features as float32, dense or CSR, `(count, f)`."""
+def checked_features(features: Any, count: int, *, copy: bool = True) -> Features:
+    """Return features as float32, dense or CSR, `(count, f)`; a copy, unless the caller gives its array away."""
     sparse = sp.issparse(features)
     try:
-        matrix: Any = sp.csr_array(features, dtype=np.float32) if sparse else np.asarray(features, np.float32)
+        with np.errstate(over="ignore"):
+            if sparse:
+                matrix: Any = sp.csr_array(features, dtype=np.float32, copy=copy)
+            else:
+                matrix = np.array(features, np.float32, copy=copy or None)
     except (TypeError, ValueError):
         raise InputError("features must be numbers; turn text and categories into numbers first") from None
     if matrix.ndim != 2 or matrix.shape[0] != count:
@@ -114,7 +127,9 @@ def checked_features(features: Any, count: int) -> Features:
     if not np.isfinite(values.sum(dtype=np.float64)):
         place = np.argwhere(~np.isfinite(values))[0]
         row, column = place if not sparse else (_row_of(matrix, place[0]), matrix.indices[place[0]])
-        raise InputError(f"features must be finite, found {values[tuple(place)]} in row {row:,}, column {column:,}")
+        raise InputError(
+            f"features must be finite as float32, found {values[tuple(place)]} in row {row:,}, column {column:,}"
+        )
     if sparse:
         matrix.sum_duplicates()
     return matrix

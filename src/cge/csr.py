@@ -12,9 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.errors import InputError
 from cge.parallel import kernel
 
-__all__ = ["Rows", "build_rows", "index_dtype"]
+__all__ = ["Rows", "build_rows", "check_rows", "index_dtype"]
 
 Array = npt.NDArray[Any]
 
@@ -72,7 +73,7 @@ def build_rows(
     row_edge = np.empty(len(edge), edge.dtype)
     _transpose(column_start, by_column, edge, row_start.copy(), indices, row_edge)
     del by_column, edge
-    row_weights = None if weights is None else weights[row_edge]
+    row_weights = None if weights is None else weights[row_edge].astype(np.float64)  # sums of float32 would round
     row_types = None if types is None else types[row_edge]
     kept = _merge(
         row_start,
@@ -84,7 +85,25 @@ def build_rows(
         indices = indices[:kept].copy()
         row_weights = None if row_weights is None else row_weights[:kept].copy()
         row_types = None if row_types is None else row_types[:kept].copy()
+    if weights is not None and row_weights is not None:
+        row_weights = row_weights.astype(weights.dtype, copy=False)
+        if not np.isfinite(row_weights).all():
+            row = int(np.searchsorted(row_start, np.flatnonzero(~np.isfinite(row_weights))[0], side="right")) - 1
+            raise InputError(
+                f"the weights of an edge of node number {row:,} add up to infinity; scale the weights down"
+            )
     return Rows(row_start.astype(index_dtype(kept), copy=False), indices, row_weights, row_types)
+
+
+def check_rows(indptr: Array, indices: Array, num_nodes: int) -> None:
+    """Refuse rows that kernels, which check nothing, would follow out of their arrays."""
+    if indptr.shape != (num_nodes + 1,) or indices.ndim != 1:
+        raise InputError(f"{num_nodes:,} rows need {num_nodes + 1:,} pointers, found {indptr.shape}")
+    if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
+        raise InputError(f"the pointers of rows must rise from 0 to the number of entries, {len(indices):,}")
+    if len(indices) and (indices.min() < 0 or indices.max() >= num_nodes):
+        wrong = indices[(indices < 0) | (indices >= num_nodes)][0]
+        raise InputError(f"an entry points to node number {wrong:,}, but there are {num_nodes:,} nodes")
 
 
 def _starts(counts: Array, dtype: type[np.int32] | type[np.int64]) -> Array:

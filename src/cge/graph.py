@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -22,21 +22,22 @@ from cge.checks import (
     joined,
     row_count,
 )
-from cge.csr import Rows, build_rows
+from cge.csr import Rows, build_rows, check_rows
 from cge.errors import InputError, UnknownNodeError, shown
 from cge.ids import IdIndex, as_id_array, factorize
+from cge.summary import GraphSummary
 
 __all__ = ["Graph", "GraphSummary"]
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Graph:
     """A graph in compressed sparse rows. Build it with one of the `from_…` methods, not with the constructor.
 
     Nodes are the numbers 0 … n-1 inside and `node_ids[number]` outside. An undirected edge stands in the rows of both
-    its ends. No array is written to after construction.
+    its ends. Arrays are copies of what you gave, and read-only.
 
     Attributes
     ----------
@@ -68,6 +69,15 @@ class Graph:
     edge_types: Array | None = None
     edge_type_names: tuple[str, ...] = ()
     features: Features | None = None
+
+    def __post_init__(self) -> None:
+        check_rows(self.indptr, self.indices, len(self.node_ids))
+        for name in ("indptr", "indices", "node_ids", "weights", "edge_types", "features"):
+            array = getattr(self, name)
+            if isinstance(array, np.ndarray):
+                array = array.view()
+                array.setflags(write=False)
+                object.__setattr__(self, name, array)
 
     # ------------------------------------------------------------------ ways in
 
@@ -107,20 +117,23 @@ class Graph:
         Duplicates are merged: weights add up, edges without weights collapse.
         """
         source_ids, target_ids = edge_columns(edges)
-        ids = None if node_ids is None else as_id_array(node_ids)
-        if ids is None:
-            size = num_nodes if num_nodes is not None or features is None else row_count(features)
-            ids = None if size is None else np.arange(checked_size(size), dtype=np.int64)
+        if node_ids is not None and num_nodes is not None:
+            raise InputError("pass node_ids or num_nodes, not both")
+        ids = None if node_ids is None else as_id_array(node_ids).copy()
+        size = num_nodes if num_nodes is not None or features is None else row_count(features)
         ends = joined(source_ids, target_ids)
+        if ids is None and size is not None:
+            ids = np.arange(checked_size(size), dtype=np.int64)
+            _need_numbers(ends, len(ids))
         codes, ids = factorize(ends) if ids is None else (_found(_unique_index(ids), ends, "edges"), ids)
         source, target = codes[: len(source_ids)], codes[len(source_ids) :]
         return cls.from_codes(
             source,
             target,
             ids,
-            weights=None if weights is None else checked_weights(weights, len(source)),
+            weights=weights,
             edge_types=edge_types,
-            features=features,
+            features=None if features is None else checked_features(features, len(ids)),
             directed=directed,
             self_loops=self_loops,
         )
@@ -138,9 +151,19 @@ class Graph:
         directed: bool = False,
         self_loops: bool = False,
     ) -> Graph:
-        """Build a graph from node *numbers*; readers use it, `from_edges` is the way in for ids."""
+        """Build a graph from node *numbers*, below the number of `node_ids`, which must be unique.
+
+        Readers use it; `from_edges` is the way in for ids. `node_ids` and `features` are taken over, not copied.
+        """
+        if source.shape != target.shape or source.ndim != 1:
+            raise InputError(f"sources and targets must be flat and equally long, found {source.shape}, {target.shape}")
+        for column in (source, target):
+            if len(column) and (column.min() < 0 or column.max() >= len(node_ids)):
+                wrong = column[(column < 0) | (column >= len(node_ids))][0]
+                raise InputError(f"edges hold node number {wrong:,}, but there are {len(node_ids):,} nodes")
         types, names = (None, ()) if edge_types is None else encoded_types(edge_types, len(source))
-        rows = build_rows(len(node_ids), source, target, weights, types, directed=directed, self_loops=self_loops)
+        values = None if weights is None else checked_weights(weights, len(source))
+        rows = build_rows(len(node_ids), source, target, values, types, directed=directed, self_loops=self_loops)
         return cls._from_rows(rows, node_ids, directed, names, features)
 
     @classmethod
@@ -162,6 +185,7 @@ class Graph:
         matrix = sp.csr_array(adjacency, copy=True)
         if matrix.shape[0] != matrix.shape[1]:
             raise InputError(f"an adjacency matrix must be square, found shape {matrix.shape}")
+        check_rows(matrix.indptr, matrix.indices, matrix.shape[0])
         matrix.sum_duplicates()
         matrix.eliminate_zeros()
         values = checked_weights(matrix.data, matrix.nnz)
@@ -183,11 +207,12 @@ class Graph:
         rows = build_rows(
             matrix.shape[0], source, matrix.indices, values if weighted else None, directed=True, self_loops=self_loops
         )
-        ids = np.arange(matrix.shape[0], dtype=np.int64) if node_ids is None else as_id_array(node_ids)
+        ids = np.arange(matrix.shape[0], dtype=np.int64) if node_ids is None else as_id_array(node_ids).copy()
         if len(ids) != matrix.shape[0]:
             raise InputError(f"the matrix has {matrix.shape[0]:,} rows, but there are {len(ids):,} node ids")
         _unique_index(ids)
-        return cls._from_rows(rows, ids, not symmetric if directed is None else directed, (), features)
+        owned = None if features is None else checked_features(features, len(ids))
+        return cls._from_rows(rows, ids, not symmetric if directed is None else directed, (), owned)
 
     @classmethod
     def from_networkx(
@@ -198,6 +223,8 @@ class Graph:
         `weight` names the edge attribute to read; where no edge has it, the graph has no weights, and where some have
         it the others count 1.
         """
+        if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+            raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
         nodes = list(graph.nodes)
         triples = list(graph.edges(data=weight, default=None)) if weight else [(u, v, None) for u, v in graph.edges()]
         found = [triple[2] for triple in triples]
@@ -218,18 +245,21 @@ class Graph:
         A one-dimensional `edge_attr` counts as weights where there is no `edge_weight`. `directed=None` looks whether
         every edge has its reverse.
         """
+        if getattr(data, "edge_index", None) is None:
+            raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
         pair = _to_numpy(data.edge_index)
         if pair.ndim != 2 or pair.shape[0] != 2:
             raise InputError(f"edge_index must have shape (2, edges), found {pair.shape}")
         features = getattr(data, "x", None)
         values = getattr(data, "edge_weight", None)
         attributes = getattr(data, "edge_attr", None)
-        if values is None and attributes is not None and _to_numpy(attributes).squeeze().ndim == 1:
-            values = _to_numpy(attributes).squeeze()
+        if values is None and attributes is not None and _to_numpy(attributes).size == pair.shape[1]:
+            values = _to_numpy(attributes).reshape(-1)
         size = int(getattr(data, "num_nodes", None) or (pair.max() + 1 if pair.size else 0))
         weights = np.ones(pair.shape[1]) if values is None else checked_weights(_to_numpy(values), pair.shape[1])
         if pair.size and (pair.min() < 0 or pair.max() >= size):
-            raise InputError(f"edge_index holds {int(pair.max())}, but the graph has {size:,} nodes")
+            wrong = pair[(pair < 0) | (pair >= size)][0]
+            raise InputError(f"edge_index holds {int(wrong)}, but the graph has {size:,} nodes")
         matrix = sp.csr_array(sp.coo_array((weights, (pair[0], pair[1])), shape=(size, size)))
         if values is None:
             matrix.data[:] = 1
@@ -253,7 +283,7 @@ class Graph:
             rows.weights,
             rows.types,
             type_names,
-            None if features is None else checked_features(features, len(node_ids)),
+            None if features is None else checked_features(features, len(node_ids), copy=False),
         )
 
     # ------------------------------------------------------------------ looking at it
@@ -273,8 +303,22 @@ class Graph:
 
     @cached_property
     def degrees(self) -> Array:
-        """Number of neighbors of each node (of outgoing edges in a directed graph), `(n,)`."""
+        """Entries in each node's row, `(n,)`: its edges (outgoing ones if directed), each type on its own."""
         return np.diff(self.indptr)
+
+    def __len__(self) -> int:
+        return self.num_nodes
+
+    def __contains__(self, node: Hashable) -> bool:
+        return bool(self._index.find([node])[0] >= 0)
+
+    def __repr__(self) -> str:
+        kind = "directed" if self.directed else "undirected"
+        facts = [f"{self.num_nodes:,} nodes", f"{self.num_edges:,} {kind} edges"]
+        facts += ["weighted"] if self.weights is not None else []
+        facts += [f"{len(self.edge_type_names)} edge types"] if self.edge_type_names else []
+        facts += [f"{self.features.shape[1]:,} features"] if self.features is not None else []
+        return f"Graph({', '.join(facts)})"
 
     @cached_property
     def _index(self) -> IdIndex:
@@ -286,22 +330,22 @@ class Graph:
         >>> Graph.from_edges([(10, 30)]).index_of(30)
         1
         """
-        return int(self.indices_of([node])[0])
+        return int(_found(self._index, [node], "the request")[0])
 
     def indices_of(self, nodes: Iterable[Hashable], where: str = "the request") -> Array:
         """Return the numbers of nodes, `(k,)`; unknown ids raise `UnknownNodeError`, which names them and `where`."""
-        wanted = nodes if isinstance(nodes, np.ndarray) else list(nodes)
-        return _found(self._index, wanted, where)
+        return _found(self._index, _several(nodes), where)
 
     def contains(self, nodes: Iterable[Hashable]) -> npt.NDArray[np.bool_]:
         """Say for each id whether it is a node, `(k,)`."""
-        found: npt.NDArray[np.bool_] = self._index.find(nodes) >= 0
+        found: npt.NDArray[np.bool_] = self._index.find(_several(nodes)) >= 0
         return found
 
     def neighbors(self, node: Hashable) -> list[Any]:
-        """Return the ids of a node's neighbors."""
+        """Return the ids of a node's neighbors, each once."""
         number = self.index_of(node)
-        ids: list[Any] = self.node_ids[self.indices[self.indptr[number] : self.indptr[number + 1]]].tolist()
+        row = self.indices[self.indptr[number] : self.indptr[number + 1]]
+        ids: list[Any] = self.node_ids[np.unique(row)].tolist()
         return ids
 
     def to_scipy(self) -> sp.csr_array:
@@ -313,16 +357,7 @@ class Graph:
 
     def with_features(self, features: Any) -> Graph:
         """Return the same graph with these node features."""
-        return Graph(
-            self.indptr,
-            self.indices,
-            self.node_ids,
-            self.directed,
-            self.weights,
-            self.edge_types,
-            self.edge_type_names,
-            None if features is None else checked_features(features, self.num_nodes),
-        )
+        return replace(self, features=None if features is None else checked_features(features, self.num_nodes))
 
     def summary(self) -> GraphSummary:
         """Count what there is: nodes, edges, components, isolated nodes, degrees, memory."""
@@ -355,47 +390,22 @@ class Graph:
         return [part for part in parts if part is not None]
 
 
-@dataclass(frozen=True)
-class GraphSummary:
-    """What `Graph.summary` counts; `str()` of it is a small table.
+def _several(nodes: Any) -> Any:
+    """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
+    if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
+        raise InputError(f"a sequence of node ids is needed, found the single id {shown(nodes)}; put it in a list")
+    return nodes if isinstance(nodes, np.ndarray) else list(nodes)
 
-    `degree_quantiles` are the 0, 25, 50, 75, 90, 99 and 100 % quantiles; `isolated` nodes have no edge in or out;
-    `components` ignore directions.
-    """
 
-    nodes: int
-    edges: int
-    directed: bool
-    components: int
-    isolated: int
-    degree_quantiles: tuple[float, ...]
-    weighted: bool
-    edge_types: tuple[str, ...]
-    features: int
-    feature_density: float
-    memory_bytes: int
-
-    def rows(self) -> list[tuple[str, str]]:
-        """Return the table as (name, value) pairs of text."""
-        places = ("min", "25%", "median", "75%", "90%", "99%", "max")
-        degrees = (f"{place} {value:,.0f}" for place, value in zip(places, self.degree_quantiles, strict=True))
-        rows = [
-            ("nodes", f"{self.nodes:,}"),
-            ("edges", f"{self.edges:,} {'directed' if self.directed else 'undirected'}"),
-            ("components", f"{self.components:,}"),
-            ("isolated nodes", f"{self.isolated:,}"),
-            ("degree", " · ".join(degrees)),
-            ("edge weights", "yes" if self.weighted else "no"),
-        ]
-        if self.edge_types:
-            rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(self.edge_types[:8])}"))
-        shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
-        return [*rows, ("features", shape), ("memory", f"{self.memory_bytes / 1e6:,.1f} MB")]
-
-    def __str__(self) -> str:
-        rows = self.rows()
-        width = max(len(name) for name, _ in rows)
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
+def _need_numbers(ends: Array, size: int) -> None:
+    """Refuse edges that do not name the nodes 0 … size-1."""
+    wrong = ends if ends.dtype.kind != "i" else ends[(ends < 0) | (ends >= size)]
+    if len(wrong):
+        found = shown(wrong[:1].tolist()[0])
+        raise InputError(
+            f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges hold {found}; "
+            "pass node_ids= to say which node is which"
+        )
 
 
 def _unique_index(ids: Array) -> IdIndex:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import repeat
 from typing import Any
 
@@ -18,6 +19,7 @@ Array = npt.NDArray[Any]
 
 # Integer ids are marked in a table if their range is at most this many times their number; else they are sorted.
 _DENSE_RANGE = 8
+_EXACT = 2.0**53  # floats from here on do not tell neighboring whole numbers apart
 
 
 def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
@@ -40,15 +42,13 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
             return array.astype(object)
         return array.astype(np.int64)
     if array.dtype.kind == "f":
-        wrong = np.flatnonzero(~np.isfinite(array) | (array != np.floor(array)))
+        wrong = np.flatnonzero(~(np.abs(array) < _EXACT) | (array != np.floor(array)))
         if len(wrong):
             raise InputError(f"{what} hold {array[wrong[0]]} at position {wrong[0]:,}; use whole numbers or strings")
         return array.astype(np.int64)
     if array.dtype.kind in "US":
         return array.astype(object)
-    if array.dtype.kind == "O":
-        return _checked_objects(array, what)
-    return array.astype(object)
+    return _checked_objects(array.astype(object, copy=False), what)
 
 
 def _to_array(values: Iterable[Any]) -> Array:
@@ -75,7 +75,7 @@ def _checked_objects(array: Array, what: str) -> Array:
         except OverflowError:
             return array
     for place, item in enumerate(items):
-        if item is None or item != item:
+        if item is None or isinstance(item, bool) or item != item:
             raise InputError(f"{what} hold {item!r} at position {place:,}; every node needs a name")
         try:
             hash(item)
@@ -95,8 +95,9 @@ def factorize(values: Array) -> tuple[Array, Array]:
         return _factorize_integers(values)
     items = values.tolist()
     if all(type(item) is str for item in items):
-        encoded = pa.array(items, pa.large_string()).dictionary_encode()
-        return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy(zero_copy_only=False)
+        with suppress(UnicodeEncodeError):  # half of a surrogate pair is a str, but not a text that Arrow holds
+            encoded = pa.array(items, pa.large_string()).dictionary_encode()
+            return encoded.indices.to_numpy().astype(np.int64), encoded.dictionary.to_numpy(zero_copy_only=False)
     place: dict[Any, int] = {}
     codes = np.fromiter((place.setdefault(item, len(place)) for item in items), np.int64, len(items))
     ids = np.empty(len(place), object)
@@ -159,7 +160,10 @@ class IdIndex:
         """Return the numbers of `values`, −1 where there is no such node."""
         if self._ids.dtype.kind != "i":
             items = values.tolist() if isinstance(values, np.ndarray) else list(values)
-            return np.fromiter(map(self._place.get, items, repeat(-1)), np.int64, len(items))
+            try:
+                return np.fromiter(map(self._place.get, items, repeat(-1)), np.int64, len(items))
+            except TypeError:
+                raise InputError(f"node ids must be hashable, found {shown(items)}") from None
         wanted = as_id_array(values)
         if wanted.dtype.kind != "i":
             wanted = np.array([v if isinstance(v, int) and abs(v) < 2**63 else None for v in wanted.tolist()], object)

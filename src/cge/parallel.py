@@ -29,7 +29,14 @@ Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` with Numba: no Python objects, no lock, cached on disk."""
-    compiled: Callable[P, R] = numba.njit(cache=True, nogil=True, boundscheck=False)(function)
+    return _compiled(function, nogil=True, boundscheck=False)
+
+
+def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
+    try:
+        compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
+    except RuntimeError:  # no folder to cache in can be written to: compile in every process
+        compiled = numba.njit(**options)(function)
     return compiled
 
 
@@ -67,13 +74,13 @@ def thread_count(threads: int | None) -> int:
     """
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int) or threads < 1:
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1 or None, found {threads!r}")
-    return threads
+    return int(threads)
 
 
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:
-    """Call `work(*block)` for every block, on up to `threads` threads; an error in one is raised here."""
+    """Call `work(*block)` for every block, on up to `threads` threads; an error stops the rest and is raised here."""
     blocks = list(blocks)
     workers = min(thread_count(threads), len(blocks))
     if workers <= 1:
@@ -81,5 +88,9 @@ def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], t
             work(*block)
         return
     with ThreadPoolExecutor(workers) as pool:
-        for future in [pool.submit(work, *block) for block in blocks]:
-            future.result()
+        try:
+            for future in [pool.submit(work, *block) for block in blocks]:
+                future.result()
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise

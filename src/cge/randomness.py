@@ -32,8 +32,11 @@ _UNIT = 1.0 / (1 << 53)
 def _digest(seed: int, names: tuple[str | int, ...]) -> bytes:
     if isinstance(seed, bool) or not isinstance(seed, Integral) or seed < 0:
         raise InputError(f"the seed must be a whole number of at least 0, found {seed!r}")
-    text = "\x1f".join([str(int(seed)), *map(str, names)])
-    return hashlib.blake2b(text.encode(), digest_size=32).digest()
+    digest = hashlib.blake2b(digest_size=32)
+    for name in (int(seed), *names):
+        text = f"{'text' if isinstance(name, str) else 'number'} {name}".encode()
+        digest.update(len(text).to_bytes(8, "little") + text)
+    return digest.digest()
 
 
 def key(seed: int, *names: str | int) -> np.uint64:

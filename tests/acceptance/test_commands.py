@@ -12,14 +12,14 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 # Stands in for Python: knows its age, makes "environments" that are copies of itself, and logs what pip is asked.
-# FAIL_PIP makes pip fail, as a cut-off download does.
+# FAKE_… names in the environment make it fail, or take its time.
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
     *'(3, 11)'*) exit ${FAKE_TOO_OLD:-0} ;;
     *'import ensurepip, venv'*) exit ${FAKE_NO_VENV:-0} ;;
     '-m venv '*) mkdir -p "$3/bin" && cp "$0" "$3/bin/python" && echo "venv" >>"$FAKE_LOG"
         printf '#!/bin/sh\\necho cge "$@"\\n' >"$3/bin/cge" && chmod +x "$3/bin/cge" ;;
-    '-m pip install '*) echo "pip $*" >>"$FAKE_LOG"; exit ${FAKE_PIP_FAILS:-0} ;;
+    '-m pip install '*) echo "pip $*" >>"$FAKE_LOG"; sleep ${FAKE_PIP_SECONDS:-0}; exit ${FAKE_PIP_FAILS:-0} ;;
     --version) echo "Python 3.8.1" ;;
 esac
 """
@@ -30,6 +30,8 @@ def project(tmp_path: Path) -> Path:
     """Copy what set-up needs into a folder whose name has a blank, beside a stand-in for Python."""
     folder = tmp_path / "my project"
     (folder / "scripts").mkdir(parents=True)
+    (folder / "src").mkdir()
+    (folder / "src" / "one.py").write_text("")
     for name in ("run", "test", "scripts/set-up.sh", "pyproject.toml", "constraints.txt"):
         shutil.copy2(ROOT / name, folder / name)
     (tmp_path / "bin").mkdir()
@@ -39,27 +41,31 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-def call(project: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    log = project.parent / "log"
-    log.write_text("")
-    names = {
-        "PATH": f"{project.parent / 'bin'}:/usr/bin:/bin",
-        "FAKE_LOG": str(log),
-        "HOME": os.environ.get("HOME", "/"),
-    }
+def start(project: Path, *arguments: str, command: Path | None = None, **environment: str) -> subprocess.Popen[str]:
+    names = {"PATH": f"{project.parent / 'bin'}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
+    names["FAKE_LOG"] = str(project.parent / "log")
     # Only the stand-in may be found: real interpreters of other names are hidden behind failing ones.
     for other in ("python3.11", "python3.12", "python3.13", "python"):
         hidden = project.parent / "bin" / other
         hidden.write_text("#!/bin/sh\nexit 1\n")
         hidden.chmod(0o755)
-    return subprocess.run(
-        [str(project / "run"), *arguments],
+    return subprocess.Popen(
+        [str(command or project / "run"), *arguments],
         cwd="/",
         env=names | environment,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
+
+
+def call(
+    project: Path, *arguments: str, command: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    (project.parent / "log").write_text("")
+    process = start(project, *arguments, command=command, **environment)
+    out, err = process.communicate()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 def log(project: Path) -> list[str]:
@@ -103,6 +109,39 @@ def test_a_moved_project_is_set_up_anew(project: Path) -> None:
     moved = project.rename(project.parent / "moved")
     call(moved)
     assert [line.split()[0] for line in log(moved)] == ["venv", "pip"]
+
+
+def test_two_calls_at_once_set_up_once(project: Path) -> None:
+    both = [start(project, FAKE_PIP_SECONDS="2") for _ in range(2)]
+    ends = [one.communicate() for one in both]
+    assert [one.returncode for one in both] == [0, 0]
+    assert [out for out, _ in ends] == ["cge demo\n"] * 2
+    assert [line.split()[0] for line in log(project)] == ["venv", "pip"]
+
+
+def test_the_lock_of_a_call_that_died_is_taken_over(project: Path) -> None:
+    lock = project / ".venv.lock"
+    lock.mkdir()
+    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
+    (lock / "pid").write_text(gone)
+    assert call(project).returncode == 0
+    assert not lock.exists()
+
+
+def test_a_link_to_the_command_works(project: Path) -> None:
+    link = project.parent / "link"
+    link.symlink_to(project / "run")
+    assert call(project, command=link).stdout == "cge demo\n"
+
+
+def test_a_python_that_is_named_must_work(project: Path) -> None:
+    blank = project.parent / "bin" / "my python"
+    shutil.copy2(project.parent / "bin" / "python3", blank)
+    assert call(project, PYTHON=str(blank)).returncode == 0
+    shutil.rmtree(project / ".venv")
+    refused = call(project, PYTHON="/nowhere/python")
+    assert refused.returncode == 1
+    assert refused.stderr == "PYTHON names /nowhere/python, which is not a working Python 3.11, 3.12 or 3.13\n"
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import io
+import lzma
+import tarfile
 import time
 from importlib.resources import files
 from pathlib import Path
@@ -127,7 +130,8 @@ def test_sizes_are_those_of_the_catalog(data_dir: Path, name: str) -> None:
     assert known.present == ("bundled" if name == "cora" else "CGE_DATA_DIR")
     assert data.name == name
     assert data.graph.num_nodes == known.nodes
-    assert _distinct_pairs(data) == known.edges
+    assert data.graph.num_edges == known.edges
+    assert _distinct_pairs(data) == (295_301 if name == "debian" else known.edges)
     assert data.num_classes == known.classes
     assert (0 if data.graph.features is None else data.graph.features.shape[1]) == known.features
     assert (data.split.sizes if name in SPLITS and data.split else None) == SPLITS.get(name)
@@ -136,9 +140,9 @@ def test_sizes_are_those_of_the_catalog(data_dir: Path, name: str) -> None:
     assert seconds < 15
 
 
-@pytest.mark.parametrize("path", [file.path for one in catalog() for file in one.files])
+@pytest.mark.parametrize("path", [file.path for one in catalog() for file in (*one.files, *one.sources)])
 def test_checksums_are_those_of_the_files(data_dir: Path, path: str) -> None:
-    known = {file.path: file.sha256 for one in catalog() for file in one.files}
+    known = {file.path: file.sha256 for one in catalog() for file in (*one.files, *one.sources)}
     assert hashlib.sha256((data_dir / path).read_bytes()).hexdigest() == known[path]
 
 
@@ -175,6 +179,24 @@ def test_nell_plain_and_derived_agree(data_dir: Path, share: str) -> None:
     assert np.count_nonzero(entities) == 9_891
     rows, columns = derived.graph.to_scipy().nonzero()
     assert not np.any(entities[rows] & entities[columns])  # no two that can be labeled are adjacent
+
+
+@pytest.mark.parametrize("share", ["0.1", "0.01", "0.001"])
+def test_nell_from_its_pickles_is_the_same(
+    data_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, share: str
+) -> None:
+    derived = load_dataset(f"nell-{share}")
+    (tmp_path / "nell").mkdir()
+    for path in (data_dir / "nell").glob("ind.nell.*"):
+        (tmp_path / "nell" / path.name).symlink_to(path)
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
+    assert entry(f"nell-{share}").present == "CGE_DATA_DIR"
+    data = load_dataset(f"nell-{share}")
+    _same_graph(data, derived)
+    assert np.array_equal(data.labels, derived.labels)
+    assert data.split == derived.split
+    assert (data.name, data.class_names, data.notes) == (derived.name, derived.class_names, derived.notes)
 
 
 def test_vispub_venues_and_titles(data_dir: Path) -> None:
@@ -222,3 +244,78 @@ def test_heterophilous_graphs_have_ten_splits(data_dir: Path, name: str, train: 
     assert data.split == data.splits[0]
     assert len(data.splits[0].train) == train
     assert all(sum(split.sizes) == data.graph.num_nodes for split in data.splits)
+
+
+# ---------------------------------------------------------------------- the recipes of docs/datasets.md
+
+
+@pytest.fixture
+def recipe_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder that is the current one, the data folder and, below, the cache."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+def _run_recipe(name: str) -> None:
+    """Run the block of Python under a heading, in the current folder."""
+    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    code = text.split(f"\n### {name}\n")[1].split("```py\n")[1].split("```\n")[0]
+    exec(compile(code, f"recipe of {name}", "exec"), {})
+
+
+def test_the_recipe_for_vispub(recipe_folder: Path) -> None:
+    with (recipe_folder / "IEEE VIS papers 1990-2015 - Main dataset.csv").open("w", encoding="utf-8") as out:
+        out.write("Conference,Year,Paper Title,Paper DOI,Link,References\n")
+        out.write("Vis,2004,Alone,10/a,http://a,\n")
+        out.write('InfoVis,2015,"Two\tof, them",10/b,http://b,10/c;10/elsewhere;10/c;10/b\n')
+        out.write("VAST,2010,Cited,10/c,http://c,\n")
+    _run_recipe("vispub")
+    data = load_dataset("vispub")
+    assert data.graph.node_ids.tolist() == ["10/b", "10/c"]
+    assert data.node_titles is not None
+    assert data.node_titles.tolist() == ["Two of, them", "Cited"]
+    assert [data.class_names[label] for label in data.labels] == ["InfoVis", "VAST"]
+    assert load_dataset("vispub", directed=True).graph.neighbors("10/b") == ["10/c"]
+    assert (recipe_folder / "vispub" / "edges.tsv").read_text() == "0\t1\n"
+
+
+def test_the_recipe_for_debian(recipe_folder: Path) -> None:
+    fillers = "".join(f"Package: x{n}\nSection: libs\nDescription: library number {n}\n\n" for n in range(5))
+    index = (
+        "Package: game\nSource: game-src (1.0)\nSection: games\nDescription: a game library\n"
+        "Depends: libx (>= 2), x1 | x2, missing, libx (<< 3)\nRecommends: libx:any\nTag: a::b,\n c::d\n\n"
+        "Package: libx\nSection: libs\nDescription: the library of x\nEnhances: game\n\n" + fillers
+    )
+    (recipe_folder / "Packages.xz").write_bytes(lzma.compress(index.encode()))
+    _run_recipe("debian")
+    data = load_dataset("debian", directed=True)
+    assert data.graph.node_ids.tolist() == ["game", "libx", "x0", "x1", "x2", "x3", "x4"]
+    assert set(data.graph.neighbors("game")) == {"libx", "x1", "x2"}
+    assert set(data.graph.edge_type_names) == {"Depends", "Recommends", "Enhances"}
+    assert data.graph.num_edges == 5
+    assert data.label_counts() == {"games": 1, "libs": 6}
+    assert load_dataset("debian", edge_types=False).graph.num_edges == 3
+
+
+def test_the_recipe_for_npm(recipe_folder: Path) -> None:
+    def archive(files: dict[str, bytes]) -> bytes:
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w:gz") as out:
+            for name, content in files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(content)
+                out.addfile(member, io.BytesIO(content))
+        return buffer.getvalue()
+
+    run = archive({"dependents/a.json": b'["b", "@s/c"]', "dependents/@s/c.json": b'["b"]'})
+    develop = archive({"devDependents/a.json": b'["b", "d"]'})
+    both = archive({"package/dependents.tgz": run, "package/devDependents.tgz": develop})
+    (recipe_folder / "dependent-packages-2.2.2.tgz").write_bytes(both)
+    _run_recipe("npm")
+    data = load_dataset("npm", directed=True)
+    assert data.graph.node_ids.tolist() == ["@s/c", "a", "b", "d"]
+    assert data.graph.num_edges == 4
+    assert set(data.graph.neighbors("b")) == {"a", "@s/c"}
+    assert data.graph.neighbors("a") == []

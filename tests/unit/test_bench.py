@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -65,14 +66,21 @@ def test_a_child_that_says_nothing_has_no_report(child):
     assert child("print('done')").problem == "ended without a report"
 
 
-def test_the_time_limit_ends_a_child_and_what_it_started(child, tmp_path):
-    body = "import subprocess\np = subprocess.Popen(['sleep', '60'])\n"
-    body += "open(job['path'], 'w').write(str(p.pid))\ntime.sleep(60)"
-    outcome = child(body, limit=0.7, path=str(tmp_path / "pid"))
+def test_the_time_limit_ends_a_child(child):
+    outcome = child("time.sleep(60)", limit=0.3)
     assert outcome.report is None
-    assert outcome.problem == "stopped at the time limit of 0.7 s"
-    status = Path(f"/proc/{(tmp_path / 'pid').read_text()}/stat")
-    assert not status.exists() or status.read_text().split()[2] == "Z"
+    assert outcome.problem == "stopped at the time limit of 0.3 s"
+
+
+def test_what_a_child_started_ends_with_it(child):
+    body = "import subprocess\nprint(json.dumps({'pid': subprocess.Popen(['sleep', '60']).pid}))"
+    outcome = child(body)  # ends by itself, and its own child has not
+    assert outcome.report is not None
+    status = Path(f"/proc/{outcome.report['pid']}/stat")
+    deadline = time.monotonic() + 10
+    while status.exists() and status.read_text().split()[2] != "Z":
+        assert time.monotonic() < deadline, "the grandchild still runs"
+        time.sleep(0.01)
 
 
 def test_rates_come_from_wall_and_cpu_seconds():
@@ -108,11 +116,24 @@ def test_the_table_shows_millions_ratios_and_notes(capsys):
     assert any("crashed with SIGILL" in line for line in lines)
 
 
+def test_a_partial_run_says_which_peers_are_not_compared_with(capsys):
+    report.show("walks", ROWS, ["numpy", "dgl"])
+    assert "not run, so not among the peers compared with: numpy, dgl" in capsys.readouterr().out
+    report.show("walks", ROWS)
+    assert "not run" not in capsys.readouterr().out
+
+
+def test_the_load_of_other_processes_is_told(child):
+    outcome = child("print(json.dumps({'work': 1}))")
+    assert outcome.others is None or outcome.others >= 0
+
+
 def test_saved_files_carry_the_machine(tmp_path):
-    data, page = report.save("walks", ROWS, ["cge", "networkx"], tmp_path)
+    data, page = report.save("walks", ROWS, ["cge", "networkx"], tmp_path, ["numpy"])
     assert (data.name, page.name) == ("bench-walks.json", "bench-walks.md")
     told = json.loads(data.read_text())
     assert told["machine"]["cores"] >= 1
+    assert told["tools_not_run"] == ["numpy"]
     assert told["machine"]["versions"]["networkx"].startswith("networkx ")
     text = page.read_text()
     assert "| **cora uniform** | **cge** | **1** | **90** |" in text

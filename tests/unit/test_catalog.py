@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import threading
 from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from cge.cli.main import run
 from cge.data.sets import entries, load
 from cge.data.sets.entries import Entry, catalog, entry
 from cge.data.sets.fetch import DataFile, cache_dir, obtain, place_of
@@ -23,6 +26,7 @@ NAMES = [
     *("cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm"),
     *("actor", "chameleon", "squirrel"),
 ]
+BY_HAND = {"nell-0.1", "nell-0.01", "nell-0.001", "vispub", "debian", "npm"}
 
 
 @pytest.fixture(autouse=True)
@@ -84,7 +88,7 @@ def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
 
 def test_what_cannot_be_downloaded_has_no_address() -> None:
     without = {one.name for one in catalog() if any(file.url is None for file in one.files)}
-    assert without == {"nell-0.1", "nell-0.01", "nell-0.001", "vispub", "debian", "npm"}
+    assert without == BY_HAND
     assert entry("citeseer").files[0].url == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.citeseer.x"
 
 
@@ -116,6 +120,22 @@ def test_wrong_requests_are_answered() -> None:
     )
     with pytest.raises(InputError, match=r"^the edges of 'cora' have no directions; leave out directed=True$"):
         load_dataset("cora", directed=True)
+    for value in (True, False):
+        with pytest.raises(InputError, match=rf"^the edges of 'npm' have no kinds; leave out edge_types={value}$"):
+            load_dataset("NPM", edge_types=value)
+
+
+def test_names_are_taken_in_any_case() -> None:
+    assert load_dataset("Cora").name == "cora"
+    assert entry("BlogCatalog").name == "blogcatalog"
+
+
+def test_each_set_says_how_it_comes() -> None:
+    ways = {one.name: one.way for one in catalog()}
+    assert ways["cora"] == "bundled"
+    assert {name for name, way in ways.items() if way == "by hand"} == BY_HAND
+    assert {one.name for one in catalog() if one.downloadable} == set(NAMES) - BY_HAND - {"cora"}
+    assert all(bool(one.contents) == (one.way == "by hand") for one in catalog())
 
 
 # ---------------------------------------------------------------------- what is not here
@@ -125,23 +145,50 @@ def test_the_error_names_all_three_ways(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError) as error:
         load_dataset("actor", download=False)
     assert str(error.value) == (
-        "the data set 'actor' is not on this machine: put its files (heterophilous/actor.npz, …) into the folder named "
-        f"by CGE_DATA_DIR (which is not set), or into the cache {str(tmp_path / 'cache')!r}, or have it downloaded "
+        "the data set 'actor' is not on this machine: put its files (heterophilous/actor.npz) into the folder named "
+        f"by CGE_DATA_DIR (which is not set) or into the cache {str(tmp_path / 'cache')!r}, or have it downloaded "
         "(which download=False forbids, from "
         "https://github.com/yandex-research/heterophilous-graphs/raw/main/data/actor.npz)"
     )
 
 
-def test_a_set_without_public_files_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_shows_the_layout_that_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for folder, problem in ((tmp_path / "none", "which is not a folder"), (tmp_path, "which lacks them")):
+        monkeypatch.setenv("CGE_DATA_DIR", str(folder))
+        with pytest.raises(MissingDataError) as error:
+            load_dataset("citeseer", download=False)
+        assert str(error.value).startswith(
+            "the data set 'citeseer' is not on this machine: put its files (planetoid/ind.citeseer.x, "
+            "planetoid/ind.citeseer.y, planetoid/ind.citeseer.tx and 5 more) into the folder named by CGE_DATA_DIR "
+            f"(now {str(folder)!r}, {problem}) or into the cache {str(tmp_path / 'cache')!r}, or have it downloaded ("
+        )
+
+
+def test_the_error_names_only_what_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    (tmp_path / "vispub").mkdir()
+    (tmp_path / "vispub" / "nodes.tsv").touch()
+    with pytest.raises(MissingDataError, match=r"citations \(vispub/edges\.tsv\) as docs"):
+        load_dataset("vispub")
+
+
+def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     with pytest.raises(MissingDataError) as error:
         load_dataset("debian")
     assert str(error.value) == (
-        "the data set 'debian' is not on this machine: put its files (debian_pkgs/debian12_packages.nodes.tsv.gz, …) "
-        f"into the folder named by CGE_DATA_DIR (now {str(tmp_path)!r}), or into the cache "
-        f"{str(tmp_path / 'cache')!r}, or have it downloaded "
-        "(which cannot be: its public home does not have these files in this form)"
+        "the data set 'debian' is not on this machine and cannot be downloaded: make tables of packages and "
+        "dependencies (debian_pkgs/debian12_packages.nodes.tsv.gz, debian_pkgs/debian12_packages.edges.tsv.gz) as "
+        "docs/datasets.md tells under 'debian', and put them into the folder named by CGE_DATA_DIR "
+        f"(now {str(tmp_path)!r}, which lacks them) or into the cache {str(tmp_path / 'cache')!r}"
     )
+    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
+    for name in BY_HAND:
+        with pytest.raises(MissingDataError) as error:
+            load_dataset(name)
+        heading = name.partition("-")[0]
+        assert f"as docs/datasets.md tells under {heading!r}" in str(error.value)
+        assert f"\n### {heading}\n" in text
 
 
 # ---------------------------------------------------------------------- downloads
@@ -178,7 +225,7 @@ def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
     (folder / "a.txt").write_text("content")
     good = DataFile("some/a.txt", hashlib.sha256(b"content").hexdigest(), f"{address}/a.txt")
     gone = DataFile("some/b.txt", "0" * 64, f"{address}/b.txt")
-    with pytest.raises(MissingDataError, match=r"\(some/b\.txt, …\).*failed for .*/b\.txt: 404 Client Error"):
+    with pytest.raises(MissingDataError, match=r"\(some/b\.txt\).*failed for .*/b\.txt: 404 Client Error"):
         obtain("some", [good, gone])
     assert place_of([good]) == "cache"
     assert place_of([good, gone]) == "not here"
@@ -215,3 +262,69 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for name in NAMES[1:]:
         with pytest.raises(FileFormatError, match=str(tmp_path)):
             load_dataset(name)
+
+
+# ---------------------------------------------------------------------- the list, as printed
+
+
+def test_the_list_says_how_sets_come_and_where_they_are_looked_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["datasets"]) == 0
+    printed = capsys.readouterr()
+    lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
+    assert "not here  download" in lines["actor"]
+    assert "not here  by hand" in lines["npm"]
+    assert "300,248" in lines["debian"]
+    assert "CGE_DATA_DIR  not set" in printed.out
+    assert str(tmp_path / "cache") in printed.out.replace("\n", "")
+    assert printed.err == ""
+
+
+def test_the_list_as_json_is_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["datasets", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["data_dir"], found["cache_dir"]) == (None, str(tmp_path / "cache"))
+    sizes = ["nodes", "edges", "classes", "features"]
+    for one in found["datasets"]:
+        assert list(one) == ["name", "title", *sizes, "home", "license", "present", "downloadable"]
+    assert {one["name"] for one in found["datasets"] if one["downloadable"]} == set(NAMES) - BY_HAND - {"cora"}
+
+
+def test_the_list_warns_of_a_wrong_data_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path / "none"))
+    assert run(["datasets"]) == 0
+    assert capsys.readouterr().err == (
+        f"cge: CGE_DATA_DIR is {str(tmp_path / 'none')!r}, which is not a folder; "
+        "name the one that holds planetoid/ and so on\n"
+    )
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    assert run(["datasets", "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == (
+        f"cge: CGE_DATA_DIR is {str(tmp_path)!r}, which holds none of the sets; "
+        "files are looked for at planetoid/ind.citeseer.x and so on\n"
+    )
+    assert json.loads(printed.out)["data_dir"] == str(tmp_path)
+    (tmp_path / "blogcatalog").mkdir()
+    (tmp_path / "blogcatalog" / "blogcatalog.mat").touch()
+    assert run(["datasets"]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_demo_shows_the_ids_of_papers(capsys: pytest.CaptureFixture[str]) -> None:
+    data = load_dataset("cora")
+    assert data.node_titles is not None
+    assert run(["demo", "--json"]) == 0
+    paths = json.loads(capsys.readouterr().out)["paths"]
+    number = {title: node for node, title in enumerate(data.node_titles.tolist())}
+    for path in paths:
+        for step in path:
+            assert list(step) == ["paper", "field"]
+            assert data.class_names[data.labels[number[step["paper"]]]] == step["field"]
+        for one, other in pairwise(path):
+            assert number[other["paper"]] in data.graph.neighbors(number[one["paper"]])
+    assert run(["demo"]) == 0
+    assert f"paper {paths[0][0]['paper']} → {paths[0][1]['paper']} → " in capsys.readouterr().out

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +28,8 @@ def test_mix_is_the_finalizer_of_splitmix64() -> None:
 def test_streams_are_named_and_independent() -> None:
     assert int(key(0, "a", 1)) != int(key(0, "a", 2)) != int(key(0, "a"))
     assert int(key(0, "a", "b")) != int(key(0, "ab"))
+    assert int(key(0, 1)) != int(key(0, "1"))
+    assert int(key(0, "a\x1fb")) != int(key(0, "a", "b"))
     assert generator(3, "x").random() == generator(3, "x").random()
     assert generator(3, "x").random() != generator(4, "x").random()
     with pytest.raises(cge.CgeError, match="the seed must be a whole number of at least 0, found True"):
@@ -59,6 +65,44 @@ def test_blocks_run_once_each_and_errors_come_back() -> None:
         with pytest.raises(RuntimeError, match="thirteen"):
             run_blocks(work, [(12,), (13,)], threads=threads)
     assert thread_count(None) >= 1
+    assert thread_count(np.int64(2)) == 2
+
+
+def test_an_error_stops_the_blocks_that_wait() -> None:
+    started: list[int] = []
+
+    def work(number: int) -> None:
+        started.append(number)
+        if number == 0:
+            raise RuntimeError("first")
+        time.sleep(0.02)
+
+    with pytest.raises(RuntimeError, match="first"):
+        run_blocks(work, [(k,) for k in range(40)], threads=2)
+    assert len(started) < 20
+
+
+def test_kernels_compile_where_nothing_can_be_cached(tmp_path: Path) -> None:
+    """As for a service account: the sources are read-only and there is no home."""
+    code = (
+        "import numba.core.caching as c\n"
+        "c.CacheImpl._locator_classes = []\n"
+        "from cge.randomness import mix\n"
+        "import numpy as np\n"
+        "print(int(mix(np.uint64(1))))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == int(mix(np.uint64(1)))
+
+
+def test_importing_cge_is_quick_work() -> None:
+    """`cge --help` must not wait for compilers and linear algebra."""
+    code = "import sys, cge; print([m for m in ('numba', 'scipy', 'pyarrow', 'sklearn') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    with pytest.raises(AttributeError, match="module 'cge' has no attribute 'nope'"):
+        cge.nope  # noqa: B018
 
 
 def test_long_values_are_cut_in_messages() -> None:

@@ -198,7 +198,10 @@ def test_from_pyg_by_its_shape() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"edges": np.zeros((2, 3))}, "edges must have shape (edges, 2), found (2, 3); pass its transpose"),
+        (
+            {"edges": np.zeros((2, 3))},
+            "edges must have shape (edges, 2), found (2, 3); pass the third column as weights=",
+        ),
         ({"edges": [(0, 1), (2,)]}, "edge 1 must be a pair of node ids, found (2,)"),
         ({"edges": ["ab"]}, "edge 0 must be a pair of node ids, found 'ab'"),
         ({"edges": [(0, None)]}, "edge targets hold None at position 0; every node needs a name"),
@@ -215,14 +218,17 @@ def test_from_pyg_by_its_shape() -> None:
             "edge weights must be positive and finite, found -1.0 at edge 0 and 1 more",
         ),
         ({"edges": [(0, 1)], "weights": [1, 2]}, "there are 1 edges, but the weights have shape (2,)"),
-        ({"edges": [(0, 1)], "weights": ["x"]}, "edge weights must be numbers"),
+        ({"edges": [(0, 1)], "weights": ["x"]}, "edge weights must be numbers, found 'x'"),
         ({"edges": [(0, 1)], "edge_types": ["a", "b"]}, "there are 1 edges, but 2 edge types"),
         ({"edges": [(0, 1)], "node_ids": [0, 1, 0]}, "node ids must be unique, but 0 stands twice"),
         ({"edges": [("a", "b")], "node_ids": ["a", "b", "a"]}, "node ids must be unique, but 'a' stands twice"),
         ({"edges": [("a", "b")], "node_ids": ["a"]}, "1 node in edges is not in the graph: 'b'"),
         (
             {"edges": [(0, 7), (8, 9), (9, 7)], "num_nodes": 3},
-            "3 nodes in edges are not in the graph, the first: 8, 9, 7",
+            (
+                "without node_ids the nodes are the numbers 0 to 2, but the edges hold 8; "
+                "pass node_ids= to say which node is which"
+            ),
         ),
         ({"edges": [(0, 1)], "num_nodes": -1}, "num_nodes must be a whole number of at least 0, found -1"),
         (
@@ -231,11 +237,11 @@ def test_from_pyg_by_its_shape() -> None:
         ),
         (
             {"edges": [(0, 1)], "features": [[1.0, np.inf], [0, 0]]},
-            "features must be finite, found inf in row 0, column 1",
+            "features must be finite as float32, found inf in row 0, column 1",
         ),
         (
             {"edges": [(0, 1)], "features": sp.csr_array(np.array([[0, 0], [0, np.nan]]))},
-            "features must be finite, found nan in row 1, column 1",
+            "features must be finite as float32, found nan in row 1, column 1",
         ),
         (
             {"edges": [(0, 1)], "features": np.array([["a"], ["b"]])},
@@ -291,3 +297,104 @@ def test_summary_counts() -> None:
     assert cge.Graph.from_edges([]).summary().components == 0
     typed = cge.Graph.from_edges([(0, 1)], edge_types=["cites"]).summary()
     assert "1: cites" in str(typed)
+
+
+def test_a_graph_keeps_copies_and_cannot_be_written_to() -> None:
+    features, ids, weights = np.ones((2, 2), np.float32), np.array([4, 7]), np.array([2.0])
+    graph = cge.Graph.from_edges([(4, 7)], features, ids, weights)
+    features[:], ids[:], weights[:] = 9, 9, 9
+    assert graph.features is not None
+    assert graph.weights is not None
+    assert graph.features.max() == 1
+    assert graph.node_ids.tolist() == [4, 7]
+    assert graph.weights.max() == 2
+    for array in (graph.indptr, graph.indices, graph.node_ids, graph.weights, graph.features):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0
+
+
+def test_sparse_features_are_not_written_to() -> None:
+    matrix = sp.csr_array(
+        (np.array([1, 2, 3], np.float32), np.array([2, 0, 0]), np.array([0, 3, 3])), shape=(2, 3), copy=True
+    )
+    kept = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
+    graph = cge.Graph.from_edges([(0, 1)], features=matrix)
+    assert graph.features.toarray().tolist() == [[5, 0, 1], [0, 0, 0]]
+    for part, before in zip((matrix.data, matrix.indices, matrix.indptr), kept, strict=True):
+        assert np.array_equal(part, before)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"), [([0, 10**9], [1, 1]), ([0, -1], [1, 1]), ([0], [1, 1])], ids=["large", "negative", "lengths"]
+)
+def test_codes_out_of_range_are_refused(source: list[int], target: list[int]) -> None:
+    with pytest.raises(cge.CgeError, match=r"edges hold node number|equally long"):
+        cge.Graph.from_codes(np.array(source), np.array(target), np.arange(2))
+
+
+def test_matrices_that_point_nowhere_are_refused() -> None:
+    matrix = sp.csr_array((2, 2))
+    matrix.indptr, matrix.indices, matrix.data = np.array([0, 1, 1]), np.array([50_000_000]), np.array([1.0])
+    with pytest.raises(cge.CgeError, match="an entry points to node number 50,000,000, but there are 2 nodes"):
+        cge.Graph.from_scipy(matrix)
+    for indptr in ([0, 2, 1], [0, 1, -1], [1, 1, 1], [0, 1]):
+        with pytest.raises(cge.CgeError, match="pointers"):
+            cge.Graph(np.array(indptr), np.array([0]), np.arange(2))
+
+
+def test_merged_weights_do_not_round_or_overflow() -> None:
+    many = cge.Graph.from_edges(np.tile([[0, 1]], (20_000_000, 1)), weights=np.ones(20_000_000, np.float32))
+    assert many.weights is not None
+    assert many.weights.tolist() == [20_000_000.0] * 2
+    with pytest.raises(cge.CgeError, match="the weights of an edge of node number 0 add up to infinity"):
+        cge.Graph.from_edges([(0, 1), (1, 0)], weights=[1e308, 1e308])
+
+
+@pytest.mark.parametrize(
+    ("edges", "message"),
+    [
+        ([(1e300, 2.0)], "edge sources hold 1e+300 at position 0; use whole numbers or strings"),
+        ([(True, 2)], "edge sources hold True at position 0; every node needs a name"),
+        ([(float("-inf"), 2.0)], "edge sources hold -inf at position 0; use whole numbers or strings"),
+        (
+            [("a", "b", 2.0)],
+            "edge 0 must be a pair of node ids, found ('a', 'b', 2.0); pass the third values as weights=",
+        ),
+        (5, "edges must be an array or pairs, found a int; pass its two columns as NumPy arrays"),
+    ],
+)
+def test_odd_edges_are_refused(edges: object, message: str) -> None:
+    with pytest.raises(cge.CgeError) as caught:
+        cge.Graph.from_edges(edges)
+    assert str(caught.value) == message
+
+
+def test_arguments_that_contradict_each_other() -> None:
+    with pytest.raises(cge.CgeError, match="pass node_ids or num_nodes, not both"):
+        cge.Graph.from_edges([(0, 1)], node_ids=[0, 1], num_nodes=50)
+    with pytest.raises(cge.CgeError, match="the edges hold 'a'; pass node_ids= to say which node is which"):
+        cge.Graph.from_edges([("a", "b")], features=np.ones((2, 3)))
+    with pytest.raises(cge.CgeError, match="edge types must differ as text"):
+        cge.Graph.from_edges([(0, 1), (1, 2)], edge_types=[1, "1"])
+    with pytest.raises(cge.CgeError, match="from_networkx takes a NetworkX graph, found a list"):
+        cge.Graph.from_networkx([(0, 1)])
+    with pytest.raises(cge.CgeError, match="from_pyg takes an object with edge_index, found a dict without"):
+        cge.Graph.from_pyg({})
+    one = SimpleNamespace(edge_index=np.array([[0], [1]]), edge_attr=np.array([[3.0]]), num_nodes=2)
+    assert cge.Graph.from_pyg(one).weights is not None
+
+
+def test_graphs_are_containers() -> None:
+    graph = cge.Graph.from_edges([("ann", "bob")], weights=[2.0], features=np.ones((2, 3)), node_ids=["ann", "bob"])
+    assert len(graph) == 2
+    assert "ann" in graph
+    assert "eve" not in graph
+    assert repr(graph) == "Graph(2 nodes, 1 undirected edges, weighted, 3 features)"
+    with pytest.raises(cge.CgeError, match="found the single id 'ann'; put it in a list"):
+        graph.contains("ann")
+    with pytest.raises(cge.CgeError, match="must be hashable"):
+        graph.neighbors(["ann"])
+    typed = cge.Graph.from_edges([(0, 1), (0, 1)], edge_types=["a", "b"])
+    assert typed.neighbors(0) == [1]
+    surrogate = cge.Graph.from_edges([("\ud800", "b")])
+    assert surrogate.node_ids.tolist() == ["\ud800", "b"]

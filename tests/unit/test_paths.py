@@ -28,6 +28,47 @@ def test_ended_walks_and_wide_windows() -> None:
     assert [row[row >= 0].tolist() for row in paths.nodes] == [[7], [3], [7], [3, 7]]
 
 
+def test_a_walk_ends_at_its_first_negative_number() -> None:
+    walks = [[7, -1, 9], [3, 7, -2]]
+    assert [row[row >= 0].tolist() for row in subpaths(walks, window=2).nodes] == [[7], [3], [7], [3, 7]]
+    table_ = PathTable(window=2)
+    assert table_.add(walks).tolist() == [0, 1, 0, 2]
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.uint32, np.int64])
+def test_walks_of_every_integer_type(dtype: type) -> None:
+    walks = np.array([[1, 2, 3]], dtype)
+    assert subpaths(walks, window=2, shortest=2).nodes.tolist() == [[1, 2], [2, 3]]
+    assert PathTable(2, shortest=2).add(walks).tolist() == [0, 1]
+
+
+def test_large_node_numbers_survive() -> None:
+    table_ = PathTable(1)
+    table_.add(np.array([[3]], np.int32))
+    table_.add(np.array([[3_000_000_000]], np.uint32))
+    assert table_.paths.nodes.ravel().tolist() == [3, 3_000_000_000]
+
+
+@pytest.mark.parametrize(
+    "walks", [np.zeros(3, int), np.array([[0.5]]), np.array([[True]]), np.zeros((1, 1), np.uint64)]
+)
+def test_walks_are_checked(walks: np.ndarray) -> None:
+    for use in (subpaths, PathTable(2).add):
+        with pytest.raises(cge.CgeError, match="walks must be a table of node numbers, found shape"):
+            use(walks)
+
+
+def test_the_table_takes_room_for_distinct_paths_only() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2)])
+    table_ = PathTable(3)
+    before = table_.counts
+    table_.add(Walker(graph, 10, 60_000).sample(0, 180_000))
+    assert len(table_._slots) <= 1 << 20
+    assert len(before) == 0
+    with pytest.raises(ValueError, match="read-only"):
+        table_.paths.nodes[0, 0] = 5
+
+
 def test_diversity_counts_distinct_nodes() -> None:
     paths = subpaths(np.array([[1, 2, 1, 3]]), window=4)
     by_path = {tuple(row[row >= 0].tolist()): d for row, d in zip(paths.nodes, paths.diversity.tolist(), strict=True)}
@@ -60,7 +101,7 @@ def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
 def test_window_is_checked(value: object) -> None:
     with pytest.raises(cge.CgeError, match="window must be a whole number of nodes, at least 1, found"):
         subpaths(np.zeros((1, 1), int), value)  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="shortest must be between 1 and the window of 3, found 4"):
+    with pytest.raises(cge.CgeError, match="shortest must be a whole number from 1 to the window of 3, found 4"):
         PathTable(3, shortest=4)
 
 
@@ -92,11 +133,17 @@ def test_pairs_of_several_labels() -> None:
 def test_pairs_repeat_with_the_seed_and_need_two_of_a_kind() -> None:
     labels = np.array([0, 0, 1, 1])
     assert np.array_equal(label_pairs(labels, 9, 1), label_pairs(labels, 9, 1))
-    assert not np.array_equal(label_pairs(labels, 9, 1, "round", 1), label_pairs(labels, 9, 1, "round", 2))
+    assert not np.array_equal(label_pairs(labels, 9, 1, stream=["a"]), label_pairs(labels, 9, 1, stream=["b"]))
     with pytest.raises(cge.CgeError, match="no two labeled nodes share a label"):
         label_pairs(np.array([0, 1, -1]), 1)
-    with pytest.raises(cge.CgeError, match="labels must have shape"):
-        label_pairs(np.zeros((1, 1, 1)), 1)
+    for wrong in (np.zeros((1, 1, 1), int), np.array([0.0, np.nan])):
+        with pytest.raises(cge.CgeError, match="labels must be whole numbers"):
+            label_pairs(wrong, 1)
+    with pytest.raises(cge.CgeError, match="must be zeros and ones, found -1"):
+        label_pairs(np.array([[-1, -1], [1, 1]]), 1)
+    with pytest.raises(cge.CgeError, match="count must be a whole number of at least 0, found -1"):
+        label_pairs(labels, -1)
+    assert set(label_pairs([10**12, 10**12, -1], 3).ravel().tolist()) == {0, 1}
 
 
 def test_negatives_have_the_law_of_degrees() -> None:
@@ -113,6 +160,11 @@ def test_negatives_have_the_law_of_degrees() -> None:
         NegativeSampler(cge.Graph.from_edges([], num_nodes=3))
     with pytest.raises(cge.CgeError, match="power must be"):
         NegativeSampler(graph, power=-1)
+
+
+def test_negatives_of_directed_graphs_count_incoming_edges() -> None:
+    graph = cge.Graph.from_edges([(0, 2), (1, 2), (2, 3)], directed=True)
+    assert np.allclose(NegativeSampler(graph, power=1).probability, [0, 0, 2 / 3, 1 / 3])
 
 
 def test_alias_tables_hold_the_exact_distribution() -> None:

@@ -16,6 +16,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cge.data.sets.load import load_dataset
+from cge.data.sets.nell import load_nell
 from cge.data.sets.pickles import read_pickle
 from cge.data.sets.planetoid import load_planetoid
 from cge.errors import CgeError, FileFormatError
@@ -58,13 +60,13 @@ def as_python_2(value: object) -> bytes:
     return data
 
 
-def write_set(folder: Path, **changes: object) -> Path:
+def write_set(folder: Path, name: str = "tiny", **changes: object) -> Path:
     adjacency = defaultdict(list, GRAPH)
     parts: dict[str, object] = {"x": X, "y": Y, "allx": ALLX, "ally": ALLY, "tx": TX, "ty": TY, "graph": adjacency}
-    for name, value in (parts | changes).items():
-        if name != "test_index":
-            (folder / f"ind.tiny.{name}").write_bytes(as_python_2(value))
-    (folder / "ind.tiny.test.index").write_text(str(changes.get("test_index", "5\n4\n")))
+    for part, value in (parts | changes).items():
+        if part != "test_index":
+            (folder / f"ind.{name}.{part}").write_bytes(as_python_2(value))
+    (folder / f"ind.{name}.test.index").write_text(str(changes.get("test_index", "5\n4\n")))
     return folder
 
 
@@ -302,3 +304,63 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
         FileFormatError, match=r"ind.tiny.tx: is missing; the Planetoid set 'tiny' needs x, y, tx, ty, allx"
     ):
         load_planetoid(tmp_path, "tiny")
+
+
+# ---------------------------------------------------------------------- NELL: three splits of the same entities
+
+
+def write_nell(folder: Path, *shares: str) -> Path:
+    """Write splits that number the same entities differently: node 2 of the first is the training node of the others.
+
+    Entities are told apart by their rows of features, here one number each; node 3 has none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    values = {"0.1": [1, 2, 3, 0, 5, 6], "0.01": [3, 5, 1, 0, 2, 6], "0.001": [3, 2, 5, 0, 6, 1]}
+    labels = {1: 0, 2: 2, 3: 1, 5: 0, 6: 2}
+    one_hot = np.eye(3, dtype=np.int32)
+    for share in shares:
+        rows = sp.csr_matrix(np.array(values[share], np.float32)[:, None])
+        known = one_hot[[labels.get(value, 0) for value in values[share]]]
+        parts = {"x": rows[:1], "y": known[:1], "allx": rows[:3], "tx": rows[[5]], "ty": known[[5]]}
+        name = f"nell.{share}"
+        write_set(folder, name, test_index="5\n", **parts)
+        (folder / f"ind.{name}.ally").unlink()
+    return folder
+
+
+def test_nell_takes_validation_nodes_from_the_other_splits(tmp_path: Path) -> None:
+    folder = write_nell(tmp_path, "0.1", "0.01", "0.001")
+    data = load_nell(folder, "nell-0.1")
+    # Node 0 (training) and 5 (test) are labeled; the others train on the entity 3, node 2 here, and test on 6 and 1.
+    assert load_planetoid(folder, "nell.0.1").labels.tolist() == [0, -1, -1, -1, -1, 1]
+    assert data.name == "nell-0.1"
+    assert [data.class_names[label] if label >= 0 else "" for label in data.labels] == ["0", "", "1", "", "", "2"]
+    assert data.split is not None
+    assert [part.tolist() for part in (data.split.train, data.split.validation, data.split.test)] == [[0], [2], [5]]
+    assert data.splits == (data.split,)
+    assert "derived" in data.notes
+
+
+def test_nell_without_the_other_splits_has_no_validation_nodes(tmp_path: Path) -> None:
+    data = load_nell(write_nell(tmp_path, "0.1", "0.01"), "nell-0.1")
+    assert data.split is not None
+    assert data.split.sizes == (1, 0, 1)
+    assert "no validation nodes" in data.notes
+
+
+def test_nell_with_ally_validates_on_the_nodes_after_the_training_nodes(tmp_path: Path) -> None:
+    folder = write_nell(tmp_path, "0.1", "0.01", "0.001")
+    (folder / "ind.nell.0.1.ally").write_bytes(as_python_2(np.eye(3, dtype=np.int32)))
+    data = load_nell(folder, "nell-0.1")
+    assert data.split is not None
+    assert data.split.validation.tolist() == [1, 2]
+    assert data.notes == ""
+
+
+def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_not_here(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
+    write_nell(tmp_path / "nell", "0.1", "0.01", "0.001")
+    assert load_dataset("NELL-0.1").split == load_nell(tmp_path / "nell", "nell-0.1").split

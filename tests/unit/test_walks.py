@@ -65,13 +65,55 @@ def test_first_order_walks_have_the_exact_law(weights: np.ndarray | None) -> Non
     assert p_value(count_steps(walks, 9), first_order(graph)) > 0.001
 
 
-def test_the_law_follows_the_nodes_when_they_are_renamed() -> None:
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.3, 2.0)], ids=["first order", "second order"])
+def test_the_law_follows_the_nodes_when_they_are_renamed(weights: np.ndarray | None, p: float, q: float) -> None:
     rename = np.array([4, 7, 0, 2, 8, 1, 6, 3, 5])
-    graph = cge.Graph.from_edges(rename[EDGES], weights=WEIGHTS, num_nodes=9)
-    original = cge.Graph.from_edges(EDGES, weights=WEIGHTS)
-    walks = Walker(graph, 20, 2000, seed=2).sample(0, 2000 * 9)
-    observed = count_steps(walks, 9)[np.ix_(rename, rename)]
-    assert p_value(observed, first_order(original)) > 0.001
+    graph = cge.Graph.from_edges(rename[EDGES], weights=weights, num_nodes=9)
+    original = cge.Graph.from_edges(EDGES, weights=weights)
+    walks = Walker(graph, 20, 2000, p=p, q=q, seed=2).sample(0, 2000 * 9)
+    observed = count_triples(walks, 9)[np.ix_(rename, rename, rename)]
+    assert p_value(observed, second_order(original, p, q)) > 0.001
+
+
+@pytest.mark.parametrize("far", [1e17, 1e300, 1e-300])
+@pytest.mark.parametrize("p", [0.5, 1e-3])
+def test_weights_elsewhere_and_of_any_size_do_not_matter(far: float, p: float) -> None:
+    """Only ratios within a row count: a star with equal weights, beside an edge of another magnitude."""
+    for near in (1.0, far):
+        graph = cge.Graph.from_edges([(0, 1), (2, 3), (3, 4), (3, 5)], weights=[far, near, near, near])
+        walks = Walker(graph, 3, 20_000, p=p, starts=[2]).sample(0, 20_000)
+        back = (1 / p) / (1 / p + 2)
+        assert np.isclose(np.mean(walks[:, 2] == 2), back, atol=0.012)
+
+
+@pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+def test_wide_index_types_give_the_same_walks(options: dict[str, float], weights: np.ndarray | None) -> None:
+    graph = cge.Graph.from_edges(EDGES, weights=weights)
+    wide = cge.Graph(
+        graph.indptr.astype(np.int64), graph.indices.astype(np.int64), graph.node_ids, weights=graph.weights
+    )
+    narrow_walks = Walker(graph, 7, 50, **options).sample(0, 450)
+    wide_walks = Walker(wide, 7, 50, **options).sample(0, 450)
+    assert wide_walks.dtype == np.int64
+    assert np.array_equal(narrow_walks, wide_walks)
+
+
+@pytest.mark.parametrize("p", [1.0, 0.25])
+def test_float32_weights_have_the_exact_law(p: float) -> None:
+    graph = cge.Graph.from_edges(EDGES, weights=WEIGHTS.astype(np.float32))
+    walks = Walker(graph, 20, 2000, p=p, seed=9).sample(0, 2000 * 9)
+    assert p_value(count_triples(walks, 9), second_order(graph, p, 1.0)) > 0.001
+
+
+def test_epochs_and_streams_have_walks_of_their_own() -> None:
+    graph = cge.Graph.from_edges(EDGES)
+    walker = Walker(graph, 9, 20)
+    other = Walker(graph, 9, 20, stream=["outer", 3])
+    first, second = walker.sample(0, 180), walker.sample(0, 180, epoch=1)
+    assert len({first.tobytes(), second.tobytes(), other.sample(0, 180).tobytes()}) == 3
+    assert np.concatenate(list(walker.batches(50, epoch=1))).tobytes() == second.tobytes()
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
@@ -130,6 +172,7 @@ def test_shuffling_changes_the_order_of_walks_and_nothing_else() -> None:
     whole = np.concatenate(list(shuffled.batches(360)))
     assert np.concatenate(list(shuffled.batches(7))).tobytes() == whole.tobytes()
     assert whole.tobytes() != plain.tobytes()
+    assert len({tuple(whole[begin : begin + 9, 0]) for begin in range(0, 360, 9)}) > 30  # passes differ in their order
     for begin in range(0, 360, 9):  # every pass still starts once from each node
         assert sorted(map(tuple, whole[begin : begin + 9])) == sorted(map(tuple, plain[begin : begin + 9]))
 
@@ -157,8 +200,11 @@ def test_weighted_can_be_switched_off() -> None:
     [
         ({"length": 0}, "length must be a whole number of at least 1, found 0"),
         ({"walks_per_node": 1.5}, "walks_per_node must be a whole number of at least 1, found 1.5"),
-        ({"p": 0}, "p must be a positive number, found 0"),
-        ({"q": float("nan")}, "q must be a positive number, found nan"),
+        ({"p": 0}, "p must be a number from 1e-09 to 1e+09, found 0"),
+        ({"q": float("nan")}, "q must be a number from 1e-09 to 1e+09, found nan"),
+        ({"q": "x"}, "q must be a number from 1e-09 to 1e+09, found 'x'"),
+        ({"starts": "ab"}, "a sequence of node ids is needed, found the single id 'ab'; put it in a list"),
+        ({"starts": 3}, "a sequence of node ids is needed, found the single id 3; put it in a list"),
         ({"seed": -1}, "the seed must be a whole number of at least 0, found -1"),
         ({"threads": 0}, "threads must be a whole number of at least 1 or None, found 0"),
         ({"weighted": True}, "weighted walks need edge weights, and the graph has none; pass weighted=False"),
@@ -172,7 +218,11 @@ def test_settings_are_checked(options: dict[str, object], message: str) -> None:
 
 def test_requests_out_of_range_are_refused() -> None:
     walker = Walker(cge.Graph.from_edges(EDGES), 3, 1)
-    with pytest.raises(cge.CgeError, match="walks 5 to 15 were asked for, but there are 9"):
+    with pytest.raises(cge.CgeError, match="10 walks from number 5 on were asked for; there are 9"):
         walker.sample(5, 10)
+    with pytest.raises(cge.CgeError, match=r"first must be a whole number of at least 0, found 0.5"):
+        walker.sample(0.5, 2)  # type: ignore[arg-type]
+    with pytest.raises(cge.CgeError, match=r"graph must be a cge.Graph, found a list; Graph.from_edges makes one"):
+        Walker([(0, 1)])  # type: ignore[arg-type]
     with pytest.raises(cge.CgeError, match="size must be a whole number of at least 1, found 0"):
         next(walker.batches(0))

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-import cge
 from cge.errors import InputError, MissingDataError
 
 __all__ = ["bench"]
@@ -23,15 +22,18 @@ def bench(
     """Measure cge beside its peers, each peer in an environment and a process of its own.
 
     Benchmarks live in the folder benchmarks/ of a checkout, not in the installed package. Further options go to the
-    script; `cge bench walks -- --help` lists them.
+    script; `cge bench walks --help` lists them.
 
     For example:
 
     cge bench walks
 
-    cge bench walks --json -- --cases cora --tools cge,numpy
+    cge bench walks --json --cases cora --tools cge,numpy
     """
-    folder = Path(cge.__file__).parents[2] / "benchmarks"
+    if name == "--help":  # the help of a benchmark is its script's, so this option is not the parser's
+        print(context.get_help())
+        return
+    folder = Path(__file__).parents[3] / "benchmarks"
     if not (folder / "harness.py").is_file():
         raise MissingDataError("benchmarks run from a checkout of the project: clone it, then call ./run bench there")
     scripts = sorted(script.stem for script in folder.glob("*.py") if "def main(" in script.read_text())

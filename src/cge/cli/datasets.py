@@ -2,46 +2,58 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cge.cli.printing import facts, print_json, print_table
+from cge.cli.printing import complain, facts, print_json, print_table
+
+if TYPE_CHECKING:
+    from cge.data import Entry
 
 __all__ = ["datasets"]
+
+_KEPT = ("name", "title", "nodes", "edges", "classes", "features", "home", "license", "present", "downloadable")
 
 
 def datasets(
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
-    """List the data sets that load by name: their sizes, where they come from, and whether they are here.
+    """List the data sets that load by name: their sizes, whether they are here, and how they come here.
 
     Example: cge datasets
     """
-    from dataclasses import asdict
-
     from cge.data import catalog
+    from cge.data.sets.fetch import cache_dir, data_dir
 
-    entries = catalog()
+    entries, folder, cache = catalog(), data_dir(), cache_dir()
+    if folder is not None and not folder.is_dir():
+        complain(
+            f"CGE_DATA_DIR is {str(folder)!r}, which is not a folder; name the one that holds planetoid/ and so on"
+        )
+    elif folder is not None and all(entry.present != "CGE_DATA_DIR" for entry in entries):
+        complain(
+            f"CGE_DATA_DIR is {str(folder)!r}, which holds none of the sets; "
+            f"files are looked for at {entries[1].files[0].path} and so on"
+        )
     if as_json:
-        print_json({"datasets": [asdict(entry) for entry in entries]})
+        found = [{key: getattr(entry, key) for key in _KEPT} for entry in entries]
+        print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": found})
         return
     sizes = [("nodes", "right"), ("edges", "right"), ("classes", "right"), ("features", "right")]
     print_table(
-        [("name", "left"), *sizes, ("here", "left"), ("what", "left")],
-        [
-            (
-                entry.name,
-                *(
-                    f"{number:,}" if number else "–"
-                    for number in (entry.nodes, entry.edges, entry.classes, entry.features)
-                ),
-                entry.present,
-                entry.title,
-            )
-            for entry in entries
-        ],
+        [("name", "left"), *sizes, ("here", "left"), ("comes by", "left"), ("what", "left")],
+        [(entry.name, *_sizes(entry), entry.present, entry.way, entry.title) for entry in entries],
     )
     print()
     facts((entry.name, entry.home) for entry in entries)
-    print("\nLooked for in the folder that CGE_DATA_DIR names, then in the cache, then at their public home.")
+    print()
+    facts([("CGE_DATA_DIR", "not set" if folder is None else str(folder)), ("cache", str(cache))])
+    print(
+        "\nLooked for in the folder that CGE_DATA_DIR names, then in the cache. What comes by download is then "
+        "fetched;\nwhat comes by hand is not offered in this form by its home: docs/datasets.md tells how to make it."
+    )
+
+
+def _sizes(entry: Entry) -> list[str]:
+    return [f"{number:,}" if number else "–" for number in (entry.nodes, entry.edges, entry.classes, entry.features)]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-import numpy.typing as npt
 import typer
 
 from cge.cli.printing import facts, heading, print_json, print_table
@@ -14,7 +13,10 @@ __all__ = ["demo"]
 _SHOWN = 3  # walks that stay in a field, and as many that do not
 _NODES = 4  # of each
 
-Array = npt.NDArray[Any]
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Array = npt.NDArray[Any]
 
 
 def demo(
@@ -38,9 +40,9 @@ def demo(
     inside, crossing = _telling_walks(walker.sample(0, data.graph.num_nodes)[:, :_NODES], data.labels)
     ends = data.labels[paths.paths.start] == data.labels[paths.paths.end]
     total, distinct, alike = int(paths.counts.sum()), len(paths), float(ends.mean())
-    names, classes = data.graph.node_ids, data.class_names
+    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # titles are the papers' own ids
     shown = [
-        [{"paper": names[node].item(), "field": classes[data.labels[node]]} for node in walk]
+        [{"paper": str(papers[node]), "field": data.class_names[data.labels[node]]} for node in walk]
         for walk in [*inside, *crossing]
     ]
     if as_json:
@@ -65,7 +67,7 @@ def demo(
     print_table(
         [("papers", "left"), ("fields", "left")],
         [
-            (" → ".join(str(node["paper"]) for node in walk), " → ".join(str(node["field"]) for node in walk))
+            ("paper " + " → ".join(node["paper"] for node in walk), " → ".join(node["field"] for node in walk))
             for walk in shown
         ],
     )

@@ -23,6 +23,17 @@ def _console() -> Console:
     return console
 
 
+def _print(what: Table | Text) -> None:
+    """Print through our own stream: rich would pad lines with blanks, and end the process if the reader has left."""
+    console = _console()
+    with console.capture() as captured:
+        console.print(what)
+    text = captured.get()
+    if not console.is_terminal:
+        text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
+    print(text, end="")
+
+
 def complain(message: str) -> None:
     """Print one sentence on the error stream."""
     print(f"cge: {message}", file=sys.stderr)
@@ -35,7 +46,7 @@ def print_json(value: dict[str, Any]) -> None:
 
 def heading(text: str) -> None:
     """Print a line that starts a section."""
-    _console().print(Text(text, style="bold"))
+    _print(Text(text, style="bold"))
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> None:
@@ -45,7 +56,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(overflow="fold")
     for name, value in rows:
         table.add_row(Text(name), Text(value))
-    _console().print(table)
+    _print(table)
 
 
 def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]]) -> None:
@@ -55,4 +66,4 @@ def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]
         table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(cell) for cell in row))
-    _console().print(table)
+    _print(table)

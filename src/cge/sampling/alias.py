@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from cge.parallel import kernel
 
-__all__ = ["row_tables", "table"]
+__all__ = ["row_tables", "scaled_rows", "table"]
 
 Array = npt.NDArray[Any]
 
@@ -36,6 +36,28 @@ def row_tables(indptr: Array, indices: Array, weights: Array) -> tuple[Array, Ar
     return chance, alias
 
 
+def scaled_rows(indptr: Array, weights: Array) -> tuple[Array, Array]:
+    """Return weights divided by the largest of their row, `(m,)`, and the sums of these by row, `(n,)`, float64.
+
+    Only ratios within a row matter to a walk, and ratios neither overflow nor drown in the weights of other rows.
+    """
+    scaled = weights.astype(np.float64)
+    sums = np.zeros(len(indptr) - 1)
+    _scale(indptr, scaled, sums)
+    return scaled, sums
+
+
+@kernel
+def _scale(indptr: Array, weights: Array, sums: Array) -> None:
+    for row in range(len(sums)):
+        largest = 0.0
+        for k in range(indptr[row], indptr[row + 1]):
+            largest = max(largest, weights[k])
+        for k in range(indptr[row], indptr[row + 1]):
+            weights[k] /= largest
+            sums[row] += weights[k]
+
+
 @kernel
 def _fill(
     indptr: Array, indices: Array, weights: Array, chance: Array, alias: Array, share: Array, stack: Array
@@ -43,13 +65,15 @@ def _fill(
     for row in range(len(indptr) - 1):
         begin = indptr[row]
         size = indptr[row + 1] - begin
-        total = 0.0
+        largest, total = 0.0, 0.0
         for k in range(size):
-            total += weights[begin + k]
+            largest = max(largest, weights[begin + k])
+        for k in range(size):
+            total += weights[begin + k] / largest
         # Slots with less than an equal share grow from the left of the stack, the others from its right.
         small, large = 0, size
         for k in range(size):
-            share[k] = weights[begin + k] * size / total
+            share[k] = weights[begin + k] / largest * size / total
             if share[k] < 1.0:
                 stack[small] = k
                 small += 1

@@ -5,8 +5,8 @@ and Leskovec, "node2vec", 2016). A neighbor x is proposed by weight alone and ac
 
 - M leaves 1/p out where that is the largest: what the way back then lacks is drawn on its own, so a small p is cheap
   (as in KnightKing, Yang et al., 2019).
-- "t → x is an edge" is first asked of a bit filter (two bytes per edge). Most answers are a sure no, after one read;
-  a maybe is looked up in the sorted row.
+- "t → x is an edge" is first asked of a bit filter (two to four bytes per undirected edge). Most answers are a sure
+  no, after one read; a maybe is looked up in the sorted row.
 - After `_ATTEMPTS` rejections the step is drawn from its full distribution. Both ways have the same law, so has their
   mixture, and no choice of p and q can stall a walk.
 """
@@ -27,8 +27,9 @@ __all__ = ["biased_walks", "edge_filter"]
 Array = npt.NDArray[Any]
 
 _ATTEMPTS = 32  # of COUNTERS random numbers per step
-_UNIT = 1.0 / (1 << 32)
+_ALL = 4294967296.0  # 2^32
 _OTHER = np.uint64(0xD1B54A32D192ED03)  # separates a second number drawn at the same place
+_SHORT = 16  # entries of a row that is scanned, not searched
 _BITS_PER_ENTRY = 8  # an undirected edge has two entries
 _ONE, _SIX, _WORD = np.uint64(1), np.uint64(6), np.uint64(63)
 _SPREAD = np.uint64(0xFF51AFD7ED558CCD)
@@ -76,8 +77,14 @@ def _is_edge(indptr: Array, indices: Array, directed: bool, one: Int, other: Int
     """Say whether `one → other` is an edge; an undirected one is looked up in the shorter row."""
     if not directed and indptr[one + 1] - indptr[one] > indptr[other + 1] - indptr[other]:
         one, other = other, one
+    begin, end = np.int64(indptr[one]), np.int64(indptr[one + 1])
+    if end - begin <= _SHORT:  # a scan of all has no branch to mispredict
+        found = False
+        for k in range(begin, end):
+            found |= indices[k] == other
+        return found
     place = _first_at_least(indptr, indices, one, other)
-    return bool(place < indptr[one + 1] and indices[place] == other)
+    return bool(place < end and indices[place] == other)
 
 
 @kernel
@@ -148,18 +155,23 @@ def biased_walks(
 ) -> None:
     """Fill `out (b, length)` with node2vec walks; `words, shift` come from `edge_filter`.
 
-    Graphs without weights pass empty `weights`, `strength` (sums of weights by row), `chance` and `alias`. `single`
-    says that no two edges connect the same nodes.
+    `weights, strength` are `scaled_rows` and `chance, alias` are `row_tables`; graphs without weights pass them empty.
+    `single` says that no two edges connect the same nodes.
     """
     weighted = len(weights) > 0
     back, away = 1.0 / p, 1.0 / q
-    most, least = max(1.0, away), min(1.0, away)  # most is M
+    most = max(1.0, away)  # M
     surplus = max(back - most, 0.0)
+    alone = single and not weighted and not directed  # then the way back is one edge of weight 1
+    # Chances of acceptance in 2^-32: back, to a neighbor of the last node, away from it.
+    at_back = np.int64(min(back / most, 1.0) * _ALL)
+    at_near, at_away = np.int64(_ALL / most), np.int64(away / most * _ALL)
+    low, high = min(at_near, at_away), max(at_near, at_away)
     last, at = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    place, proposed = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    begin, degree = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
+    place, proposed, level = np.empty(LANES, np.int64), np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     todo, unsure = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
     state, drawn, spots = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
-    height, extra = np.empty(LANES), np.zeros(LANES)
     for first in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - first)
         begin_walks(starts, numbers, key, first, count, indptr, at, state, out)
@@ -167,24 +179,20 @@ def biased_walks(
         for step in range(1, out.shape[1]):
             waiting = 0
             for lane in range(count):
-                node = at[lane]
                 proposed[lane] = -1
-                if node >= 0 and indptr[node + 1] > indptr[node]:
+                if at[lane] >= 0:
+                    begin[lane] = indptr[at[lane]]
+                    degree[lane] = np.int64(indptr[at[lane] + 1]) - begin[lane]
                     todo[waiting] = lane
-                    waiting += 1
-                    if surplus > 0.0 and last[lane] >= 0:
-                        alone = single and not weighted and not directed
-                        extra[lane] = 1.0 if alone else _edge_mass(indptr, indices, weights, node, last[lane])
+                    waiting += np.int64(degree[lane] > 0)
             for attempt in range(_ATTEMPTS):
                 if waiting == 0:
                     break
                 # Propose a neighbor to every walk that waits for one.
                 for k in range(waiting):
                     lane = todo[k]
-                    node = at[lane]
-                    begin = np.int64(indptr[node])
                     drawn[lane] = mix(state[lane] + np.uint64(step * COUNTERS + attempt) * STEP)
-                    place[lane] = begin + below(drawn[lane], np.int64(indptr[node + 1]) - begin)
+                    place[lane] = begin[lane] + below(drawn[lane], degree[lane])
                     prefetch(indices, place[lane])
                     if weighted:
                         prefetch(chance, place[lane])
@@ -192,43 +200,40 @@ def biased_walks(
                 for k in range(waiting):
                     lane = todo[k]
                     neighbor = np.int64(indices[place[lane]])
-                    if weighted and (drawn[lane] & LOW) >= np.uint64(chance[place[lane]]):
-                        neighbor = np.int64(alias[place[lane]])
+                    level[lane] = np.int64(drawn[lane] & LOW)
+                    if weighted:
+                        if level[lane] >= np.int64(chance[place[lane]]):
+                            neighbor = np.int64(alias[place[lane]])
+                        level[lane] = np.int64(mix(drawn[lane] ^ _OTHER) & LOW)
                     proposed[lane] = neighbor
                     prefetch(indptr, neighbor)
                     spots[lane] = _spot(max(last[lane], 0), neighbor, shift)
                     prefetch(words, np.int64(spots[lane] >> _SIX))
-                # Accept, reject, or ask whether the proposal is a neighbor of the last node. No branches: they would
-                # be mispredicted half of the time.
+                # Accept, reject, or ask whether the proposal is a neighbor of the last node. Arithmetic, not branches:
+                # they would be mispredicted.
                 rejected, asked = 0, 0
                 for k in range(waiting):
                     lane = todo[k]
-                    node = at[lane]
-                    fresh = unit(mix(drawn[lane] ^ _OTHER)) if weighted else float(drawn[lane] & LOW) * _UNIT
-                    only = last[lane] < 0 or indptr[node + 1] - indptr[node] == 1
-                    level = -1.0 if only else fresh * most
-                    if surplus > 0.0 and not only:
-                        usual = most * (strength[node] if weighted else float(indptr[node + 1] - indptr[node]))
-                        lacking = surplus * extra[lane]
-                        if unit(mix(drawn[lane] + _OTHER)) * (lacking + usual) < lacking:
+                    sure = np.int64(last[lane] < 0) | np.int64(degree[lane] == 1)
+                    if surplus > 0.0 and sure == 0:
+                        mass = 1.0 if alone else _edge_mass(indptr, indices, weights, at[lane], last[lane])
+                        usual = most * (strength[at[lane]] if weighted else float(degree[lane]))
+                        if unit(mix(drawn[lane] + _OTHER)) * (surplus * mass + usual) < surplus * mass:
                             proposed[lane] = last[lane]
-                            level = -1.0
-                    height[lane] = level
-                    returns = proposed[lane] == last[lane]
-                    maybe = (words[spots[lane] >> _SIX] >> (spots[lane] & _WORD)) & _ONE != 0
-                    ask = maybe and not returns and least <= level < most
-                    bias = back if returns else away
-                    reject = not ask and level >= (1.0 if maybe and not returns else bias)
+                            sure = 1
+                    returns = np.int64(proposed[lane] == last[lane])
+                    maybe = np.int64((words[spots[lane] >> _SIX] >> (spots[lane] & _WORD)) & _ONE) & (1 - returns)
+                    bar = returns * at_back + (1 - returns) * (maybe * at_near + (1 - maybe) * at_away)
+                    ask = maybe & np.int64(low <= level[lane]) & np.int64(level[lane] < high) & (1 - sure)
                     unsure[asked] = lane
                     asked += ask
                     todo[rejected] = lane
-                    rejected += reject
+                    rejected += np.int64(level[lane] >= bar) & (1 - ask) & (1 - sure)
                 for k in range(asked):
                     lane = unsure[k]
                     near = _is_edge(indptr, indices, directed, last[lane], proposed[lane])
-                    if height[lane] >= (1.0 if near else away):
-                        todo[rejected] = lane
-                        rejected += 1
+                    todo[rejected] = lane
+                    rejected += np.int64(level[lane] >= (at_near if near else at_away))
                 waiting = rejected
             for k in range(waiting):
                 lane = todo[k]

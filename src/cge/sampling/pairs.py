@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -18,9 +19,10 @@ __all__ = ["NegativeSampler", "label_pairs"]
 Array = npt.NDArray[Any]
 
 _LOW = np.uint64(0xFFFFFFFF)
+_LARGEST_POWER = 8
 
 
-def label_pairs(labels: Array, count: int, seed: int = 0, *stream: str | int) -> Array:
+def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str | int] = ()) -> Array:
     """Draw `count` pairs of different nodes that share a label, `(count, 2)`.
 
     The first node is uniform over the nodes that have a partner; with several labels, one of those that have a
@@ -28,7 +30,7 @@ def label_pairs(labels: Array, count: int, seed: int = 0, *stream: str | int) ->
 
     Parameters
     ----------
-    labels : (n,) int, −1 for unknown; or (n, c), nonzero where a node has a label
+    labels : (n,) int, −1 for unknown; or (n, c) of zeros and ones
         Only *training* labels belong here.
     count : int
     seed, stream
@@ -39,13 +41,18 @@ def label_pairs(labels: Array, count: int, seed: int = 0, *stream: str | int) ->
     >>> sorted(label_pairs(np.array([0, 1, 0, -1]), 1)[0].tolist())
     [0, 2]
     """
+    labels = np.asarray(labels)
+    if labels.ndim not in (1, 2) or labels.dtype.kind not in "iub":
+        raise InputError(f"labels must be whole numbers, (n,) or (n, classes), found {labels.shape} of {labels.dtype}")
+    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
+        raise InputError(f"count must be a whole number of at least 0, found {count!r}")
     if labels.ndim == 1:
         nodes = np.flatnonzero(labels >= 0)
-        classes = labels[nodes]
-    elif labels.ndim == 2:
-        nodes, classes = np.nonzero(labels)
+        classes = np.unique(labels[nodes], return_inverse=True)[1]
+    elif labels.size and (labels.min() < 0 or labels.max() > 1):
+        raise InputError(f"labels (n, classes) must be zeros and ones, found {labels[(labels < 0) | (labels > 1)][0]}")
     else:
-        raise InputError(f"labels must have shape (nodes,) or (nodes, classes), found {labels.shape}")
+        nodes, classes = np.nonzero(labels)
     members = np.bincount(classes)
     paired = members[classes] > 1 if len(classes) else np.zeros(0, bool)
     nodes, classes = nodes[paired], classes[paired]
@@ -84,16 +91,16 @@ class NegativeSampler:
     {0, 1}
     """
 
-    def __init__(self, graph: Graph, power: float = 0.75, *, seed: int = 0, stream: str = "negatives") -> None:
-        if not np.isfinite(power) or power < 0:
-            raise InputError(f"power must be a number of at least 0, found {power!r}")
+    def __init__(self, graph: Graph, power: float = 0.75, *, seed: int = 0, stream: Sequence[str | int] = ()) -> None:
+        if not isinstance(power, int | float | np.number) or not 0 <= power <= _LARGEST_POWER:
+            raise InputError(f"power must be a number from 0 to {_LARGEST_POWER}, found {power!r}")
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes).astype(np.float64)
         if not degrees.any():
             raise InputError("the graph has no edges, so there is nothing to draw negatives from")
         self.power = float(power)
         self.probability = np.where(degrees > 0, degrees**self.power, 0.0)
         self.probability /= self.probability.sum()
-        self.key = key(seed, stream)
+        self.key = key(seed, "negatives", *stream)
         self.chance, self.alias = table(self.probability)
 
     def draw(self, first: int, count: int) -> Array:

@@ -16,6 +16,8 @@ __all__ = ["PathBatch", "PathTable", "subpaths"]
 
 Array = npt.NDArray[Any]
 
+_PIECE = 1 << 17  # sub-paths that the table makes room for at once
+
 
 @dataclass(frozen=True, eq=False)
 class PathBatch:
@@ -61,8 +63,8 @@ class PathBatch:
         return np.asarray(np.count_nonzero(fresh & (ordered >= 0), axis=1))
 
 
-def subpaths(walks: Array, window: int = 3) -> PathBatch:
-    """Return every contiguous sub-path of 1 … `window` nodes of each walk; `walks (b, length)` may end in −1.
+def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
+    """Return every contiguous sub-path of `shortest` … `window` nodes of each walk, `(b, length)`; −1 ends a walk.
 
     They come walk by walk, the shorter ones first, each length from left to right. A walk of L nodes gives
     L + (L−1) + … sub-paths. `window` counts nodes, as in the paper, so the ends are at most window − 1 steps apart.
@@ -70,12 +72,12 @@ def subpaths(walks: Array, window: int = 3) -> PathBatch:
     >>> subpaths(np.array([[4, 5, 6]]), window=2).nodes.tolist()
     [[4, -1], [5, -1], [6, -1], [4, 5], [5, 6]]
     """
-    _checked_window(window)
-    counts = _count_subpaths(walks, window)
-    total = int(counts.sum())
+    window, shortest = _checked_window(window), _checked_shortest(shortest, window)
+    walks = _checked_walks(walks)
+    total = int(_count_subpaths(walks, shortest, window).sum())
     nodes = np.full((total, window), -1, walks.dtype)
     length = np.empty(total, np.int32)
-    _extract(walks, window, nodes, length)
+    _extract(walks, shortest, window, nodes, length)
     return PathBatch(nodes, length)
 
 
@@ -96,9 +98,7 @@ class PathTable:
 
     def __init__(self, window: int = 3, *, shortest: int = 1) -> None:
         self.window = _checked_window(window)
-        if not 1 <= shortest <= window:
-            raise InputError(f"shortest must be between 1 and the window of {window}, found {shortest!r}")
-        self.shortest = shortest
+        self.shortest = _checked_shortest(shortest, self.window)
         self._used = 0
         self._nodes = np.empty((0, window), np.int32)
         self._length = np.empty(0, np.int32)
@@ -109,33 +109,35 @@ class PathTable:
     def __len__(self) -> int:
         return self._used
 
+    def __repr__(self) -> str:
+        return f"PathTable({self._used:,} distinct paths of {self.shortest} to {self.window} nodes)"
+
     @property
     def paths(self) -> PathBatch:
-        """The distinct paths, by number (views: do not write to them)."""
-        return PathBatch(self._nodes[: self._used], self._length[: self._used])
+        """The distinct paths so far, by number; read-only."""
+        nodes, length = self._nodes[: self._used], self._length[: self._used]
+        nodes.setflags(write=False)
+        length.setflags(write=False)
+        return PathBatch(nodes, length)
 
     @property
     def counts(self) -> Array:
-        """How often each distinct path was added, `(len(table),)`."""
-        return self._counts[: self._used]
+        """How often each distinct path was added so far, `(len(table),)`; a copy."""
+        return self._counts[: self._used].copy()
 
-    def add(self, walks: Array) -> Array:
+    def add(self, walks: Any) -> Array:
         """Add the sub-paths of `walks (b, length)`; return the number of each, in the order of `subpaths`."""
-        per_walk = _count_subpaths(walks, self.window) - _count_subpaths(walks, self.shortest - 1)
-        numbers = np.empty(int(per_walk.sum()), np.int64)
-        self._make_room(len(numbers), walks.dtype)
-        self._used = _collect(
-            walks,
-            self.window,
-            self.shortest,
-            self._used,
-            self._nodes,
-            self._length,
-            self._counts,
-            self._hashes,
-            self._slots,
-            numbers,
-        )
+        walks = _checked_walks(walks)
+        ends = np.concatenate([[0], np.cumsum(_count_subpaths(walks, self.shortest, self.window))])
+        numbers = np.empty(int(ends[-1]), np.int64)
+        first = 0
+        while first < len(walks):  # a piece at a time, so that room is made for what may come and not for all
+            last = max(int(np.searchsorted(ends, ends[first] + _PIECE, side="right")) - 1, first + 1)
+            piece = numbers[ends[first] : ends[last]]
+            self._make_room(len(piece), walks.dtype)
+            state = (self._nodes, self._length, self._counts, self._hashes, self._slots)
+            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, piece)
+            first = last
         return numbers
 
     def _make_room(self, new: int, dtype: Any) -> None:
@@ -161,22 +163,52 @@ def _checked_window(window: int) -> int:
     return int(window)
 
 
-def _count_subpaths(walks: Array, window: int) -> Array:
-    """Return the number of sub-paths of 1 … window nodes of each walk, `(b,)`."""
-    nodes = np.count_nonzero(walks >= 0, axis=1)
-    longest = np.minimum(nodes, window)
-    counts: Array = longest * nodes - longest * (longest - 1) // 2
+def _checked_shortest(shortest: int, window: int) -> int:
+    if isinstance(shortest, bool) or not isinstance(shortest, int | np.integer) or not 1 <= shortest <= window:
+        raise InputError(f"shortest must be a whole number from 1 to the window of {window}, found {shortest!r}")
+    return int(shortest)
+
+
+def _checked_walks(walks: Any) -> Array:
+    array = np.asarray(walks)
+    if array.ndim != 2 or array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
+        raise InputError(f"walks must be a table of node numbers, found shape {array.shape} of {array.dtype}")
+    if array.dtype in (np.int32, np.int64):
+        return array
+    return array.astype(np.int32 if array.dtype.itemsize < 4 else np.int64)
+
+
+@kernel
+def _size(walks: Array, walk: int) -> int:
+    """Return the number of nodes before the walk ends."""
+    size = 0
+    while size < walks.shape[1] and walks[walk, size] >= 0:
+        size += 1
+    return size
+
+
+def _count_subpaths(walks: Array, shortest: int, window: int) -> Array:
+    """Return the number of sub-paths of `shortest` … `window` nodes of each walk, `(b,)`."""
+    counts = np.empty(len(walks), np.int64)
+    _count(walks, shortest, window, counts)
     return counts
 
 
 @kernel
-def _extract(walks: Array, window: int, nodes: Array, length: Array) -> None:
+def _count(walks: Array, shortest: int, window: int, counts: Array) -> None:
+    for walk in range(walks.shape[0]):
+        size = _size(walks, walk)
+        counts[walk] = 0
+        for span in range(shortest, min(window, size) + 1):
+            counts[walk] += size - span + 1
+
+
+@kernel
+def _extract(walks: Array, shortest: int, window: int, nodes: Array, length: Array) -> None:
     at = 0
     for walk in range(walks.shape[0]):
-        size = 0
-        while size < walks.shape[1] and walks[walk, size] >= 0:
-            size += 1
-        for span in range(1, min(window, size) + 1):
+        size = _size(walks, walk)
+        for span in range(shortest, min(window, size) + 1):
             for begin in range(size - span + 1):
                 for k in range(span):
                     nodes[at, k] = walks[walk, begin + k]
@@ -187,8 +219,8 @@ def _extract(walks: Array, window: int, nodes: Array, length: Array) -> None:
 @kernel
 def _collect(
     walks: Array,
-    window: int,
     shortest: int,
+    window: int,
     used: int,
     nodes: Array,
     length: Array,
@@ -201,9 +233,7 @@ def _collect(
     marks = np.empty((window + 1, walks.shape[1]), np.uint64)
     at = 0
     for walk in range(walks.shape[0]):
-        size = 0
-        while size < walks.shape[1] and walks[walk, size] >= 0:
-            size += 1
+        size = _size(walks, walk)
         # Hash every sub-path by extending its prefix, and fetch the slots they fall on.
         for begin in range(size):
             mark = np.uint64(0)

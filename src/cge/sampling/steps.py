@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, below, mix
 
-__all__ = ["COUNTERS", "LANES", "LOW", "begin_walks", "uniform_walks", "weighted_walks"]
+__all__ = ["COUNTERS", "LANES", "LOW", "begin_walks", "choose_places", "uniform_walks", "weighted_walks"]
 
 Array = npt.NDArray[Any]
 
@@ -48,24 +48,32 @@ def begin_walks(
 
 
 @kernel
+def choose_places(
+    indptr: Array, indices: Array, at: Array, state: Array, step: int, count: int, place: Array, drawn: Array
+) -> None:
+    """Choose a uniform entry of the row of every walk's node, −1 where there is none, and fetch it."""
+    for lane in range(count):
+        node = at[lane]
+        place[lane] = -1
+        if node >= 0:
+            begin = np.int64(indptr[node])
+            degree = np.int64(indptr[node + 1]) - begin
+            if degree > 0:
+                drawn[lane] = mix(state[lane] + np.uint64(step * COUNTERS) * STEP)
+                place[lane] = begin + below(drawn[lane], degree)
+                prefetch(indices, place[lane])
+
+
+@kernel
 def uniform_walks(indptr: Array, indices: Array, starts: Array, numbers: Array, key: np.uint64, out: Array) -> None:
     """Fill `out (b, length)` with walks whose every step is uniform over the neighbors."""
     at, place = np.empty(LANES, np.int64), np.empty(LANES, np.int64)
-    state = np.empty(LANES, np.uint64)
+    state, drawn = np.empty(LANES, np.uint64), np.empty(LANES, np.uint64)
     for first in range(0, len(starts), LANES):
         count = min(LANES, len(starts) - first)
         begin_walks(starts, numbers, key, first, count, indptr, at, state, out)
         for step in range(1, out.shape[1]):
-            for lane in range(count):
-                node = at[lane]
-                place[lane] = -1
-                if node >= 0:
-                    begin = np.int64(indptr[node])
-                    degree = np.int64(indptr[node + 1]) - begin
-                    if degree > 0:
-                        random = mix(state[lane] + np.uint64(step * COUNTERS) * STEP)
-                        place[lane] = begin + below(random, degree)
-                        prefetch(indices, place[lane])
+            choose_places(indptr, indices, at, state, step, count, place, drawn)
             for lane in range(count):
                 node = np.int64(-1)
                 if place[lane] >= 0:
@@ -93,18 +101,11 @@ def weighted_walks(
         count = min(LANES, len(starts) - first)
         begin_walks(starts, numbers, key, first, count, indptr, at, state, out)
         for step in range(1, out.shape[1]):
+            choose_places(indptr, indices, at, state, step, count, place, drawn)
             for lane in range(count):
-                node = at[lane]
-                place[lane] = -1
-                if node >= 0:
-                    begin = np.int64(indptr[node])
-                    degree = np.int64(indptr[node + 1]) - begin
-                    if degree > 0:
-                        drawn[lane] = mix(state[lane] + np.uint64(step * COUNTERS) * STEP)
-                        place[lane] = begin + below(drawn[lane], degree)
-                        prefetch(indices, place[lane])
-                        prefetch(chance, place[lane])
-                        prefetch(alias, place[lane])
+                if place[lane] >= 0:
+                    prefetch(chance, place[lane])
+                    prefetch(alias, place[lane])
             for lane in range(count):
                 node = np.int64(-1)
                 if place[lane] >= 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import run_blocks, thread_count
 from cge.randomness import generator, key
-from cge.sampling.alias import row_tables
+from cge.sampling.alias import row_tables, scaled_rows
 from cge.sampling.biased import biased_walks, edge_filter
 from cge.sampling.steps import uniform_walks, weighted_walks
 
@@ -21,6 +21,7 @@ __all__ = ["Walker"]
 Array = npt.NDArray[Any]
 
 _BLOCK = 8192  # walks given to a thread at once
+_SMALLEST = 1e-9  # of p and q
 _BATCH_NODES = 4_000_000  # nodes in a batch of walks, unless the caller says otherwise
 
 
@@ -48,7 +49,9 @@ class Walker:
     threads : int or None
         None uses every core.
     shuffle : bool
-        Bring the walks of each pass over the start nodes in a random order (they are the same walks).
+        `batches` bring the walks of each pass over the start nodes in a random order (they are the same walks).
+    stream : sequence of str and int
+        Names the random stream, where one seed serves several walkers.
 
     Notes
     -----
@@ -75,13 +78,17 @@ class Walker:
         seed: int = 0,
         threads: int | None = None,
         shuffle: bool = False,
+        stream: Sequence[str | int] = (),
     ) -> None:
         for name, number in (("length", length), ("walks_per_node", walks_per_node)):
             if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
                 raise InputError(f"{name} must be a whole number of at least 1, found {number!r}")
+        if not isinstance(graph, Graph):
+            raise InputError(f"graph must be a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
         for name, value in (("p", p), ("q", q)):
-            if not np.isfinite(value) or value <= 0:
-                raise InputError(f"{name} must be a positive number, found {value!r}")
+            number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+            if not number or not _SMALLEST <= value <= 1 / _SMALLEST:
+                raise InputError(f"{name} must be a number from {_SMALLEST:g} to {1 / _SMALLEST:g}, found {value!r}")
         if weighted and graph.weights is None:
             raise InputError("weighted walks need edge weights, and the graph has none; pass weighted=False")
         self.graph, self.length, self.walks_per_node = graph, int(length), int(walks_per_node)
@@ -91,60 +98,72 @@ class Walker:
         self._starts = (
             np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
         )
-        self._key = key(seed, "walks")
-        self._order = (-1, self._starts)  # the pass whose order is at hand, and that order
+        self.stream = tuple(stream)
+        key(seed, *self.stream)  # refuses a wrong seed now
+        self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the (epoch, pass) last asked for
         self._biased = self.p != 1 or self.q != 1
         self._chance, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
         self._weights = self._strength = np.empty(0)
         if self.weighted and graph.weights is not None:
             self._chance, self._alias = row_tables(graph.indptr, graph.indices, graph.weights)
-            self._weights = graph.weights
         if self._biased:
             self._filter = edge_filter(graph.indptr, graph.indices)
-            if self.weighted:
-                running = np.concatenate([[0.0], np.cumsum(self._weights, dtype=np.float64)])
-                self._strength = running[graph.indptr[1:]] - running[graph.indptr[:-1]]
+            if self.weighted and graph.weights is not None:
+                self._weights, self._strength = scaled_rows(graph.indptr, graph.weights)
+
+    def __repr__(self) -> str:
+        kind = f"p={self.p:g}, q={self.q:g}" if self._biased else "weighted" if self.weighted else "uniform"
+        return f"Walker({self.num_walks:,} walks of {self.length} nodes, {kind}, seed {self.seed})"
 
     @property
     def num_walks(self) -> int:
-        """Number of walks in all."""
+        """Number of walks in an epoch."""
         return self.walks_per_node * len(self._starts)
 
-    def sample(self, first: int, count: int) -> Array:
-        """Return walks number `first` to `first + count - 1`, `(count, length)`, ended walks filled up with −1."""
-        if first < 0 or count < 0 or first + count > self.num_walks:
-            raise InputError(f"walks {first:,} to {first + count:,} were asked for, but there are {self.num_walks:,}")
-        return self._walk(np.arange(first, first + count, dtype=np.int64))
+    def sample(self, first: int, count: int, *, epoch: int = 0) -> Array:
+        """Return walks number `first` to `first + count - 1`, `(count, length)`, ended walks filled up with −1.
 
-    def batches(self, size: int | None = None) -> Iterator[Array]:
-        """Yield all walks, `size` at a time (the last batch may be smaller); only one batch is in memory."""
+        Each `epoch` has walks of its own.
+        """
+        for name, number in (("first", first), ("count", count)):
+            if not isinstance(number, int | np.integer) or number < 0:
+                raise InputError(f"{name} must be a whole number of at least 0, found {number!r}")
+        if first + count > self.num_walks:
+            raise InputError(f"{count:,} walks from number {first:,} on were asked for; there are {self.num_walks:,}")
+        return self._walk(np.arange(first, first + count, dtype=np.int64), epoch)
+
+    def batches(self, size: int | None = None, *, epoch: int = 0) -> Iterator[Array]:
+        """Yield all walks of an epoch, `size` at a time (the last batch may be smaller); one batch is in memory."""
         if size is None:
             size = max(_BATCH_NODES // self.length, 1)
         if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
             raise InputError(f"size must be a whole number of at least 1, found {size!r}")
         for first in range(0, self.num_walks, size):
             numbers = np.arange(first, min(first + size, self.num_walks), dtype=np.int64)
-            yield self._walk(self._shuffled(numbers) if self.shuffle else numbers)
+            yield self._walk(self._shuffled(numbers, epoch) if self.shuffle else numbers, epoch)
 
-    def _shuffled(self, places: Array) -> Array:
+    def _shuffled(self, places: Array, epoch: int) -> Array:
         """Return the numbers of the walks that stand at `places` when each pass over the start nodes is shuffled."""
         per_pass = len(self._starts)
         passes = places // per_pass
         numbers = np.empty_like(places)
         for one in np.unique(passes).tolist():
             here = passes == one
-            if self._order[0] != one:
-                self._order = (one, generator(self.seed, "walk order", one).permutation(per_pass))
-            numbers[here] = self._order[1][places[here] - one * per_pass] + one * per_pass
+            which, order = self._order
+            if which != (epoch, one):
+                order = generator(self.seed, "walk order", *self.stream, epoch, one).permutation(per_pass)
+                self._order = ((epoch, one), order)
+            numbers[here] = order[places[here] - one * per_pass] + one * per_pass
         return numbers
 
-    def _walk(self, numbers: Array) -> Array:
+    def _walk(self, numbers: Array, epoch: int) -> Array:
         graph = self.graph
+        random_key = key(self.seed, "walks", *self.stream, epoch)
         starts = self._starts[numbers % max(len(self._starts), 1)]
         out = np.empty((len(numbers), self.length), graph.indices.dtype)
 
         def block(begin: int, end: int) -> None:
-            part: tuple[Any, ...] = (starts[begin:end], numbers[begin:end], self._key, out[begin:end])
+            part: tuple[Any, ...] = (starts[begin:end], numbers[begin:end], random_key, out[begin:end])
             if self._biased:
                 tables = (self._weights, self._strength, self._chance, self._alias, *self._filter)
                 facts = (graph.directed, graph.edge_types is None, self.p, self.q)

@@ -20,10 +20,10 @@ _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
 _FOREIGN = {
-    b"BZh": "a bzip2 archive",
-    b"\xfd7zXZ": "an xz archive",
-    b"\x28\xb5\x2f\xfd": "a Zstandard archive",
-    b"PK\x03\x04": "a zip archive",
+    b"BZh": "a bzip2 archive; unpack it first",
+    b"\xfd7zXZ": "an xz archive; unpack it first",
+    b"\x28\xb5\x2f\xfd": "a Zstandard archive; unpack it first",
+    b"PK\x03\x04": "a zip archive or a spreadsheet; unpack it, or save it as CSV",
     b"PAR1": "a Parquet file without the suffix .parquet",
     b"\x93NUMPY": "a NumPy file without the suffix .npy",
     b"\x89HDF": "an HDF5 file",

@@ -1,4 +1,4 @@
-"""How a text table is written: its delimiter, its header and its columns, looked up in the first two rows."""
+"""How a text table is written: its delimiter, its header and its columns, looked up in the first rows."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from cge.data.files.blocks import numbered_lines
+from cge.data.files.delimiter import BLANKS, delimiter_of, in_words
 from cge.errors import FileFormatError, InputError, shown
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "TextOptions",
     "as_number",
     "column_place",
+    "decimal_comma",
     "is_integer",
     "known",
     "look",
@@ -22,10 +24,10 @@ __all__ = [
     "unique_header",
 ]
 
-_BLANKS = " "
-_DELIMITERS = {"\t": "tabs", ",": "commas", ";": "semicolons", _BLANKS: "blanks"}
-_BY_SUFFIX = {".csv": ",;\t", ".tsv": "\t", ".tab": "\t"}  # the first is meant where none occurs
+_LOOKED_AT = 20  # rows
 _INTEGER = re.compile(r"-?[0-9]+\Z")
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
+_EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line by which Excel tells the delimiter
 
 
 @dataclass(frozen=True)
@@ -46,13 +48,14 @@ class TextOptions:
 class Dialect:
     """How a file is written, and where its rows begin.
 
-    `delimiter` is a space for runs of blanks. `start` is the byte and `line` the line at which reading begins: behind
-    the header where there is one. `rows` are the fields of up to two first rows, the header included.
+    `delimiter` is a space for runs of blanks; one of `comments`, at most two, begins a line to skip. `start` is the
+    byte and `line` the line at which reading begins: behind the header where there is one. `rows` are the fields of up
+    to two first rows, the header included.
     """
 
     path: Path
     delimiter: str
-    comment: str | None
+    comments: str
     columns: int
     rows: Sequence[list[str]]
     numbers: Sequence[int]
@@ -63,17 +66,18 @@ class Dialect:
     @property
     def delimiter_byte(self) -> int:
         """The delimiter for the kernel; 0 means runs of blanks."""
-        return 0 if self.delimiter == _BLANKS else ord(self.delimiter)
+        return 0 if self.delimiter == BLANKS else ord(self.delimiter)
 
     @property
-    def comment_byte(self) -> int:
-        """The first byte of a comment for the kernel; −1 means that there are none."""
-        return -1 if self.comment is None else ord(self.comment)
+    def comment_bytes(self) -> tuple[int, int]:
+        """The two bytes that begin a comment, for the kernel; −1 where there is none."""
+        first, second = [*map(ord, self.comments), -1, -1][:2]
+        return first, second
 
     @property
     def separated(self) -> str:
         """The delimiter in words."""
-        return _DELIMITERS.get(self.delimiter, repr(self.delimiter))
+        return in_words(self.delimiter)
 
     @property
     def first_line(self) -> int:
@@ -107,41 +111,45 @@ class Dialect:
         return self.numbers[0] + (1 if self.header else 0)
 
 
-def look(path: Path, options: TextOptions) -> Dialect:
-    """Look at the first two rows of a text table; the header is decided later by what is read."""
+def look(path: Path, options: TextOptions, *, keys: int = 1, least: int = 2) -> Dialect:
+    """Look at the first rows of a text table; the header is decided later by what is read.
+
+    The first `keys` fields of a row hold ids; `least` is 1 where a table of one column is usual.
+    """
     lines: list[tuple[int, int, str, int]] = []
-    empty = True
+    empty, delimiter, comments = True, options.delimiter, options.comment or ""
     for number, place, raw in numbered_lines(path):
         empty = empty and not raw
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
-        if text.strip(" \t\r") and not (options.comment and text.lstrip(" \t").startswith(options.comment)):
+        if number == 1:
+            told = _EXCEL.match(text)
+            if told and told[1].isascii():
+                delimiter = delimiter or told[1]
+                continue
+            if text.startswith("%") and comments == "#":  # as in KONECT's files
+                comments = "#%"
+        if text.strip(" \t\r") and not (comments and text.lstrip(" \t").startswith(tuple(comments))):
             lines.append((number, place, text, place + len(raw)))
-            if len(lines) == 2:
+            if len(lines) == _LOOKED_AT:
                 break
     if not lines:
         raise FileFormatError(path, "the file is empty" if empty else "the file holds no rows, only blanks or comments")
     number, _, text, _ = lines[0]
     if "\r" in text:
         raise FileFormatError(path, "lines end in bare carriage returns; save the file with ordinary line ends", number)
-    delimiter = options.delimiter or _delimiter(path, text)
-    rows = [split_line(line[2], delimiter) for line in lines]
+    if delimiter is None:
+        delimiter = delimiter_of(path, [line[2] for line in lines], number, keys, least)
+    rows = [split_line(line[2], delimiter) for line in lines[:2]]
     return Dialect(
         path,
         delimiter,
-        options.comment,
+        comments,
         len(rows[0]),
         rows,
-        [line[0] for line in lines],
-        [(line[1], line[3]) for line in lines],
+        [line[0] for line in lines[:2]],
+        [(line[1], line[3]) for line in lines[:2]],
         bool(options.header),
     )
-
-
-def _delimiter(path: Path, text: str) -> str:
-    bare = re.sub(r'"[^"]*"', "", text)
-    suffixes = [suffix.lower() for suffix in path.suffixes if suffix.lower() != ".gz"]
-    usual = _BY_SUFFIX.get(suffixes[-1] if suffixes else "", "")
-    return next((one for one in usual or "\t,;" if one in bare), usual[:1] or _BLANKS)
 
 
 def split_line(text: str, delimiter: str) -> list[str]:
@@ -150,7 +158,7 @@ def split_line(text: str, delimiter: str) -> list[str]:
     >>> split_line('1, "a ""b"" ",', ","), split_line(" 1\t 2 ", " ")
     (['1', 'a "b" ', ''], ['1', '2'])
     """
-    if delimiter == _BLANKS:
+    if delimiter == BLANKS:
         found = re.findall(r'"(?:[^"]|"")*"(?=[ \t]|$)|[^ \t]+', text)
     else:
         mark, blank = re.escape(delimiter), " " if delimiter == "\t" else " \t"
@@ -174,6 +182,15 @@ def as_number(text: str) -> float | None:
         return None if "_" in text else float(text)
     except ValueError:
         return None
+
+
+def decimal_comma(text: str) -> str | None:
+    """Return what to do about a number with a comma for its point, or None where text is none.
+
+    >>> decimal_comma("1,5"), decimal_comma("a,b")
+    ('write 1.5, with a point', None)
+    """
+    return f"write {text.replace(',', '.')}, with a point" if _DECIMAL_COMMA.match(text) else None
 
 
 def unique_header(path: Path, names: Sequence[str], line: int | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -12,17 +12,27 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cge.checks import edge_columns, joined
-from cge.data.files.blocks import BLOCK_BYTES
-from cge.data.files.dialect import Dialect, TextOptions, as_number, column_place, is_integer, known, look, unique_header
+from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
+from cge.data.files.dialect import (
+    Dialect,
+    TextOptions,
+    as_number,
+    column_place,
+    decimal_comma,
+    is_integer,
+    known,
+    look,
+    unique_header,
+)
 from cge.data.files.interning import Names
 from cge.data.files.numbering import number_codes, number_integers
 from cge.data.files.tables import parquet_schema, read_parquet_fields
-from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
+from cge.data.files.text import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, shown
 from cge.ids import factorize
 
-__all__ = ["EdgeOptions", "EdgeTable", "edges_from_array", "read_parquet_edges", "read_text_edges"]
+__all__ = ["EdgeOptions", "EdgeTable", "Layout", "edges_from_array", "read_parquet_edges", "read_text_edges"]
 
 Array = npt.NDArray[Any]
 
@@ -39,8 +49,9 @@ _ENDS = (
 )
 _WEIGHTS = ("weight", "weights", "w")
 _TYPES = ("type", "kind", "edge_type", "relation")
-_AS_TEXT = '; pass ids="str" to read all ids as text'
-_NO_WEIGHTS = "; remove the edge, or pass weighted=False to ignore weights"
+_AS_TEXT = '; pass `ids="str"` to read all ids as text'
+_NO_WEIGHTS = "; remove the edge, or pass `weighted=False` to ignore weights"
+_NO_ATTRIBUTES = "{}"  # what NetworkX writes behind an edge that has none
 
 
 @dataclass(frozen=True)
@@ -59,12 +70,26 @@ class EdgeOptions:
         if self.ids not in ("auto", "int", "str"):
             raise InputError(f'ids must be "auto", "int" or "str", found {self.ids!r}')
         if self.weight is not None and self.weighted is False:
-            raise InputError(f"weight={self.weight!r} names a column, but weighted=False asks to ignore it")
+            raise InputError(f"`weight={self.weight!r}` names a column, but `weighted=False` asks to ignore it")
 
     @property
     def named(self) -> bool:
         """Whether a column is given by its name, so that there must be a header."""
         return any(isinstance(one, str) for one in (self.source, self.target, self.weight, self.edge_type))
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How an edge list was taken: what separates its columns, whether it has a header, and the column of each part.
+
+    `columns` are names, or numbers from 1. `guessed_weight` says that weights are taken for what they look like.
+    """
+
+    columns: Mapping[str, str | int]
+    delimiter: str | None = None
+    header: bool | None = None
+    guessed_weight: bool = False
+    first_line: int | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +102,7 @@ class EdgeTable:
     weights: Array | None = None
     types: Array | None = None
     type_names: tuple[str, ...] = ()
+    layout: Layout | None = None
 
 
 @dataclass(frozen=True)
@@ -85,17 +111,23 @@ class _Places:
     target: int
     weight: int | None
     edge_type: int | None
+    attributes: int | None = None  # a column that NetworkX writes, which has to be empty
+
+    def named(self, names: Sequence[str] | None) -> dict[str, str | int]:
+        """Return the column of each part, by name where there are names."""
+        parts = {"source": self.source, "target": self.target, "weight": self.weight, "edge_type": self.edge_type}
+        return {part: names[k] if names else k + 1 for part, k in parts.items() if k is not None}
 
 
 def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BYTES) -> EdgeTable:
     """Read an edge list from CSV, TSV or text separated by blanks, plain or gzip."""
-    dialect = look(path, options.text)
+    dialect = look(path, options.text, keys=2)
     dialect = replace(dialect, header=_has_header(dialect, options))
     line, row = dialect.first_line, dialect.data
     if dialect.columns < 2:
-        text = shown(dialect.rows[0][0])
-        problem = f"expected a source and a target separated by {dialect.separated}, found only {text}; pass delimiter="
-        raise FileFormatError(path, problem, line)
+        pair = f"a source and a target separated by {dialect.separated}"
+        found = shown(dialect.rows[0][0])
+        raise FileFormatError(path, f"expected {pair}, found only {found}; pass `delimiter=`", line)
     if row is None:
         raise FileFormatError(path, "the file holds a header but no rows")
     if dialect.names:
@@ -105,7 +137,15 @@ def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BY
     whole = options.ids == "int" or (options.ids == "auto" and all(map(is_integer, ends)))
     names = Names()
     fields = _fields(places, whole, " as in the first row" if options.ids == "auto" else "")
-    return _table(path, places, read_fields(path, dialect, fields, names, block_size=block_size), names, whole)
+    read = read_fields(path, dialect, fields, names, block_size=block_size)
+    layout = Layout(
+        places.named(dialect.names),
+        dialect.separated,
+        dialect.header,
+        places.weight is not None and options.weight is None and not dialect.header,
+        line,
+    )
+    return replace(_table(path, places, read, names, whole), layout=layout)
 
 
 def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
@@ -121,7 +161,8 @@ def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
         raise FileFormatError(path, f"sources are {kinds[0]}, but targets are {kinds[1]}{_AS_TEXT}")
     whole = options.ids == "int" or (options.ids == "auto" and all(numeric))
     names = Names()
-    return _table(path, places, read_parquet_fields(path, _fields(places, whole, ""), names), names, whole)
+    read = read_parquet_fields(path, _fields(places, whole, ""), names)
+    return replace(_table(path, places, read, names, whole), layout=Layout(places.named(schema.names)))
 
 
 def edges_from_array(path: Path, array: Array) -> EdgeTable:
@@ -131,7 +172,7 @@ def edges_from_array(path: Path, array: Array) -> EdgeTable:
     except InputError as error:
         raise FileFormatError(path, str(error)) from None
     codes, ids = factorize(joined(source, target))
-    return EdgeTable(codes[: len(source)], codes[len(source) :], ids)
+    return EdgeTable(codes[: len(source)], codes[len(source) :], ids, layout=Layout({"source": 1, "target": 2}))
 
 
 def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
@@ -166,40 +207,44 @@ def _places(
     source, target = given(options.source, "source"), given(options.target, "target")
     source, target = usual[0] if source is None else source, usual[1] if target is None else target
     weight, edge_type = given(options.weight, "weight"), given(options.edge_type, "edge_type")
-    ends = (source, target)
+    ends, attributes = (source, target), None
     if names is not None:
         if edge_type is None and known(names, _TYPES) not in (None, *ends, weight):
             edge_type = known(names, _TYPES)
         if weight is None and options.weighted is not False and known(names, _WEIGHTS) not in (None, *ends, edge_type):
             weight = known(names, _WEIGHTS)
     elif weight is None and edge_type is None and options.weighted is not False and count > 2 and row is not None:
-        weight = _third(path, count, row, ends, line)
+        third = _third(path, count, row, ends, line)
+        weight, attributes = (None, third) if row[third] == _NO_ATTRIBUTES else (third, None)
     if options.weighted and weight is None:
-        raise FileFormatError(path, "found no column of weights; name it by weight=, or pass weighted=False", line)
+        raise FileFormatError(path, "found no column of weights; name it by `weight=`, or pass `weighted=False`", line)
     chosen = [place for place in (*ends, weight, edge_type) if place is not None]
     if len(set(chosen)) < len(chosen):
         raise InputError("source, target, weight and edge_type must be different columns")
-    return _Places(source, target, weight, edge_type)
+    return _Places(source, target, weight, edge_type, attributes)
 
 
 def _third(path: Path, count: int, row: Sequence[str], ends: tuple[int, int], line: int | None) -> int:
-    """Return the only other column of a file without a header, which must hold weights."""
+    """Return the only other column of a file without a header, which must hold weights (or NetworkX's `{}`)."""
+    if row[-1].endswith("}") and any(one.startswith("{") for one in row[2:]) and row[-1] != _NO_ATTRIBUTES:
+        begin = next(k for k, one in enumerate(row) if k > 1 and one.startswith("{"))
+        found = " ".join(row[begin:])
+        raise FileFormatError(path, f"expected a weight, found the attributes {found}; {PLAIN_NETWORKX}", line)
     if count > 3:
         raise FileFormatError(
             path,
-            f"found {count} columns without a header; say which to read, as in source=1, target=2, weight=3, "
-            "or pass weighted=False to read no weights",
+            f"found {count} columns without a header; say which to read, as in `source=1`, `target=2`, `weight=3`, "
+            "or pass `weighted=False` to read no weights",
             line,
         )
     third = next(place for place in range(3) if place not in ends)
     text = row[third] if third < len(row) else ""
-    if as_number(text) is None:
-        raise FileFormatError(
-            path,
-            f"expected a weight in column {third + 1}, found {shown(text)}; pass edge_type={third + 1} to read types, "
-            "weighted=False to ignore the column, or header=True if this line names the columns",
-            line,
+    if as_number(text) is None and text != _NO_ATTRIBUTES:
+        cure = decimal_comma(text) or (
+            f"pass `edge_type={third + 1}` to read types, `weighted=False` to ignore the column, or `header=True` if "
+            "this line names the columns"
         )
+        raise FileFormatError(path, f"expected a weight in column {third + 1}, found {shown(text)}; {cure}", line)
     return third
 
 
@@ -213,17 +258,32 @@ def _fields(places: _Places, whole: bool, why: str) -> list[Field]:
         fields.append(Field(places.weight, NUMBER, "weight", cure=_NO_WEIGHTS, positive=True))
     if places.edge_type is not None:
         fields.append(Field(places.edge_type, NAME, "edge type"))
+    if places.attributes is not None:
+        fields.append(Field(places.attributes, NAME, "attributes"))
     return fields
 
 
 def _table(path: Path, places: _Places, read: Fields, names: Names, whole: bool) -> EdgeTable:
-    order = sorted(place for place in (places.source, places.target, places.edge_type) if place is not None)
+    named = (places.source, places.target, places.edge_type, places.attributes)
+    order = sorted(place for place in named if place is not None)
     by_place = dict(zip(order, read.columns, strict=True))
     source, target = by_place[places.source], by_place[places.target]
     texts = decoded(path, names) if names.count else np.empty(0, object)
+    if places.attributes is not None:
+        _refuse_attributes(path, texts[np.unique(by_place[places.attributes])].tolist())
     ids = number_integers([source, target]) if whole else texts[number_codes([source, target], names.count)]
     weights = None if places.weight is None else read.numbers[:, 0]
     if places.edge_type is None:
         return EdgeTable(source, target, ids, weights)
     types = by_place[places.edge_type]
     return EdgeTable(source, target, ids, weights, types, tuple(texts[number_codes([types], names.count)].tolist()))
+
+
+def _refuse_attributes(path: Path, found: Sequence[str]) -> None:
+    """Refuse what NetworkX writes behind an edge, unless there is nothing in it."""
+    other = next((one for one in found if one != _NO_ATTRIBUTES), None)
+    if other is not None:
+        line = next((number for number, _, text in numbered_lines(path) if other.encode() in text), None)
+        raise FileFormatError(
+            path, f"expected no attributes as in the first row, found {shown(other)}; {PLAIN_NETWORKX}", line
+        )

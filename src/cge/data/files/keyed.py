@@ -10,10 +10,21 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.blocks import BLOCK_BYTES
-from cge.data.files.dialect import Dialect, TextOptions, as_number, column_place, is_integer, known, look, unique_header
+from cge.data.files.dialect import (
+    Dialect,
+    TextOptions,
+    as_number,
+    column_place,
+    decimal_comma,
+    is_integer,
+    known,
+    look,
+    unique_header,
+)
 from cge.data.files.interning import Names
-from cge.data.files.tables import file_kind, load_npy, load_npz, parquet_schema, read_parquet_fields
+from cge.data.files.tables import file_kind, parquet_schema, read_parquet_fields
 from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, UnknownNodeError, shown
@@ -33,6 +44,7 @@ Array = npt.NDArray[Any]
 
 _NODES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABELS = ("label", "labels", "class", "y", "target", "category")
+_TITLES = (*_NODES, "label", "labels", "class")  # what a first field of a header may be
 _LISTED = 5
 
 
@@ -72,7 +84,7 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions, block_size:
         def fields(columns: list[str] | None, _: int) -> list[Field]:
             return [_node_field(_node_column(columns), text_ids)]
 
-        read, keys = _read(path, kind, options, text_ids, header, fields, block_size)
+        read, keys = _read(path, kind, options, text_ids, header, fields, block_size, least=1)
         lines = read.lines
     _refuse_twice(path, keys, lines)
     return keys
@@ -93,13 +105,14 @@ def read_label_table(
     def header(dialect: Dialect) -> bool:
         if isinstance(node, str) or isinstance(label, str):
             return True
-        return (_names_nodes(dialect) and known(dialect.rows[0], _LABELS) is not None) or (
-            not text_ids and _integers_follow(dialect)
-        )
+        named = _names_nodes(dialect) and known(dialect.rows[0], _LABELS) is not None
+        return named or _titled(dialect) or (not text_ids and (_integers_follow(dialect) or _is_words(dialect)))
 
     def fields(columns: list[str] | None, count: int) -> list[Field]:
         if count < 2:
-            raise FileFormatError(path, "expected two columns, a node and a label, found one; pass delimiter=")
+            raise FileFormatError(
+                path, "expected two columns, a node and a label, found one; separate them by a comma or a tab"
+            )
         first = _node_column(columns) if node is None else column_place(path, node, "node", columns, count)
         second = known(columns or (), _LABELS) if label is None else column_place(path, label, "label", columns, count)
         if second is None:
@@ -139,7 +152,9 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions, block_s
 
     def header(dialect: Dialect) -> bool:
         first = dialect.rows[0]
-        return _names_nodes(dialect) or first[0] == "" or all(as_number(one) is None for one in first[1:])
+        if _names_nodes(dialect) or _titled(dialect) or first[0] == "":
+            return True
+        return all(as_number(one) is None and decimal_comma(one) is None for one in first[1:])
 
     def fields(columns: list[str] | None, count: int) -> list[Field]:
         key = _node_column(columns)
@@ -161,7 +176,7 @@ def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
             )
         return table.values
     places = IdIndex(node_ids).find(table.keys)
-    refuse_unknown(path, table.keys, places, "remove these rows, or add the nodes to the graph")
+    refuse_unknown(path, table.keys, places, node_ids, "remove these rows, or add the nodes to the graph")
     _refuse_twice(path, table.keys, table.lines)
     if len(places) < len(node_ids):
         absent = np.ones(len(node_ids), bool)
@@ -175,10 +190,13 @@ def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
     return values
 
 
-def refuse_unknown(path: Path, keys: Array, places: Array, cure: str) -> None:
-    """Raise if a key has no place in the graph."""
+def refuse_unknown(path: Path, keys: Array, places: Array, node_ids: Array, cure: str) -> None:
+    """Raise if a key has no place among `node_ids`."""
     if (places < 0).any():
         unknown = list(dict.fromkeys(keys[places < 0].tolist()))
+        if (places < 0).all() and len(unknown) > 1:
+            there = ", ".join(map(shown, node_ids[:_LISTED].tolist()))
+            cure = f"no row has a node of the graph, whose first ids are {there}; write ids alike in both files"
         raise UnknownNodeError(str(path), unknown[:_LISTED], len(unknown), cure)
 
 
@@ -201,6 +219,7 @@ def _read(
     choose: Callable[[list[str] | None, int], list[Field]],
     block_size: int,
     names: Names | None = None,
+    least: int = 2,
 ) -> tuple[Fields, Array]:
     """Read the fields that `choose` picks by the header; the first of them is the node, whose ids are returned too."""
     names = Names() if names is None else names
@@ -210,7 +229,7 @@ def _read(
         fields = choose(columns, len(columns))
         read = read_parquet_fields(path, fields, names, np.float32)
     else:
-        dialect = look(path, options)
+        dialect = look(path, options, least=least)
         dialect = replace(dialect, header=header(dialect) if options.header is None else options.header)
         if dialect.data is None:
             raise FileFormatError(path, "the file holds a header but no rows")
@@ -238,3 +257,12 @@ def _names_nodes(dialect: Dialect) -> bool:
 
 def _integers_follow(dialect: Dialect) -> bool:
     return len(dialect.rows) == 2 and not is_integer(dialect.rows[0][0]) and is_integer(dialect.rows[1][0])
+
+
+def _titled(dialect: Dialect) -> bool:
+    return dialect.rows[0][0].strip().lower() in _TITLES
+
+
+def _is_words(dialect: Dialect) -> bool:
+    """Say whether the only row has no integer where ids are integers."""
+    return len(dialect.rows) == 1 and not is_integer(dialect.rows[0][0])

@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
 from cge.data.files.dialect import Dialect, is_integer
 from cge.data.files.interning import Names
+from cge.data.files.sizes import refuse_empty_space
 from cge.data.files.text import NUMBER, Field, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, shown
@@ -42,6 +43,7 @@ def read_matrix_market(path: Path, block_size: int = BLOCK_BYTES) -> sp.csr_arra
     row, column = (numbers - 1 for numbers in read.columns)
     if len(row) != shape[2]:
         raise FileFormatError(path, f"the header tells of {shape[2]:,} entries, found {len(row):,}; was the file cut?")
+    refuse_empty_space(path, shape[0], len(row))
     values = read.numbers[:, 0] if dialect.columns == 3 else np.ones(len(row))
     if symmetric:
         off = row != column
@@ -60,7 +62,7 @@ def _look(path: Path) -> tuple[Dialect, bool, tuple[int, int, int]]:
             _check_banner(path, text, words)
         elif text and not text.startswith("%"):
             sizes = text.split()
-            if len(sizes) != 3 or not all(is_integer(one) and len(one) < 19 for one in sizes):
+            if len(sizes) != 3 or not all(is_integer(one) and one[0] != "-" and len(one) < 19 for one in sizes):
                 raise FileFormatError(
                     path, f"expected the numbers of rows, columns, entries, found {shown(text)}", number
                 )

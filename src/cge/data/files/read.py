@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import Features, checked_features
+from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
 from cge.data.files.keyed import (
     FeatureTable,
+    LabelTable,
     align,
     read_feature_table,
     read_label_table,
@@ -23,15 +24,16 @@ from cge.data.files.keyed import (
 )
 from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.numbering import renumber
-from cge.data.files.tables import file_kind, load_npy, load_npz
+from cge.data.files.paths import FilePath, file_path
+from cge.data.files.reading import Reading, reading_of
+from cge.data.files.tables import file_kind
 from cge.errors import FileFormatError, InputError, shown
 from cge.graph import Graph
 from cge.ids import IdIndex
 
-__all__ = ["read_features", "read_graph", "read_labels"]
+__all__ = ["graph_and_reading", "read_features", "read_graph", "read_labels"]
 
 Array = npt.NDArray[Any]
-FilePath = str | PathLike[str]
 
 
 def read_graph(
@@ -83,20 +85,53 @@ def read_graph(
     Nodes are numbered as by `Graph.from_edges`: integer ids ascend, others keep the order of first appearance, first
     among sources, then among targets.
     """
-    path = Path(edges)
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
-    plain = TextOptions(comment=comment)
-    loaded = _load(path, options)
-    matrix = None if isinstance(loaded, EdgeTable) else loaded
-    seen = np.arange(matrix.shape[0]) if matrix is not None else loaded.ids
-    listed = None if nodes is None else _listed_nodes(Path(nodes), seen, matrix is not None, plain, ids)
-    text_ids = (seen if listed is None else listed).dtype.kind == "O"
-    rows = None if features is None else read_feature_table(Path(features), text_ids, plain)
-    if matrix is not None:
-        graph = _from_matrix(path, matrix, listed, directed, weighted, self_loops)
-    else:
-        graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
-    return graph if features is None else _with_features(graph, Path(features), rows)
+    return _read(edges, features, nodes, options, directed, self_loops)[0]
+
+
+def graph_and_reading(
+    edges: FilePath,
+    features: FilePath | None = None,
+    *,
+    nodes: FilePath | None = None,
+    options: EdgeOptions | None = None,
+    directed: bool = False,
+    self_loops: bool = False,
+) -> tuple[Graph, Reading]:
+    """Read a graph as `read_graph` does, and tell how its edges were read."""
+    graph, loaded = _read(edges, features, nodes, options or EdgeOptions(), directed, self_loops)
+    return graph, reading_of(file_path(edges), loaded, graph, self_loops)
+
+
+def _read(
+    edges: FilePath,
+    features: FilePath | None,
+    nodes: FilePath | None,
+    options: EdgeOptions,
+    directed: bool,
+    self_loops: bool,
+) -> tuple[Graph, Any]:
+    """Return the graph, and the `EdgeTable` or adjacency matrix that it is made of."""
+    path = file_path(edges)
+    node_path = None if nodes is None else file_path(nodes)
+    feature_path = None if features is None else file_path(features)
+    plain = TextOptions(comment=options.text.comment)
+    try:
+        loaded = _load(path, options)
+        matrix = None if isinstance(loaded, EdgeTable) else loaded
+        seen = np.arange(matrix.shape[0]) if matrix is not None else loaded.ids
+        listed = None if node_path is None else _listed_nodes(node_path, seen, matrix is not None, plain, options.ids)
+        text_ids = (seen if listed is None else listed).dtype.kind == "O"
+        rows = None if feature_path is None else read_feature_table(feature_path, text_ids, plain)
+        if matrix is not None:
+            graph = _from_matrix(path, matrix, listed, directed, options.weighted, self_loops)
+        else:
+            graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
+        if feature_path is not None and rows is not None:
+            graph = graph.with_features(_checked(feature_path, rows, graph))
+    except MemoryError:
+        raise FileFormatError(path, "the graph needs more memory than this machine can give") from None
+    return graph, loaded
 
 
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
@@ -106,7 +141,7 @@ def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") ->
     numbers; rows may come in any order. The rows of `.npy` (dense) and `.npz` (SciPy sparse, or an array `features`)
     are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
     """
-    path = Path(path)
+    path = file_path(path)
     rows = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
     return _checked(path, rows, graph)
 
@@ -144,11 +179,11 @@ def read_labels(
     class_names : tuple of str
         Ascending, as numbers if all are integers, else as text.
     """
-    path = Path(path)
+    path = file_path(path)
     text_ids = graph.node_ids.dtype.kind == "O"
     table = read_label_table(path, text_ids, TextOptions(header, delimiter, comment), node, label)
     places = IdIndex(graph.node_ids).find(table.nodes)
-    refuse_unknown(path, table.nodes, places, "remove these rows, or add the nodes to the graph")
+    refuse_unknown(path, table.nodes, places, graph.node_ids, _cure(table, places))
     names = tuple(table.names)
     if multilabel:
         matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
@@ -164,10 +199,17 @@ def read_labels(
         raise FileFormatError(
             path,
             f"node {shown(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
-            f"line {table.lines[first]:,}; keep one, or pass multilabel=True",
+            f"line {table.lines[first]:,}; keep one, or pass `multilabel=True`",
             int(table.lines[second]),
         )
     return labels, names
+
+
+def _cure(table: LabelTable, places: Array) -> str:
+    """Say what to do about nodes that are not in the graph; if it is the first row's only, that may be a header."""
+    if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
+        return f"if line {table.lines[0]:,} names the columns, name them too by `node=` and `label=`, else remove it"
+    return "remove these rows, or add the nodes to the graph"
 
 
 def _load(path: Path, options: EdgeOptions) -> Any:
@@ -213,7 +255,7 @@ def _all_nodes(seen: Array, listed: Array | None, rows: FeatureTable | None) -> 
 def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, self_loops: bool) -> Graph:
     if node_ids is not table.ids:
         places = IdIndex(node_ids).find(table.ids)
-        refuse_unknown(path, table.ids, places, "the list of nodes must hold every node")
+        refuse_unknown(path, table.ids, places, node_ids, "the list of nodes must hold every node")
         renumber([table.source, table.target], places)
     graph = Graph.from_codes(
         table.source,
@@ -234,11 +276,7 @@ def _from_matrix(
     try:
         return Graph.from_scipy(matrix, node_ids=listed, directed=directed, weighted=weighted, self_loops=self_loops)
     except InputError as error:
-        raise FileFormatError(path, str(error)) from None
-
-
-def _with_features(graph: Graph, path: Path, rows: Any) -> Graph:
-    return graph.with_features(_checked(path, rows, graph))
+        raise FileFormatError(path, str(error).replace("directed=True", "`directed=True`")) from None
 
 
 def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:

@@ -1,8 +1,7 @@
-"""Files that are no text: Parquet tables, NumPy arrays and archives. Nothing is ever unpickled."""
+"""Which format a file has, and Parquet tables."""
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
-import scipy.sparse as sp
 
 from cge.data.files.blocks import open_bytes
 from cge.data.files.growing import Growing
@@ -21,7 +19,7 @@ from cge.data.files.text import NUMBER, Field, Fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, shown
 
-__all__ = ["file_kind", "load_npy", "load_npz", "parquet_schema", "read_parquet_fields"]
+__all__ = ["file_kind", "parquet_schema", "read_parquet_fields"]
 
 Array = npt.NDArray[Any]
 
@@ -32,15 +30,37 @@ _KINDS = {
     "npz": (".npz",),
     "mtx": (".mtx",),
 }
-_PICKLES = (".pkl", ".pickle", ".joblib", ".pt", ".pth")
+_OTHERS = {
+    "pickles may run any code and are never opened; save the data as .npz or .parquet": (
+        ".pkl",
+        ".pickle",
+        ".joblib",
+        ".pt",
+        ".pth",
+    ),
+    "spreadsheets are not read; save it as CSV": (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"),
+    "only gzip is unpacked on the way; unpack it first": (".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz"),
+    "this format is not read; convert it to an edge list, e.g. with NetworkX": (
+        ".json",
+        ".jsonl",
+        ".graphml",
+        ".gml",
+        ".gexf",
+        ".adjlist",
+        ".net",
+        ".dot",
+        ".g6",
+    ),
+}
 
 
 def file_kind(path: Path, allowed: Sequence[str]) -> str:
     """Tell by its suffix what a file holds: one of `allowed`, out of text, parquet, npy, npz and mtx."""
     suffixes = [suffix.lower() for suffix in path.suffixes]
     suffix = next((one for one in reversed(suffixes) if one != ".gz"), "")
-    if suffix in _PICKLES:
-        raise FileFormatError(path, "pickles may run any code and are never opened; save the data as .npz or .parquet")
+    other = next((problem for problem, known in _OTHERS.items() if suffix in known), None)
+    if other is not None:
+        raise FileFormatError(path, other)
     kind = next((kind for kind, known in _KINDS.items() if suffix in known), None)
     if kind is None or kind not in allowed:
         legal = ", ".join(one for kind in allowed for one in _KINDS[kind] if one)
@@ -139,54 +159,3 @@ def _numbers(path: Path, column: pa.Array, field: Field, rows: int) -> Array:
             f"expected {legal} as {field.what}, found {values[wrong[0]]} in row {rows + wrong[0] + 1:,}{field.cure}",
         )
     return values
-
-
-# ---------------------------------------------------------------------- NumPy and SciPy
-
-
-@contextmanager
-def _refusing_pickles(path: Path, what: str) -> Iterator[None]:
-    try:
-        yield
-    except (FileFormatError, MemoryError):
-        raise
-    except Exception as error:  # a damaged file makes NumPy, SciPy and zipfile raise a dozen different ones
-        if "Object arrays" in str(error) or "pickle" in str(error):
-            raise FileFormatError(
-                path, "this holds Python objects as a pickle, which may run any code and is never opened; save numbers"
-            ) from None
-        raise FileFormatError(path, f"this is no readable {what} file; write or fetch it again") from None
-
-
-def load_npy(path: Path) -> Array:
-    """Load an array of numbers or strings."""
-    with open_bytes(path) as stream, _refusing_pickles(path, ".npy"):
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
-
-
-def load_npz(path: Path, keys: Sequence[str]) -> Any:
-    """Load a sparse matrix as `scipy.sparse.save_npz` writes it, or the first array whose name is in `keys`."""
-    with open_bytes(path) as stream, _refusing_pickles(path, ".npz"):
-        if not zipfile.is_zipfile(stream):
-            raise FileFormatError(path, "this is no readable .npz file; write or fetch it again")
-        stream.seek(0)
-        with np.load(stream, allow_pickle=False) as archive:
-            found = list(archive.files)
-            if "format" not in found:
-                key = next((key for key in keys if key in found), None)
-                if key is None:
-                    expected = f"a sparse matrix or an array named {' or '.join(map(repr, keys))}"
-                    raise FileFormatError(
-                        path, f"expected {expected}, found {', '.join(map(repr, found)) or 'nothing'}"
-                    )
-                return archive[key]
-        stream.seek(0)
-        return _checked(sp.load_npz(stream))
-
-
-def _checked(matrix: Any) -> sp.csr_array:
-    """Return as CSR, with every index within its bounds: a broken file must not crash compiled code."""
-    if hasattr(matrix, "check_format"):
-        matrix.check_format(full_check=True)
-    return sp.csr_array(matrix)

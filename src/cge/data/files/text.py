@@ -18,7 +18,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
-from cge.data.files.dialect import Dialect, as_number, split_line
+from cge.data.files.dialect import Dialect, as_number, decimal_comma, split_line
 from cge.data.files.growing import Growing
 from cge.data.files.interning import Names, strings_from
 from cge.data.files.tokenizer import (
@@ -35,13 +35,15 @@ from cge.data.files.tokenizer import (
 )
 from cge.errors import FileFormatError, shown
 
-__all__ = ["NAME", "NUMBER", "Field", "Fields", "decoded", "read_fields"]
+__all__ = ["NAME", "NUMBER", "PLAIN_NETWORKX", "Field", "Fields", "decoded", "read_fields"]
 
 Array = npt.NDArray[Any]
 
 NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
 
 _PIECE_BYTES = 1 << 18  # what is tokenized at once: its tokens fit in the second-level cache
+
+PLAIN_NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
 
 
 @dataclass(frozen=True)
@@ -119,6 +121,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
     for field in fields:
         kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
     integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
+    signs = (dialect.delimiter_byte, *dialect.comment_bytes)
     whole = starts = lengths = lines = np.empty(0, np.int64)  # used again for every piece
     for buffer, end, first_line in line_blocks(path, dialect.start, dialect.line, block_size):
         text = np.frombuffer(buffer, np.uint8)
@@ -132,7 +135,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
                 whole, lines = np.empty((most, integers), np.int64), np.empty(most, np.int64)
                 starts, lengths = np.empty((2, most, tokens), np.int64)
             rows, line, problem, begin, column = tokenize(
-                text, at, stop, line, dialect.delimiter_byte, dialect.comment_byte, kinds, whole, starts, lengths, lines
+                text, at, stop, line, *signs, kinds, whole, starts, lengths, lines
             )
             if problem:
                 shape = next((field for field in fields if field.column == column), None)
@@ -158,8 +161,9 @@ def _complain(
         raise FileFormatError(path, f"expected the end of the field after a closing quote, found {shown(text)}", line)
     if problem == RAGGED:
         columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
+        cure = f"; {PLAIN_NETWORKX}" if "{" in text and text.rstrip().endswith("}") else ""
         raise FileFormatError(
-            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {shown(text)}", line
+            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {shown(text)}{cure}", line
         )
     if problem == EMPTY:
         raise FileFormatError(path, f"the {what} is empty: {shown(text)}", line)
@@ -183,7 +187,9 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
     def complain(place: int) -> NoReturn:
         line, field = piece.lines[place // len(wanted)], tokens[wanted[place % len(wanted)]]
         legal = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
-        raise FileFormatError(path, f"expected {legal}, found {shown(text_at(place))}{field.cure}", int(line))
+        comma = decimal_comma(text_at(place))
+        cure = f"; {comma}" if comma else field.cure
+        raise FileFormatError(path, f"expected {legal}, found {shown(text_at(place))}{cure}", int(line))
 
     try:
         values: Array = strings_from(packed, offsets).cast(pa.float64()).to_numpy(zero_copy_only=False)

@@ -40,6 +40,7 @@ def tokenize(
     line: int,
     delimiter: int,
     comment: int,
+    other: int,
     kinds: Array,
     integers: Array,
     starts: Array,
@@ -48,8 +49,9 @@ def tokenize(
 ) -> tuple[int, int, int, int, int]:
     """Split the lines `text[at:stop]` (the last byte is a newline) into fields; `kinds` says what to do with each.
 
-    `delimiter` is 0 for runs of blanks, `comment` −1 for none. A length below zero, −1 - length, marks a field with
-    doubled quotes. Returns rows, line number, problem (0: none); for a problem also the begin of its line, its column.
+    `delimiter` is 0 for runs of blanks; `comment` and `other` begin comments, −1 for none. A length below zero,
+    −1 - length, marks a field with doubled quotes. Returns rows, line number, problem (0: none); for a problem also the
+    begin of its line, its column.
     """
     rows = 0
     tab = _SPACE if delimiter == _TAB else _TAB  # the other blank, if there is one
@@ -57,7 +59,8 @@ def tokenize(
         begin = at
         while text[at] == _SPACE or text[at] == tab:
             at += 1
-        if text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE) or text[at] == comment:
+        ended = text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
+        if ended or text[at] == comment or text[at] == other:
             while text[at] != _NEWLINE:
                 at += 1
             at += 1

@@ -23,15 +23,20 @@ class Entry:
         What `load_dataset` takes.
     title : str
     nodes, edges, classes, features : int
-        Edges are distinct pairs of nodes; 0 classes or features means none.
+        Those of `load_dataset(name)`; 0 classes or features means none.
     home : str
         Where it comes from.
     license : str or None
         None where the source does not state one.
     files : tuple of DataFile
         None of them for a set that comes with the package.
-    directions : bool
-        Whether the source has edge directions (`load_dataset(name, directed=True)`).
+    sources : tuple of DataFile
+        Files that are read instead where `files` are not here: the set as its public home has it.
+    contents : str
+        What the files are, where they cannot be downloaded.
+    directions, kinds : bool
+        Whether the source has edge directions (`load_dataset(name, directed=True)`) and kinds of edges
+        (`load_dataset(name, edge_types=False)` merges them).
     present : str
         "bundled", "CGE_DATA_DIR", "cache" or "not here".
     """
@@ -45,8 +50,21 @@ class Entry:
     home: str
     license: str | None
     files: tuple[DataFile, ...] = ()
+    sources: tuple[DataFile, ...] = ()
+    contents: str = ""
     directions: bool = False
+    kinds: bool = False
     present: str = "not here"
+
+    @property
+    def downloadable(self) -> bool:
+        """Whether `load_dataset` can fetch it."""
+        return bool(self.files) and all(file.url for file in self.files)
+
+    @property
+    def way(self) -> str:
+        """How it comes to a machine: "bundled", "download" or "by hand" (docs/datasets.md tells how)."""
+        return "bundled" if not self.files else "download" if self.downloadable else "by hand"
 
 
 def catalog() -> list[Entry]:
@@ -55,21 +73,29 @@ def catalog() -> list[Entry]:
     >>> [one.name for one in catalog() if one.present == "bundled"]
     ['cora']
     """
-    return [replace(one, present=place_of(one.files) if one.files else "bundled") for one in _entries()]
+    return [replace(one, present=_place(one)) for one in _entries()]
 
 
 def entry(name: str) -> Entry:
-    """Return one entry; an unknown name raises `InputError`, which lists the names.
+    """Return one entry, by its name in any case; an unknown name raises `InputError`, which lists the names.
 
-    >>> entry("actor").classes
+    >>> entry("Actor").classes
     5
     """
     known = {one.name: one for one in catalog()}
-    if name not in known:
-        close = difflib.get_close_matches(str(name).lower(), known, n=1)
+    wanted = str(name).lower()
+    if wanted not in known:
+        close = difflib.get_close_matches(wanted, known, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
         raise InputError(f"there is no data set {name!r}; {hint}choose one of {', '.join(known)}")
-    return known[name]
+    return known[wanted]
+
+
+def _place(one: Entry) -> str:
+    if not one.files:
+        return "bundled"
+    place = place_of(one.files)
+    return place_of(one.sources) if place == "not here" and one.sources else place
 
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid"
@@ -92,13 +118,16 @@ def _entries() -> tuple[Entry, ...]:
                 *(f"nell-{share}", f"knowledge graph, {percent} of entities labeled", 65_755, 125_775, 105, 5_414),
                 *("https://github.com/EdisonLeeeee/GraphData, from Planetoid", "MIT"),
                 _files(f"nell/derived/nell.{share}.npz"),
+                _files(*(f"nell/ind.nell.{share}.{part}" for part in _PARTS if part != "ally")),
+                f"arrays derived from the pickles of Planetoid, or put those pickles into nell/ (ind.nell.{share}.*)",
             )
             for share, percent in (("0.1", "10 %"), ("0.01", "1 %"), ("0.001", "0.1 %"))
         ),
         Entry(
-            *("vispub", "IEEE VIS papers 1990–2015 and citations, by venue", 2_270, 9_954, 4, 0),
+            *("vispub", "IEEE VIS papers and citations, by venue", 2_270, 9_954, 4, 0),
             *("https://vispubdata.org, via https://github.com/john-guerra/visPubNetwork", None),
             _files("vispub/nodes.tsv", "vispub/edges.tsv"),
+            contents="tables of papers and citations",
             directions=True,
         ),
         Entry(
@@ -106,15 +135,18 @@ def _entries() -> tuple[Entry, ...]:
             _files("blogcatalog/blogcatalog.mat", base=f"{_DEEPWALK}/raw/master/example_graphs"),
         ),
         Entry(
-            *("debian", "Debian 12 packages and dependencies, by section", 63_436, 295_301, 58, 5_000),
+            *("debian", "Debian 12 packages, by section (295,301 pairs)", 63_436, 300_248, 58, 5_000),
             *("Debian's package index, https://packages.debian.org", None),
             _files("debian_pkgs/debian12_packages.nodes.tsv.gz", "debian_pkgs/debian12_packages.edges.tsv.gz"),
+            contents="tables of packages and dependencies",
             directions=True,
+            kinds=True,
         ),
         Entry(
             *("npm", "npm packages and dependencies, 2016-12", 304_031, 2_330_240, 0, 0),
             *("npm package dependent-packages 2.2.2", "MIT"),
             _files("npm_deps/npm_deps_2016-12.names.txt.gz", "npm_deps/npm_deps_2016-12.edges.txt.gz"),
+            contents="lists of packages and dependencies",
             directions=True,
         ),
         _heterophilous("actor", "actor", "actors on the same Wikipedia page", 7_600, 26_659, 932),

@@ -17,6 +17,8 @@ from cge.errors import MissingDataError
 
 __all__ = ["DataFile", "cache_dir", "data_dir", "obtain", "place_of"]
 
+_SHOWN = 3  # paths in a message
+
 
 @dataclass(frozen=True)
 class DataFile:
@@ -47,8 +49,11 @@ def place_of(files: Sequence[DataFile]) -> str:
     return "not here" if _lacking(cache_dir(), files) else "cache"
 
 
-def obtain(name: str, files: Sequence[DataFile], *, download: bool = True) -> Path:
-    """Return the folder that holds all of these files, after a download where that is needed and possible."""
+def obtain(name: str, files: Sequence[DataFile], *, contents: str = "its files", download: bool = True) -> Path:
+    """Return the folder that holds all of these files, after a download where that is needed and possible.
+
+    `contents` says what the files are, to a person who has to make them.
+    """
     place = place_of(files)
     if place == "CGE_DATA_DIR":
         return data_dir() or Path()
@@ -56,9 +61,13 @@ def obtain(name: str, files: Sequence[DataFile], *, download: bool = True) -> Pa
     if place == "not here":
         lacking = _lacking(cache, files)
         if any(file.url is None for file in lacking):
-            raise _missing(name, files, "which cannot be: its public home does not have these files in this form")
+            raise MissingDataError(
+                f"the data set {name!r} is not on this machine and cannot be downloaded: make {contents} "
+                f"({_listed(files)}) as docs/datasets.md tells under {name.partition('-')[0]!r}, and put them into "
+                f"{_folders()}"
+            )
         if not download:
-            raise _missing(name, files, f"which download=False forbids, from {lacking[0].url}")
+            raise _not_here(name, files, f"which download=False forbids, from {lacking[0].url}")
         for file in lacking:
             _download(name, file, files, cache)
     return cache
@@ -80,23 +89,38 @@ def _download(name: str, file: DataFile, files: Sequence[DataFile], cache: Path)
             downloader=pooch.HTTPDownloader(timeout=30),
         )
     except OSError as error:  # errors of the network and of the disk
-        raise _missing(name, files, f"which failed for {file.url}: {_short(error)}") from None
+        raise _not_here(name, files, f"which failed for {file.url}: {_short(error)}") from None
     except ValueError:
-        raise _missing(
+        raise _not_here(
             name,
             files,
             f"which failed for {file.url}: what came does not have the SHA256 {file.sha256} and was not kept",
         ) from None
 
 
-def _missing(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
-    folder = data_dir()
-    first = _lacking(folder or cache_dir(), files)[0].path
-    now = "which is not set" if folder is None else f"now {str(folder)!r}"
+def _not_here(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
     return MissingDataError(
-        f"the data set {name!r} is not on this machine: put its files ({first}, …) into the folder named by "
-        f"CGE_DATA_DIR ({now}), or into the cache {str(cache_dir())!r}, or have it downloaded ({why})"
+        f"the data set {name!r} is not on this machine: put its files ({_listed(files)}) into {_folders()}, or have it "
+        f"downloaded ({why})"
     )
+
+
+def _listed(files: Sequence[DataFile]) -> str:
+    """Name the files that are looked for and not found: the first few, and how many more."""
+    lacking = [file.path for file in _lacking(data_dir() or cache_dir(), files)]
+    more = len(lacking) - _SHOWN
+    return ", ".join(lacking[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+
+
+def _folders() -> str:
+    folder = data_dir()
+    if folder is None:
+        now = "which is not set"
+    elif not folder.is_dir():
+        now = f"now {str(folder)!r}, which is not a folder"
+    else:
+        now = f"now {str(folder)!r}, which lacks them"
+    return f"the folder named by CGE_DATA_DIR ({now}) or into the cache {str(cache_dir())!r}"
 
 
 def _short(error: Exception) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from cge.data.dataset import Dataset
 from cge.data.sets.blogcatalog import load_blogcatalog
 from cge.data.sets.cora import load_cora
-from cge.data.sets.entries import entry
-from cge.data.sets.fetch import obtain
+from cge.data.sets.entries import Entry, entry
+from cge.data.sets.fetch import DataFile, obtain, place_of
 from cge.data.sets.heterophilous import load_heterophilous
+from cge.data.sets.nell import load_nell
 from cge.data.sets.packages import load_debian, load_npm
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.sets.vispub import load_vispub
@@ -16,7 +17,9 @@ from cge.errors import InputError
 __all__ = ["load_dataset"]
 
 
-def load_dataset(name: str, *, directed: bool = False, edge_types: bool = True, download: bool = True) -> Dataset:
+def load_dataset(
+    name: str, *, directed: bool = False, edge_types: bool | None = None, download: bool = True
+) -> Dataset:
     """Load a data set by name; `catalog()` lists them.
 
     Its files are taken from the folder named by the environment variable `CGE_DATA_DIR`, else from the user's cache,
@@ -26,11 +29,11 @@ def load_dataset(name: str, *, directed: bool = False, edge_types: bool = True, 
     ----------
     name : str
         "cora", "citeseer", "pubmed", "nell-0.1", "nell-0.01", "nell-0.001", "vispub", "blogcatalog", "debian", "npm",
-        "actor", "chameleon" or "squirrel".
+        "actor", "chameleon" or "squirrel", in any case.
     directed : bool
         Keep edge directions, where the source has them (vispub, debian, npm).
-    edge_types : bool
-        Keep kinds of edges apart, where the source has them (debian).
+    edge_types : bool, optional
+        Whether kinds of edges are kept apart, where the source has them (debian); they are by default.
     download : bool
         Whether the network may be used.
 
@@ -41,24 +44,33 @@ def load_dataset(name: str, *, directed: bool = False, edge_types: bool = True, 
     """
     found = entry(name)
     if directed and not found.directions:
-        raise InputError(f"the edges of {name!r} have no directions; leave out directed=True")
+        raise InputError(f"the edges of {found.name!r} have no directions; leave out directed=True")
+    if edge_types is not None and not found.kinds:
+        raise InputError(f"the edges of {found.name!r} have no kinds; leave out edge_types={edge_types!r}")
     if not found.files:
         return load_cora()
-    root = obtain(name, found.files, download=download)
-    first = root / found.files[0].path
+    files = _files_to_read(found)
+    root = obtain(found.name, files, contents=found.contents, download=download)
+    first = root / files[0].path
     folder = first.parent
-    match name:
+    match found.name:
         case "citeseer" | "pubmed":
-            return load_planetoid(folder, name)
+            return load_planetoid(folder, found.name)
         case "nell-0.1" | "nell-0.01" | "nell-0.001":
-            return load_nell_derived(first, name)
+            return load_nell_derived(first, found.name) if files == found.files else load_nell(folder, found.name)
         case "vispub":
             return load_vispub(folder, directed=directed)
         case "blogcatalog":
             return load_blogcatalog(first)
         case "debian":
-            return load_debian(folder, directed=directed, edge_types=edge_types)
+            return load_debian(folder, directed=directed, edge_types=edge_types is not False)
         case "npm":
             return load_npm(folder, directed=directed)
         case _:
-            return load_heterophilous(first, name)
+            return load_heterophilous(first, found.name)
+
+
+def _files_to_read(found: Entry) -> tuple[DataFile, ...]:
+    """Return the files of a set, or those of its source where only they are here."""
+    only_sources = place_of(found.files) == "not here" and found.present != "not here"
+    return found.sources if only_sources else found.files

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.sets.compressed import checked_csr
+from cge.data.compressed import checked_csr
 from cge.data.sets.pickle_machine import Machine, MalformedError, Request
 from cge.errors import FileFormatError, shown
 

@@ -12,8 +12,8 @@ A set is eight files `ind.<name>.<part>`:
 
 The standard split trains on the rows of `x`, validates on the 500 nodes after them and tests on `test.index`. A node
 without a row (15 in CITESEER, the 55,864 relation nodes of NELL) has features of zero and no label. NELL has no `ally`:
-labels of all but training and test nodes are unknown, and there is nothing to validate on; `load_nell_derived` reads
-arrays to which validation nodes were added.
+labels of all but training and test nodes are unknown, and there is nothing to validate on; `cge.data.sets.nell` derives
+validation nodes, and `load_nell_derived` reads arrays to which they were added.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.data.compressed import checked_csr
 from cge.data.dataset import Dataset
-from cge.data.sets.compressed import checked_csr
 from cge.data.sets.npz import read_npz
 from cge.data.sets.pickles import read_pickle
 from cge.data.splits import Split
@@ -80,7 +80,8 @@ def load_planetoid(folder: str | Path, name: str) -> Dataset:
     labels[test] = _class_of(paths["ty"], ty)
     last = len(y) + _VALIDATION if len(known) > len(y) else len(y)
     split = Split(np.arange(len(y)), np.arange(len(y), min(last, len(known))), test)
-    return _dataset(name, edges, _placed(allx, tx, test, size), labels, split, _NOTES.get(name.split(".")[0], ""))
+    notes = "" if name.startswith("nell") and len(split.validation) else _NOTES.get(name.split(".")[0], "")
+    return _dataset(name, edges, _placed(allx, tx, test, size), labels, split, notes)
 
 
 def load_nell_derived(path: str | Path, name: str) -> Dataset:
@@ -95,7 +96,7 @@ def load_nell_derived(path: str | Path, name: str) -> Dataset:
         rows, columns = parts["feat_shape"].tolist()
         features = checked_csr(parts["feat_data"], parts["feat_indices"], parts["feat_indptr"], (rows, columns))
         split = Split(parts["train_idx"], parts["val_idx_derived"], parts["test_idx"])
-        return _dataset(name, parts["edges"], features, parts["labels"].astype(np.int64), split, _DERIVED)
+        return _dataset(name, parts["edges"], features, parts["labels"].astype(np.int64), split, DERIVED)
     except (InputError, TypeError, ValueError) as error:
         raise FileFormatError(path, f"holds arrays that do not go together: {error}") from None
 
@@ -122,7 +123,7 @@ _NOTES = {
     "nell": "no validation nodes: the source labels only training and test nodes; 9,891 entities have features, "
     "the other nodes stand for relations and have neither features nor labels",
 }
-_DERIVED = (
+DERIVED = (
     "validation nodes are derived: the source has none, these are 500 entities whose labels come from the other two "
     "splits; 9,891 entities have features, the other nodes stand for relations and have neither features nor labels"
 )

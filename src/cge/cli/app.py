@@ -1,0 +1,67 @@
+"""The command `cge`: its sub-commands, and what becomes of a wrong call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from cge.cli import bench, check, datasets, demo
+from cge.cli.printing import complain
+
+__all__ = ["app", "call"]
+
+app = typer.Typer(
+    name="cge",
+    epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+)
+app.command()(demo.demo)
+app.command()(check.check)
+app.command()(datasets.datasets)
+app.command(
+    context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
+    options_metavar="[--json] [--help]",
+)(bench.bench)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from cge import __version__
+
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback(help="Customized graph embedding: learn which paths of a graph matter for your task.")
+def options(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error (anywhere on the line)."),
+) -> None:
+    """Take the options that stand before a command."""
+
+
+def call(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code; errors of the library pass through."""
+    try:
+        outcome = app(list(arguments), prog_name="cge", standalone_mode=False)
+        return outcome if isinstance(outcome, int) else 0
+    except typer.Exit as end:
+        return end.exit_code
+    except typer.TyperException as wrong:
+        return _misused(wrong)
+    except typer.Abort:
+        raise KeyboardInterrupt from None
+
+
+def _misused(wrong: typer.TyperException) -> int:
+    """Say what is wrong with a call, in one sentence."""
+    what = str(wrong.format_message() if hasattr(wrong, "format_message") else wrong).rstrip(".")
+    if what:
+        context = getattr(wrong, "ctx", None)
+        command = context.command_path if context is not None else "cge"
+        what = what.replace(". Did you mean", "; did you mean")
+        complain(f"{what}{'' if what.endswith('?') else ';'} '{command} --help' lists what there is")
+    return 2

@@ -1,0 +1,102 @@
+"""How a file of edges was read, and what about it may not be as meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.files.edges import EdgeTable
+from cge.errors import shown
+from cge.graph import Graph
+
+__all__ = ["Reading", "reading_of"]
+
+Array = npt.NDArray[Any]
+
+_FIRST = 5
+_LOOKED_AT = 100  # ids
+_DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+\Z")
+_TIMESTAMP = 1e8  # seconds: 1973
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a file of edges was read.
+
+    `delimiter` (in words) and `header` are None for what is no text. `columns` tells the column, by name or by number
+    from 1, of sources, targets, weights and types. `rows` are edges, or entries of a matrix, as they stand in the file.
+    `notes` are sentences about what may not be as meant; they name options in backquotes.
+    """
+
+    path: str
+    delimiter: str | None
+    header: bool | None
+    columns: Mapping[str, str | int]
+    ids: str
+    first_ids: tuple[int | str, ...]
+    rows: int
+    duplicates_merged: int
+    self_loops_dropped: int
+    notes: tuple[str, ...] = ()
+
+
+def reading_of(path: Path, loaded: Any, graph: Graph, self_loops: bool) -> Reading:
+    """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix."""
+    table = loaded if isinstance(loaded, EdgeTable) else None
+    rows = loaded.nnz if table is None else len(table.source)
+    looped = np.count_nonzero(loaded.diagonal() if table is None else table.source == table.target)
+    dropped = 0 if self_loops else int(looped)
+    layout = None if table is None else table.layout
+    ids = graph.node_ids
+    return Reading(
+        path=str(path),
+        delimiter=layout.delimiter if layout else None,
+        header=layout.header if layout else None,
+        columns=layout.columns if layout else {},
+        ids="text" if ids.dtype.kind == "O" else "integers",
+        first_ids=tuple(ids[:_FIRST].tolist()),
+        rows=rows,
+        duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
+        self_loops_dropped=dropped,
+        notes=tuple(_notes(table, ids, rows, dropped)),
+    )
+
+
+def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int) -> Iterator[str]:
+    if rows and dropped == rows:
+        yield "every row is a self-loop, so no edge is left; pass `self_loops=True` to keep them"
+    if table is None or table.layout is None:
+        return
+    if ids.dtype.kind == "O":
+        if table.layout.header is False and _strangers(table):
+            ends = " and ".join(shown(ids[end[0]]) for end in (table.source, table.target))
+            yield (
+                f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
+                "names the columns, pass `header=True`"
+            )
+        if all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
+            yield f"ids look like decimal numbers, and {shown(ids[0])} is read as text; write 1 where 1.0 is meant"
+    weights = table.weights
+    if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
+        yield (
+            f"column {table.layout.columns['weight']} was read as weights, but {weights[0]:.0f} looks like a "
+            "timestamp; pass `weighted=False` to ignore the column"
+        )
+
+
+def _strangers(table: EdgeTable) -> bool:
+    """Say whether the two ids of the first row occur in no other."""
+    ends = table.source[0], table.target[0]
+    if len(table.source) < 2 or ends[0] == ends[1]:
+        return False
+    return all(sum(np.count_nonzero(side == end) for side in (table.source, table.target)) == 1 for end in ends)
+
+
+def _are_timestamps(values: Array) -> bool:
+    return bool(values.min() > _TIMESTAMP) and np.array_equal(values, np.rint(values))
