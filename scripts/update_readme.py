@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_DEMO_LINES = 10
+_DEMO_LINES = 11
 
 
 def demo() -> str:

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 
+from cge.cli.check import check
 from cge.cli.main import run
+from cge.cli.wording import OPTIONS, as_flags
 from tests.integration.test_malformed_files import CASES, Case
 
-FLAGS = {"ids": "--ids", "directed": "--directed", "self_loops": "--self-loops", "multilabel": "--multilabel"}
-
-
-# The other cases need an option that only Python has.
-CALLABLE = [case for case in CASES if set(case.options) <= set(FLAGS)]
+ROOT = Path(__file__).parents[2]
+HEADER_NOTE = (
+    "line 1 was read as an edge, but its ids 'who' and 'whom' occur nowhere else; "
+    "if it names the columns, pass --header"
+)
+TIMESTAMP_NOTE = (
+    "column 3 was read as weights, but 1082040961 looks like a timestamp; pass --unweighted to ignore the column"
+)
 
 
 def arguments(case: Case, folder: Path) -> list[str]:
@@ -24,11 +36,12 @@ def arguments(case: Case, folder: Path) -> list[str]:
         if getattr(case, name):
             words += [f"--{name}", str(folder / getattr(case, name))]
     for name, value in case.options.items():
-        words += [FLAGS[name]] if value is True else [FLAGS[name], str(value)]
+        flag = "--" + name.replace("_", "-")
+        words += [flag] if value is True else [flag, str(value)]
     return words
 
 
-@pytest.mark.parametrize("case", CALLABLE, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_malformed_files_end_in_one_sentence_and_exit_code_2(
     case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -36,7 +49,142 @@ def test_malformed_files_end_in_one_sentence_and_exit_code_2(
     assert run(arguments(case, tmp_path)) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
-    assert printed.err == f"cge: {case.expected(tmp_path)}\n"
+    assert printed.err == f"cge: {as_flags(case.expected(tmp_path))}\n"
+    assert "`" not in printed.err
+    assert run([*arguments(case, tmp_path), "--json"]) == 2
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ('pass `ids="str"` to', "pass --ids str to"),
+        ("`weighted=False` and `weighted=True`", "--unweighted and --weighted"),
+        ("`header=False` or `header=True`", "--no-header or --header"),
+        ("as in `source=1`, `edge_type='how so'`", "as in --source 1, --edge-type 'how so'"),
+        ("name it by `weight=`", "name it by --weight"),
+        ("found '`color=red`' and `ids`", "found '`color=red`' and `ids`"),
+    ],
+)
+def test_options_in_messages_become_flags(message: str, expected: str) -> None:
+    assert as_flags(message) == expected
+
+
+def test_every_option_that_a_message_may_name_is_there() -> None:
+    assert set(inspect.signature(check).parameters) >= OPTIONS
+
+
+def checked(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    """Return what `cge check … --json` prints."""
+    assert run(["check", *words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    found: dict[str, Any] = json.loads(printed.out)
+    return found
+
+
+def test_options_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, labels = tmp_path / "edges.csv", tmp_path / "labels.csv"
+    path.write_text("% about\nkind|to|by|cost\nx|1|2|3\ny|2|3|4\n")
+    labels.write_text("mood,who\nhappy,1\nsad,2\n")
+    words = ["--comment", "%", "--source", "by", "--target", "2", "--weight", "cost", "--edge-type", "kind"]
+    found = checked(capsys, str(path), "--delimiter", "|", "--header", *words, "--directed")
+    assert found["reading"]["columns"] == {"source": "by", "target": "to", "weight": "cost", "edge_type": "kind"}
+    assert (found["graph"]["edges"], found["graph"]["weighted"], found["graph"]["edge_types"]) == (2, True, ["x", "y"])
+    path.write_text("1\t2\t5\n2\t3\t6\n")
+    told = ["--delimiter", "tab", "--no-header", "--unweighted", "--comment", ""]
+    found = checked(capsys, str(path), *told, "--labels", str(labels), "--node", "who", "--label", "1")
+    assert found["graph"]["weighted"] is False
+    assert found["classes"] == {"happy": 1, "sad": 1}
+    assert found["reading"]["columns"] == {"source": 1, "target": 2}
+    assert checked(capsys, str(path), "--source", "1", "--target", "3")["graph"]["nodes"] == 4
+
+
+def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("source;target;weight\n1;2;5\n2;1;6\n3;3;1\n2;3;1\n")
+    found = checked(capsys, str(path))
+    assert found["reading"] == {
+        "path": str(path),
+        "delimiter": "semicolons",
+        "header": True,
+        "columns": {"source": "source", "target": "target", "weight": "weight"},
+        "ids": "integers",
+        "first_ids": [1, 2, 3],
+        "rows": 4,
+        "duplicates_merged": 1,
+        "self_loops_dropped": 1,
+    }
+    assert found["notes"] == []
+    assert found["graph"]["degree_quantiles"] == {
+        "min": 1.0,
+        "p25": 1.0,
+        "median": 1.0,
+        "p75": 1.5,
+        "p90": 1.8,
+        "p99": 1.98,
+        "max": 2.0,
+    }
+    assert checked(capsys, str(path), "--self-loops")["reading"]["self_loops_dropped"] == 0
+    assert run(["check", str(path)]) == 0
+    shown = {line[:14].strip(): line[14:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert shown["separated by"] == "semicolons, with a header"
+    assert shown["columns"] == "source source, target target, weight weight"
+    assert shown["ids"] == "integers: 1, 2, 3"
+    assert shown["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
+
+
+@pytest.mark.parametrize(
+    ("content", "note"),
+    [
+        (
+            "who,whom\nann,bob\nbob,cy\n",
+            HEADER_NOTE,
+        ),
+        (
+            "1.0,2.0\n2.0,3.0\n",
+            "ids look like decimal numbers, and '1.0' is read as text; write 1 where 1.0 is meant",
+        ),
+        (
+            "1,2,1082040961\n2,3,1082040962\n",
+            TIMESTAMP_NOTE,
+        ),
+        ("1,1\n2,2\n", "every row is a self-loop, so no edge is left; pass --self-loops to keep them"),
+    ],
+)
+def test_notes(content: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(content)
+    assert checked(capsys, str(path))["notes"] == [note]
+    assert run(["check", str(path)]) == 0
+    told = " ".join(capsys.readouterr().out.split())
+    assert f"note: {note}" in told
+
+
+@pytest.mark.parametrize(
+    "content", ["ann,bob\nbob,cy\n", "1,2\n", "1,2,1.5\n2,3,1082040962\n", "source,target\n1.0,a\na,b\n"]
+)
+def test_no_notes_where_nothing_is_odd(content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "edges.csv").write_text(content)
+    assert checked(capsys, str(tmp_path / "edges.csv"))["notes"] == []
+
+
+def test_paths_of_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
+    for given, sentence in [
+        ("", "the path is empty; give the path of a file"),
+        ("-", "reading from standard input is not supported; save it to a file"),
+        ("http://example.org/e.csv", "'http://example.org/e.csv' is a web address; download it first"),
+    ]:
+        assert run(["check", given]) == 2
+        assert capsys.readouterr().err == f"cge: {sentence}\n"
+
+
+def test_piped_tables_have_no_blanks_at_the_ends_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "e.csv").write_text("a,b\n")
+    for words in (["check", str(tmp_path / "e.csv")], ["demo"], ["datasets"]):
+        assert run(words) == 0
+        lines = capsys.readouterr().out.split("\n")
+        assert [line for line in lines if line != line.rstrip()] == []
 
 
 def test_check_shows_graph_and_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -76,7 +224,8 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     ("words", "sentence"),
     [
         (["nope"], "No such command 'nope'; 'cge --help' lists what there is"),
-        (["check"], "Missing argument 'edges'; 'cge check --help' lists what there is"),
+        (["chek"], "No such command 'chek'; did you mean 'check'? 'cge --help' lists what there is"),
+        (["check"], "Missing argument 'EDGES'; 'cge check --help' lists what there is"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists what there is"),
         (["bench", "nope"], "there is no benchmark 'nope'; choose one of load, walks"),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file"),
@@ -116,3 +265,81 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--help"], ["demo", "--help"], ["check", "--help"], ["datasets", "--help"], ["bench", "--help"]):
         assert run(words) == 0
         assert "Usage: cge" in capsys.readouterr().out
+
+
+def test_help_names_all_formats(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run(["check", "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert ".csv, .tsv, .txt (each also .gz), .parquet, .npy, .npz or .mtx" in " ".join(shown.split())
+    for name in OPTIONS - {"weighted", "header"}:
+        assert f"--{name.replace('_', '-')}" in shown
+    assert "--unweighted" in shown
+    assert "--no-header" in shown
+
+
+def test_help_of_a_benchmark_is_its_own(capfd: pytest.CaptureFixture[str]) -> None:
+    assert run(["bench", "walks", "--help"]) == 0
+    assert "--tools" in capfd.readouterr().out
+
+
+# ---------------------------------------------------------------------- processes
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
+
+
+@pytest.mark.parametrize("words", ["demo", "datasets", "--help", "check --help"])
+def test_a_closed_pipe_is_no_error(words: str) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", "cge", *words.split()], stdout=write, stderr=subprocess.PIPE, env=environment()
+    )
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_interruption_while_importing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    class Slow(ModuleType):
+        def __getattr__(self, name: str) -> None:
+            raise KeyboardInterrupt
+
+    monkeypatch.setitem(sys.modules, "cge.cli.app", Slow("cge.cli.app"))
+    assert run(["demo"]) == 130
+    assert capsys.readouterr().err == "cge: interrupted\n"
+
+
+INTERRUPTED_AT = """
+import os, signal, sys
+import cge.cli
+
+class Interrupter:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Interrupter())
+signal.signal(signal.SIGINT, signal.default_int_handler)
+cge.cli.main(["demo"])
+"""
+
+
+@pytest.mark.parametrize("module", ["typer", "rich.console", "cge.data", "cge.sampling"])
+def test_an_interruption_during_imports_is_one_word(module: str) -> None:
+    call = [sys.executable, "-c", INTERRUPTED_AT.format(module=module)]
+    done = subprocess.run(call, capture_output=True, env=environment())
+    assert (done.returncode, done.stderr) == (130, b"cge: interrupted\n")
+
+
+def test_commands_import_what_is_slow_only_when_they_run() -> None:
+    light = {"typer", "rich", "cge", *sys.stdlib_module_names}
+    for path in sorted((ROOT / "src" / "cge" / "cli").glob("*.py")):
+        for statement in ast.parse(path.read_text()).body:
+            names = [one.name for one in statement.names] if isinstance(statement, ast.Import) else []
+            if isinstance(statement, ast.ImportFrom) and statement.module:
+                names = [statement.module]
+            for name in names:
+                assert name.split(".")[0] in light, path
+                assert not name.startswith("cge") or name.startswith("cge.cli") or name == "cge.errors", path

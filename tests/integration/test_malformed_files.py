@@ -8,6 +8,7 @@ from __future__ import annotations
 import gzip
 import os
 import pickle
+import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -87,6 +88,42 @@ def _cut(write: Callable[[Path], None], keep: float) -> Callable[[Path], None]:
     return writer
 
 
+def _npy_header(shape: tuple[int, ...]) -> Callable[[Path], None]:
+    """Write an array of one number whose header tells of another shape."""
+
+    def writer(path: Path) -> None:
+        with path.open("wb") as file:
+            np.lib.format.write_array_header_1_0(file, {"descr": "<i8", "fortran_order": False, "shape": shape})
+            file.write(bytes(8))
+
+    return writer
+
+
+def _packed(write: Callable[[Path], None]) -> Callable[[Path], None]:
+    def writer(path: Path) -> None:
+        write(path)
+        path.write_bytes(gzip.compress(path.read_bytes()))
+
+    return writer
+
+
+def _in_archive(name: str, write: Callable[[Path], None]) -> Callable[[Path], None]:
+    def writer(path: Path) -> None:
+        write(path)
+        content = path.read_bytes()
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr(name, content)
+
+    return writer
+
+
+def _matrix(kind: str, shape: tuple[int, int], **parts: list[int]) -> Callable[[Path], None]:
+    """Write parts of a sparse matrix of one 1 as SciPy does, without its checks."""
+    arrays = {name: np.array(part) for name, part in parts.items()}
+    data = np.ones((1, 2, 2) if kind == "bsr" else 1)
+    return lambda path: np.savez(path, format=kind.encode(), shape=np.array(shape), data=data, **arrays)
+
+
 def _out_of_bounds(path: Path) -> None:
     matrix = sp.csr_array(np.eye(2))
     matrix.indices[1] = 1000
@@ -100,9 +137,15 @@ def _bad_parquet_text(path: Path) -> None:
 
 GOOD = "a,b\nb,c\n"
 MATRIX = "%%MatrixMarket matrix coordinate real general\n"
-AS_TEXT = 'pass ids="str" to read all ids as text'
-DROP = "remove the edge, or pass weighted=False to ignore weights"
+AS_TEXT = 'pass `ids="str"` to read all ids as text'
+DROP = "remove the edge, or pass `weighted=False` to ignore weights"
+POINT = "write 1.5, with a point"
+NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
 PICKLE = "this holds Python objects as a pickle, which may run any code and is never opened; save numbers"
+EMPTY = (
+    "found 2,000,000,000 rows, but only 1 entry, and at most 10,000,100 rows are allowed then; correct the size, or "
+    "leave out isolated nodes"
+)
 ONE_ROW = "give each node one row"
 KEEP = "remove these rows, or add the nodes to the graph"
 
@@ -123,10 +166,31 @@ CASES = [
     Case("only a header", {"edges.csv": "source,target\n"}, "{dir}/edges.csv: the file holds a header but no rows"),
     Case(
         "unknown suffix",
-        {"edges.xlsx": GOOD},
-        "{dir}/edges.xlsx: the suffix '.xlsx' is not one of .csv, .tsv, .tab, .txt, .text, .dat, .edges, .edgelist, "
+        {"edges.foo": GOOD},
+        "{dir}/edges.foo: the suffix '.foo' is not one of .csv, .tsv, .tab, .txt, .text, .dat, .edges, .edgelist, "
         ".cites, .content, .parquet, .pq, .npy, .npz, .mtx; rename or convert the file",
-        edges="edges.xlsx",
+        edges="edges.foo",
+    ),
+    *(
+        Case(
+            f"{suffix} file",
+            {f"edges{suffix}": GOOD},
+            f"{{dir}}/edges{suffix}: {problem}",
+            edges=f"edges{suffix}",
+        )
+        for suffix, problem in [
+            (".xlsx", "spreadsheets are not read; save it as CSV"),
+            (".xls", "spreadsheets are not read; save it as CSV"),
+            (".csv.zip", "only gzip is unpacked on the way; unpack it first"),
+            (".tsv.bz2", "only gzip is unpacked on the way; unpack it first"),
+            (".xz", "only gzip is unpacked on the way; unpack it first"),
+            (".zst", "only gzip is unpacked on the way; unpack it first"),
+            (".tar.gz", "only gzip is unpacked on the way; unpack it first"),
+            (".json", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
+            (".graphml", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
+            (".gml", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
+            (".adjlist", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
+        ]
     ),
     Case(
         "pickle",
@@ -152,7 +216,8 @@ CASES = [
     Case(
         "zip archive",
         {"edges.csv": b"PK\x03\x04rest"},
-        "{dir}/edges.csv: expected text, plain or gzip, found a zip archive",
+        "{dir}/edges.csv: expected text, plain or gzip, found a zip archive or a spreadsheet; unpack it, or save "
+        "it as CSV",
     ),
     Case(
         "UTF-16",
@@ -185,7 +250,55 @@ CASES = [
     Case(
         "missing column",
         {"edges.csv": "a\nb\n"},
-        "{dir}/edges.csv, line 1: expected a source and a target separated by commas, found only 'a'; pass delimiter=",
+        "{dir}/edges.csv, line 1: expected a source and a target separated by commas, found only 'a'; pass "
+        "`delimiter=`",
+    ),
+    Case(
+        "decimal comma between semicolons",
+        {"edges.csv": "1;2;1,5\n2;3;2,5\n"},
+        f"{{dir}}/edges.csv, line 1: expected a weight in column 3, found '1,5'; {POINT}",
+    ),
+    Case(
+        "decimal comma later",
+        {"edges.csv": "source;target;weight\n1;2;1\n2;3;1,5\n"},
+        f"{{dir}}/edges.csv, line 3: expected a positive, finite weight, found '1,5'; {POINT}",
+    ),
+    Case(
+        "decimal comma between blanks",
+        {"edges.txt": "1 2 1,5\n2 3 2,5\n"},
+        f"{{dir}}/edges.txt, line 1: expected a weight in column 3, found '1,5'; {POINT}",
+        edges="edges.txt",
+    ),
+    Case(
+        "two delimiters that both fit",
+        {"edges.csv": "x;y,z\nu;v,w\n"},
+        "{dir}/edges.csv, line 1: both semicolons and commas could separate the columns; pass `delimiter=`",
+    ),
+    Case(
+        "two delimiters in names",
+        {"edges.txt": "ns;1 ns;2\nns;2 ns;3\n"},
+        "{dir}/edges.txt, line 1: both semicolons and blanks could separate the columns; pass `delimiter=`",
+        edges="edges.txt",
+    ),
+    Case(
+        "attributes of NetworkX",
+        {"edges.edgelist": "1 2 {'weight': 2.0, 'color': 'red'}\n"},
+        "{dir}/edges.edgelist, line 1: expected a weight, found the attributes {'weight': 2.0, 'color': 'red'}; "
+        f"{NETWORKX}",
+        edges="edges.edgelist",
+    ),
+    Case(
+        "attributes of NetworkX later",
+        {"edges.edgelist": "1 2 {}\n2 3 {'weight': 2.0}\n"},
+        "{dir}/edges.edgelist, line 2: expected 3 columns as in line 1, found 4: \"2 3 {'weight': 2.0}\"; "
+        f"{NETWORKX}",
+        edges="edges.edgelist",
+    ),
+    Case(
+        "attributes of NetworkX between commas",
+        {"edges.csv": "1,2,{}\n2,3,{'weight': 2.0}\n"},
+        "{dir}/edges.csv, line 2: expected no attributes as in the first row, found \"{'weight': 2.0}\"; "
+        f"{NETWORKX}",
     ),
     Case(
         "short row",
@@ -248,8 +361,8 @@ CASES = [
     Case(
         "many columns",
         {"edges.csv": "1,2,3,4\n"},
-        "{dir}/edges.csv, line 1: found 4 columns without a header; say which to read, as in source=1, target=2, "
-        "weight=3, or pass weighted=False to read no weights",
+        "{dir}/edges.csv, line 1: found 4 columns without a header; say which to read, as in `source=1`, "
+        "`target=2`, `weight=3`, or pass `weighted=False` to read no weights",
     ),
     # ids
     Case(
@@ -312,13 +425,13 @@ CASES = [
     Case(
         "text in the third column",
         {"edges.csv": "1,2,friend\n2,3,foe\n"},
-        "{dir}/edges.csv, line 1: expected a weight in column 3, found 'friend'; pass edge_type=3 to read types, "
-        "weighted=False to ignore the column, or header=True if this line names the columns",
+        "{dir}/edges.csv, line 1: expected a weight in column 3, found 'friend'; pass `edge_type=3` to read types, "
+        "`weighted=False` to ignore the column, or `header=True` if this line names the columns",
     ),
     Case(
         "no weights",
         {"edges.csv": "1,2\n"},
-        "{dir}/edges.csv, line 1: found no column of weights; name it by weight=, or pass weighted=False",
+        "{dir}/edges.csv, line 1: found no column of weights; name it by `weight=`, or pass `weighted=False`",
         options={"weighted": True},
     ),
     # lists of nodes
@@ -359,14 +472,44 @@ CASES = [
     Case(
         "label conflict",
         {"edges.csv": GOOD, "labels.csv": "a,x\nb,x\n\na,y\n"},
-        "{dir}/labels.csv, line 4: node 'a' has the label 'y', but 'x' in line 1; keep one, or pass multilabel=True",
+        "{dir}/labels.csv, line 4: node 'a' has the label 'y', but 'x' in line 1; keep one, or pass `multilabel=True`",
         labels="labels.csv",
     ),
     Case(
         "labels without a label",
         {"edges.csv": GOOD, "labels.csv": "a\nb\n"},
-        "{dir}/labels.csv: expected two columns, a node and a label, found one; pass delimiter=",
+        "{dir}/labels.csv: expected two columns, a node and a label, found one; separate them by a comma or a tab",
         labels="labels.csv",
+    ),
+    *(
+        Case(
+            f"labels with only a header {header!r}",
+            {"edges.csv": edges, "labels.csv": f"{header}\n"},
+            "{dir}/labels.csv: the file holds a header but no rows",
+            labels="labels.csv",
+        )
+        for edges, header in [
+            (GOOD, "node,label"),
+            (GOOD, "id,group"),
+            (GOOD, "Label,who"),
+            ("1,2\n", "paper,field"),
+        ]
+    ),
+    Case(
+        "labels of other nodes only",
+        {"edges.csv": "1,2\n2,3\n", "labels.csv": "101,x\n102,x\n101,x\n"},
+        "2 nodes in {dir}/labels.csv are not in the graph, the first: 101, 102; no row has a node of the graph, whose "
+        "first ids are 1, 2, 3; write ids alike in both files",
+        labels="labels.csv",
+        error=UnknownNodeError,
+    ),
+    Case(
+        "labels with an unusual header",
+        {"edges.csv": GOOD, "labels.csv": "person,mood\na,x\nb,y\n"},
+        "1 node in {dir}/labels.csv is not in the graph: 'person'; if line 1 names the columns, name them too by "
+        "`node=` and `label=`, else remove it",
+        labels="labels.csv",
+        error=UnknownNodeError,
     ),
     Case(
         "empty label",
@@ -379,6 +522,12 @@ CASES = [
         "text among features",
         {"edges.csv": GOOD, "features.csv": "node,height,width\na,1,2\nb,3,wide\nc,5,6\n"},
         "{dir}/features.csv, line 3: expected a finite number in column 'width', found 'wide'",
+        features="features.csv",
+    ),
+    Case(
+        "features with decimal commas",
+        {"edges.csv": GOOD, "features.csv": "a;1,5;2\nb;3;4\nc;5;6\n"},
+        f"{{dir}}/features.csv, line 1: expected a finite number in column 2, found '1,5'; {POINT}",
         features="features.csv",
     ),
     Case(
@@ -416,7 +565,7 @@ CASES = [
     Case(
         "NaN in a feature array",
         {"edges.csv": GOOD, "features.npy": lambda path: np.save(path, np.array([[1.0], [np.nan], [2.0]]))},
-        "{dir}/features.npy: features must be finite, found nan in row 1, column 0",
+        "{dir}/features.npy: features must be finite as float32, found nan in row 1, column 0",
         features="features.npy",
     ),
     Case(
@@ -440,8 +589,28 @@ CASES = [
     Case(
         "truncated .npy",
         {"edges.csv": GOOD, "features.npy": _cut(lambda path: np.save(path, np.ones((9, 9))), 0.5)},
-        "{dir}/features.npy: this is no readable .npy file; write or fetch it again",
+        "{dir}/features.npy: the header tells of an array of shape (9, 9) in 648 bytes, found 260; was the file cut?",
         features="features.npy",
+    ),
+    Case(
+        "huge .npy header",
+        {"edges.npy": _npy_header((10**12, 2))},
+        "{dir}/edges.npy: the header tells of an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
+        "8; was the file cut?",
+        edges="edges.npy",
+    ),
+    Case(
+        "huge header in a packed .npy",
+        {"edges.npy.gz": _packed(_npy_header((10**16, 2)))},
+        "{dir}/edges.npy.gz: the array needs more memory than this machine can give",
+        edges="edges.npy.gz",
+    ),
+    Case(
+        "huge header in .npz",
+        {"edges.npz": _in_archive("edges.npy", _npy_header((10**12, 2)))},
+        "{dir}/edges.npz: the header tells of an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
+        "8; was the file cut?",
+        edges="edges.npz",
     ),
     Case(
         "truncated .npz",
@@ -515,20 +684,62 @@ CASES = [
     Case(
         "matrix that is not symmetric",
         {"edges.mtx": MATRIX + "2 2 1\n1 2 1.0\n"},
-        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass directed=True, or adjacency + adjacency.T for an "
-        "undirected graph",
+        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass `directed=True`, or adjacency + adjacency.T for "
+        "an undirected graph",
         edges="edges.mtx",
     ),
     Case(
         "matrix with an index out of bounds",
         {"edges.npz": _out_of_bounds},
-        "{dir}/edges.npz: this is no readable .npz file; write or fetch it again",
+        "{dir}/edges.npz: the matrix is damaged (columns must be from 0 to 1); write or fetch it again",
         edges="edges.npz",
+    ),
+    Case(
+        "matrix with a negative row pointer",
+        {"edges.npz": _matrix("csr", (2, 2), indices=[1], indptr=[0, 1, -1])},
+        "{dir}/edges.npz: the matrix is damaged (row pointers must ascend from 0 to 1); write or fetch it again",
+        edges="edges.npz",
+    ),
+    Case(
+        "matrix with too few row pointers",
+        {"edges.npz": _matrix("csc", (2, 2), indices=[1], indptr=[0, 1])},
+        "{dir}/edges.npz: the matrix is damaged (there must be 3 row pointers, found 2); write or fetch it again",
+        edges="edges.npz",
+    ),
+    Case(
+        "coordinates out of bounds",
+        {"edges.npz": _matrix("coo", (2, 2), row=[0], col=[-1])},
+        "{dir}/edges.npz: the matrix is damaged (columns must be from 0 to 1); write or fetch it again",
+        edges="edges.npz",
+    ),
+    Case(
+        "matrix in blocks",
+        {"edges.npz": _matrix("bsr", (2, 2), indices=[0], indptr=[0, 1])},
+        "{dir}/edges.npz: expected a matrix as csr, csc, coo or dia, found 'bsr'; save its .tocsr()",
+        edges="edges.npz",
+    ),
+    Case(
+        "huge empty matrix",
+        {"edges.npz": _matrix("coo", (2 * 10**9, 2 * 10**9), row=[0], col=[1])},
+        f"{{dir}}/edges.npz: {EMPTY}",
+        edges="edges.npz",
+    ),
+    Case(
+        "huge empty Matrix-Market",
+        {"edges.mtx": MATRIX + "2000000000 2000000000 1\n1 2 1.0\n"},
+        f"{{dir}}/edges.mtx: {EMPTY}",
+        edges="edges.mtx",
+    ),
+    Case(
+        "negative Matrix-Market size",
+        {"edges.mtx": MATRIX + "-1 -1 0\n"},
+        "{dir}/edges.mtx, line 2: expected the numbers of rows, columns, entries, found '-1 -1 0'",
+        edges="edges.mtx",
     ),
     Case(
         "array of three columns",
         {"edges.npy": lambda path: np.save(path, np.ones((4, 3), int))},
-        "{dir}/edges.npy: edges must have shape (edges, 2), found (4, 3)",
+        "{dir}/edges.npy: expected edges of shape (edges, 2), found (4, 3); save more columns as a table",
         edges="edges.npy",
     ),
     # Parquet
@@ -648,7 +859,7 @@ def test_pipe(tmp_path: Path) -> None:
         ({"ids": "float"}, 'ids must be "auto", "int" or "str", found \'float\''),
         ({"delimiter": "::"}, "delimiter must be one ASCII character or None, found '::'"),
         ({"comment": ""}, "comment must be one ASCII character or None, found ''"),
-        ({"weight": 3, "weighted": False}, "weight=3 names a column, but weighted=False asks to ignore it"),
+        ({"weight": 3, "weighted": False}, "`weight=3` names a column, but `weighted=False` asks to ignore it"),
         ({"source": 0}, "source must be the name of a column or its number, from 1, found 0"),
     ],
 )
@@ -657,3 +868,37 @@ def test_options(options: dict[str, Any], message: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
         read_graph(tmp_path / "edges.csv", **options)
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("", "the path is empty; give the path of a file"),
+        ("-", "reading from standard input is not supported; save it to a file"),
+        ("https://example.org/e.csv", "'https://example.org/e.csv' is a web address; download it first"),
+        (Path("http://example.org/e.csv"), "'http:/example.org/e.csv' is a web address; download it first"),
+        ("a\0b", "the path 'a\\x00b' holds a zero byte; give the path of a file"),
+        (3, "expected the path of a file, found 3"),
+    ],
+)
+def test_paths(path: Any, message: str, tmp_path: Path) -> None:
+    (tmp_path / "edges.csv").write_text(GOOD)
+    for read in (
+        lambda: read_graph(path),
+        lambda: read_graph(tmp_path / "edges.csv", path),
+        lambda: read_graph(tmp_path / "edges.csv", nodes=path),
+        lambda: read_labels(path, read_graph(tmp_path / "edges.csv")),
+    ):
+        with pytest.raises(InputError) as caught:
+            read()
+        assert str(caught.value) == message
+
+
+def test_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise MemoryError
+
+    (tmp_path / "edges.csv").write_text(GOOD)
+    monkeypatch.setattr("cge.data.files.read.read_text_edges", fail)
+    with pytest.raises(FileFormatError, match="the graph needs more memory than this machine can give"):
+        read_graph(tmp_path / "edges.csv")

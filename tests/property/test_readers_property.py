@@ -41,7 +41,7 @@ def dialects(draw: Any) -> dict[str, Any]:
 
 def field(value: object, dialect: dict[str, Any]) -> str:
     text = repr(value) if isinstance(value, float) else str(value)
-    special = set(' \t"#') | {dialect["delimiter"]}
+    special = set(' \t"#%') | {dialect["delimiter"]}
     if dialect["quote"] or special & set(text):
         text = '"' + text.replace('"', '""') + '"'
     return dialect["blank"] + text + dialect["blank"]
@@ -116,3 +116,25 @@ def test_no_bytes_break_it(content: bytes, suffix: str, ids: str) -> None:
         path.write_bytes(content)
         with contextlib.suppress(CgeError):
             assert read_graph(path, ids=ids).num_nodes
+
+
+@given(
+    edge_lists(numbers),
+    st.none() | st.lists(weights, min_size=30, max_size=30),
+    st.sampled_from([",", "\t", ";", " ", "|", ", ", " ; "]),
+    st.sampled_from([".csv", ".tsv", ".txt", ""]),
+    st.booleans(),
+)
+def test_the_delimiter_is_found_whatever_the_suffix_says(
+    edges: list[Any], values: list[float] | None, delimiter: str, suffix: str, header: bool
+) -> None:
+    rows = edges if values is None else [(*edge, weight) for edge, weight in zip(edges, values, strict=False)]
+    names = [("source", "target", "weight")[: len(rows[0])]] if header else []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"edges{suffix}"
+        path.write_text("".join(delimiter.join(map(str, row)) + "\n" for row in [*names, *rows]))
+        graph = read_graph(path)
+    expected = Graph.from_edges(edges, weights=None if values is None else values[: len(edges)])
+    assert graph.node_ids.tolist() == expected.node_ids.tolist()
+    assert np.array_equal(graph.indices, expected.indices)
+    assert (graph.weights is None) == (values is None)

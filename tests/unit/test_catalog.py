@@ -177,11 +177,13 @@ def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(MissingDataError) as error:
         load_dataset("debian")
     assert str(error.value) == (
-        "the data set 'debian' is not on this machine and cannot be downloaded: make tables of packages and "
+        "the data set 'debian' is not on this machine and cannot be downloaded: get tables of packages and "
         "dependencies (debian_pkgs/debian12_packages.nodes.tsv.gz, debian_pkgs/debian12_packages.edges.tsv.gz) as "
         "docs/datasets.md tells under 'debian', and put them into the folder named by CGE_DATA_DIR "
         f"(now {str(tmp_path)!r}, which lacks them) or into the cache {str(tmp_path / 'cache')!r}"
     )
+    with pytest.raises(MissingDataError, match=r"get the files of Planetoid \(nell/ind.nell.0.1.x, .* and 4 more\)"):
+        load_dataset("nell-0.1")
     text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
     for name in BY_HAND:
         with pytest.raises(MissingDataError) as error:
@@ -327,4 +329,4 @@ def test_the_demo_shows_the_ids_of_papers(capsys: pytest.CaptureFixture[str]) ->
         for one, other in pairwise(path):
             assert number[other["paper"]] in data.graph.neighbors(number[one["paper"]])
     assert run(["demo"]) == 0
-    assert f"paper {paths[0][0]['paper']} → {paths[0][1]['paper']} → " in capsys.readouterr().out
+    assert f"{paths[0][0]['paper']} → {paths[0][1]['paper']} → " in capsys.readouterr().out

@@ -15,6 +15,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from cge.data.files import text as text_module
+from cge.data.files.delimiter import delimiter_of
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions, read_text_edges
 from cge.data.files.interning import Names
@@ -77,6 +78,16 @@ TEXTS = {
     "quoted.csv": rows([f'"{one}"' for one in SOURCE], TARGET),
     "blanks.csv": rows([f" {one} " for one in SOURCE], TARGET, end=" \n"),
     "zeros.csv": rows(SOURCE, TARGET).replace("3,", "0000000000000000000000003,"),
+    "excel.csv": "sep=;\r\n" + rows(SOURCE, TARGET, delimiter=";", end="\r\n"),
+    "excel_header.csv": '\ufeff"sep=|"\nsource|target\n' + rows(SOURCE, TARGET, delimiter="|"),
+    "konect.tsv": "% sym unweighted\n% 5 4 4\n" + rows(SOURCE, TARGET, delimiter="\t", end="\n# and\n% so\n"),
+    "networkx.edgelist": rows(SOURCE, TARGET, ["{}"] * 5, delimiter=" "),
+    "networkx.csv": rows(SOURCE, TARGET, ["{}"] * 5),
+    "space.csv": rows(SOURCE, TARGET, delimiter=" "),
+    "comma.tsv": rows(SOURCE, TARGET),
+    "pipe.txt": rows(SOURCE, TARGET, delimiter="|"),
+    "wide_pipe.txt": rows(SOURCE, TARGET, delimiter=" | "),
+    "comma_and_blank.txt": rows(SOURCE, TARGET, delimiter=", "),
     "comments.csv": "# first\n\n" + rows(SOURCE, TARGET, end="\n  # between\n\n \t\n") + "#",
 }
 
@@ -118,6 +129,42 @@ def test_names(suffix: str, block_size: int, tmp_path: Path) -> None:
     expected = Graph.from_edges(NAMED)
     same(read_graph(path), expected)
     assert read_text_edges(path, EdgeOptions(), block_size).ids.tolist() == expected.node_ids.tolist()
+
+
+DELIMITERS = [
+    ("edges.csv", ["1;2;1,5", "2;3;2,5"], ";"),
+    ("edges.csv", ["1;2;1,5"], ";"),
+    ("edges.csv", ["source;target;weight", "1;2;1,5"], ";"),
+    ("edges.csv", ["1 2 1,5", "2 3 2,5"], " "),
+    ("edges.txt", ["1 2 1,5", "2 3 2,5"], " "),
+    ("edges.csv", ["New York,Boston", "Los Angeles,Boston"], ","),
+    ("edges.txt", ["New York,Boston", "Paris,Boston"], ","),
+    ("edges.csv", ["a;b,c", "d,e"], ","),
+    ("edges.tsv", ["Smith, J\tDoe, K", "Roe, A\tPoe, B"], "\t"),
+    ("edges.txt", ["db|1 db|2", "db|2 db|3"], " "),
+    ("edges.csv", ['"a;b","c;d"', '"e;f","g;h"'], ","),
+    ("edges.edgelist", ["1 2 {'weight': 1, 'color': 2}", "2 3 {'weight': 1, 'color': 2}"], " "),
+    ("edges.csv", ["1;2;1,5", "2;3;2,5", "4;5"], ";"),
+    ("edges.csv", ["a", "b"], ","),
+    ("edges", ["a", "b"], " "),
+]
+
+
+@pytest.mark.parametrize(("name", "texts", "expected"), DELIMITERS)
+def test_delimiter(name: str, texts: list[str], expected: str) -> None:
+    assert delimiter_of(Path(name), texts, 1, 2, 2) == expected
+
+
+def test_delimiter_of_labels_and_lists() -> None:
+    assert delimiter_of(Path("labels.csv"), ["m1,Action|Drama", "m2,War|Drama"], 1, 1, 2) == ","
+    assert delimiter_of(Path("labels.txt"), ["New York,big", "Los Angeles,big"], 1, 1, 2) == ","
+    assert delimiter_of(Path("nodes.csv"), ["New York", "Los Angeles"], 1, 1, 1) == ","
+
+
+def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    written(tmp_path / "edges.csv", "1,2\n")
+    assert read_graph("~/edges.csv").num_edges == 1
 
 
 def test_ids_as_asked(tmp_path: Path) -> None:
@@ -249,7 +296,7 @@ def test_arrays(tmp_path: Path) -> None:
     same(read_graph(tmp_path / "names.npy"), Graph.from_edges(NAMED))
 
 
-@pytest.mark.parametrize("kind", ["csr", "csc", "coo"])
+@pytest.mark.parametrize("kind", ["csr", "csc", "coo", "dia"])
 def test_sparse_archive(kind: str, tmp_path: Path) -> None:
     sp.save_npz(tmp_path / "edges.npz", sp.coo_array(ADJACENCY).asformat(kind))
     same(read_graph(tmp_path / "edges.npz"), Graph.from_scipy(ADJACENCY))
@@ -363,7 +410,14 @@ def test_features_in_order(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- labels
 
 
-LABELS = ["b,red\na,blue\n", "node,label\nb,red\na,blue\n", "label,id\nred,b\nblue,a\n", "b,red\na,blue\nb,red\n"]
+LABELS = [
+    "id;color\nb;red\na;blue\n",
+    "b red\na blue\n",
+    "b,red\na,blue\n",
+    "node,label\nb,red\na,blue\n",
+    "label,id\nred,b\nblue,a\n",
+    "b,red\na,blue\nb,red\n",
+]
 
 
 @pytest.mark.parametrize("content", LABELS)

@@ -83,7 +83,7 @@ def check(
         how = {name: value for name, value in asdict(reading).items() if name != "notes"}
         print_json({"reading": how, "graph": numbers, "labeled": labeled, "classes": counts, "notes": notes})
         return
-    rows = [*_told(reading), *summary.rows()]
+    rows = [*_told(reading, graph.num_nodes), *summary.rows()]
     if labels is not None:
         largest = sorted(counts.items(), key=lambda pair: -pair[1])
         listed = ", ".join(f"{name} {count:,}" for name, count in largest[:8]) + (", …" if len(largest) > 8 else "")
@@ -108,17 +108,17 @@ def _label_counts(labels: str, graph: Graph, multilabel: bool, named: dict[str, 
     return int(np.count_nonzero(known)), dict(zip(names, sizes.tolist(), strict=True))
 
 
-def _told(reading: Reading) -> list[tuple[str, str]]:
+def _told(reading: Reading, nodes: int) -> list[tuple[str, str]]:
     """Return how edges were read as (name, value) pairs of text."""
     rows = [("read from", reading.path)]
     if reading.delimiter is not None:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
         rows.append(("columns", ", ".join(f"{part} {column}" for part, column in reading.columns.items())))
-    first = ", ".join(map(str, reading.first_ids))
+    first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
     what = [f"{reading.rows:,} read"]
     if reading.duplicates_merged:
         what.append(f"{reading.duplicates_merged:,} duplicates merged")
     if reading.self_loops_dropped:
         what.append(f"{reading.self_loops_dropped:,} self-loops dropped")
-    return [*rows, ("ids", f"{reading.ids}: {first}, …"), ("rows", ", ".join(what))]
+    return [*rows, ("ids", f"{reading.ids}: {first}"), ("rows", ", ".join(what))]

@@ -40,7 +40,7 @@ def demo(
     inside, crossing = _telling_walks(walker.sample(0, data.graph.num_nodes)[:, :_NODES], data.labels)
     ends = data.labels[paths.paths.start] == data.labels[paths.paths.end]
     total, distinct, alike = int(paths.counts.sum()), len(paths), float(ends.mean())
-    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # titles are the papers' own ids
+    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # CORA's own ids of papers
     shown = [
         [{"paper": str(papers[node]), "field": data.class_names[data.labels[node]]} for node in walk]
         for walk in [*inside, *crossing]
@@ -67,7 +67,7 @@ def demo(
     print_table(
         [("papers", "left"), ("fields", "left")],
         [
-            ("paper " + " → ".join(node["paper"] for node in walk), " → ".join(node["field"] for node in walk))
+            (" → ".join(node["paper"] for node in walk), _fields([node["field"].replace("_", " ") for node in walk]))
             for walk in shown
         ],
     )
@@ -76,6 +76,10 @@ def demo(
         f"{walker.num_walks:,} walks of 10 nodes hold {total:,} paths of 2 or 3 nodes, {distinct:,} of them distinct."
     )
     print(f"{alike:.0%} of the distinct paths join papers of one field; the others lead astray if all count alike.")
+
+
+def _fields(names: list[str]) -> str:
+    return f"all in {names[0]}" if len(set(names)) == 1 else " → ".join(names)
 
 
 def _telling_walks(walks: Array, labels: Array) -> tuple[list[list[int]], list[list[int]]]:

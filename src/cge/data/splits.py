@@ -140,8 +140,9 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
 
     A class with fewer than `k` nodes is in as many folds as it has nodes.
 
-    >>> [fold.tolist() for fold in folds([0, 1, 2, 3], [0, 0, 1, 1], 2)]
-    [[1, 3], [0, 2]]
+    >>> labels = np.array([0, 0, 1, 1])
+    >>> [labels[fold].tolist() for fold in folds([0, 1, 2, 3], labels, 2)]
+    [[0, 1], [0, 1]]
     """
     labels, nodes = checked_labels(labels), _node_numbers(train, "train")
     if _count(k, "k", least=2) > len(nodes):

@@ -177,7 +177,7 @@ def biased_walks(
         begin_walks(starts, numbers, key, first, count, indptr, at, state, out)
         last[:] = -1
         for step in range(1, out.shape[1]):
-            waiting = 0
+            waiting: Int = 0
             for lane in range(count):
                 proposed[lane] = -1
                 if at[lane] >= 0:
@@ -211,10 +211,11 @@ def biased_walks(
                     prefetch(words, np.int64(spots[lane] >> _SIX))
                 # Accept, reject, or ask whether the proposal is a neighbor of the last node. Arithmetic, not branches:
                 # they would be mispredicted.
-                rejected, asked = 0, 0
+                rejected: Int = 0
+                asked: Int = 0
                 for k in range(waiting):
                     lane = todo[k]
-                    sure = np.int64(last[lane] < 0) | np.int64(degree[lane] == 1)
+                    sure: Int = np.int64(last[lane] < 0) | np.int64(degree[lane] == 1)
                     if surplus > 0.0 and sure == 0:
                         mass = 1.0 if alone else _edge_mass(indptr, indices, weights, at[lane], last[lane])
                         usual = most * (strength[at[lane]] if weighted else float(degree[lane]))

@@ -81,7 +81,7 @@ def _alike(rows: Sequence[Sequence[str]]) -> int:
 
 
 def _nearest(rows: dict[str, list[list[str]]], usual: str) -> str:
-    several = [one for one in dict.fromkeys(usual + "".join(rows)) if one in rows and len(rows[one][0]) > 1]
+    several = [one for one in rows if len(rows[one][0]) > 1]
     return max(several, key=lambda one: _alike(rows[one]), default=usual or BLANKS)
 
 

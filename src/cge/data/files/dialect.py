@@ -126,7 +126,7 @@ def look(path: Path, options: TextOptions, *, keys: int = 1, least: int = 2) -> 
             if told and told[1].isascii():
                 delimiter = delimiter or told[1]
                 continue
-            if text.startswith("%") and comments == "#":  # as in KONECT's files
+            if text.startswith(("% ", "%%")) and comments == "#":  # as in KONECT's files
                 comments = "#%"
         if text.strip(" \t\r") and not (comments and text.lstrip(" \t").startswith(tuple(comments))):
             lines.append((number, place, text, place + len(raw)))

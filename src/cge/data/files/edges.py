@@ -167,6 +167,9 @@ def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
 
 def edges_from_array(path: Path, array: Array) -> EdgeTable:
     """Take edges from an array of shape (edges, 2)."""
+    if array.size and (array.ndim != 2 or array.shape[1] != 2):
+        cure = "save more columns as a table" if array.ndim == 2 and array.shape[1] > 2 else "save pairs of ids"
+        raise FileFormatError(path, f"expected edges of shape (edges, 2), found {array.shape}; {cure}")
     try:
         source, target = edge_columns(array)
     except InputError as error:
@@ -213,7 +216,7 @@ def _places(
             edge_type = known(names, _TYPES)
         if weight is None and options.weighted is not False and known(names, _WEIGHTS) not in (None, *ends, edge_type):
             weight = known(names, _WEIGHTS)
-    elif weight is None and edge_type is None and options.weighted is not False and count > 2 and row is not None:
+    elif weight is None and edge_type is None and row is not None and _expects_weights(options, count):
         third = _third(path, count, row, ends, line)
         weight, attributes = (None, third) if row[third] == _NO_ATTRIBUTES else (third, None)
     if options.weighted and weight is None:
@@ -222,6 +225,12 @@ def _places(
     if len(set(chosen)) < len(chosen):
         raise InputError("source, target, weight and edge_type must be different columns")
     return _Places(source, target, weight, edge_type, attributes)
+
+
+def _expects_weights(options: EdgeOptions, count: int) -> bool:
+    """Say whether a file without a header shall have weights; of many columns, none if its ends are told."""
+    told = options.source is not None and options.target is not None
+    return options.weighted is not False and (count == 3 or (count > 3 and not told))
 
 
 def _third(path: Path, count: int, row: Sequence[str], ends: tuple[int, int], line: int | None) -> int:

@@ -119,7 +119,7 @@ def _entries() -> tuple[Entry, ...]:
                 *("https://github.com/EdisonLeeeee/GraphData, from Planetoid", "MIT"),
                 _files(f"nell/derived/nell.{share}.npz"),
                 _files(*(f"nell/ind.nell.{share}.{part}" for part in _PARTS if part != "ally")),
-                f"arrays derived from the pickles of Planetoid, or put those pickles into nell/ (ind.nell.{share}.*)",
+                "the files of Planetoid",
             )
             for share, percent in (("0.1", "10 %"), ("0.01", "1 %"), ("0.001", "0.1 %"))
         ),

@@ -52,7 +52,7 @@ def place_of(files: Sequence[DataFile]) -> str:
 def obtain(name: str, files: Sequence[DataFile], *, contents: str = "its files", download: bool = True) -> Path:
     """Return the folder that holds all of these files, after a download where that is needed and possible.
 
-    `contents` says what the files are, to a person who has to make them.
+    `contents` says what the files are, to a person who has to get them by hand.
     """
     place = place_of(files)
     if place == "CGE_DATA_DIR":
@@ -62,7 +62,7 @@ def obtain(name: str, files: Sequence[DataFile], *, contents: str = "its files",
         lacking = _lacking(cache, files)
         if any(file.url is None for file in lacking):
             raise MissingDataError(
-                f"the data set {name!r} is not on this machine and cannot be downloaded: make {contents} "
+                f"the data set {name!r} is not on this machine and cannot be downloaded: get {contents} "
                 f"({_listed(files)}) as docs/datasets.md tells under {name.partition('-')[0]!r}, and put them into "
                 f"{_folders()}"
             )

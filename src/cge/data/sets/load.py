@@ -71,6 +71,5 @@ def load_dataset(
 
 
 def _files_to_read(found: Entry) -> tuple[DataFile, ...]:
-    """Return the files of a set, or those of its source where only they are here."""
-    only_sources = place_of(found.files) == "not here" and found.present != "not here"
-    return found.sources if only_sources else found.files
+    """Return the files of a set, or those of its source where the former are not here."""
+    return found.sources if found.sources and place_of(found.files) == "not here" else found.files
