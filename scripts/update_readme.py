@@ -30,12 +30,13 @@ def speed() -> str:
     for row in saved["rows"]:
         if row["threads"] == 1 and row["value"] is not None:
             cases.setdefault(row["case"], {})[row["tool"]] = row["value"]
-    lines = ["| million steps per second, one thread | cge | best peer |", "|---|---|---|"]
+    lines = ["| million steps per second, one thread | cge | best package | vectorized NumPy |", "|---|---|---|---|"]
     for case, rates in cases.items():
-        peers = {tool: rate for tool, rate in rates.items() if tool != "cge"}
-        if "cge" in rates and peers:
-            best = max(peers, key=lambda tool: peers[tool])
-            lines.append(f"| {case} | {_millions(rates['cge'])} | {_millions(peers[best])} ({best}) |")
+        packages = {tool: rate for tool, rate in rates.items() if tool not in ("cge", "numpy")}
+        if "cge" in rates and packages:
+            best = max(packages, key=lambda tool: packages[tool])
+            plain = _millions(rates["numpy"]) if "numpy" in rates else "–"
+            lines.append(f"| {case} | {_millions(rates['cge'])} | {_millions(packages[best])} ({best}) | {plain} |")
     return "\n".join([*lines, "", _machine(saved)])
 
 
@@ -44,10 +45,10 @@ def _millions(rate: float) -> str:
 
 
 def _machine(saved: dict[str, Any]) -> str:
-    facts = saved.get("machine", {})
-    cpu, cores = facts.get("cpu", "?"), facts.get("cores", "?")
-    where = f"{cpu}, {cores} cores, {saved.get('date', '?')}"
-    return f"`./run bench walks`, {where}; all rows in [results](results/bench-walks.md)."
+    facts = saved["machine"]
+    where = f"{facts['cpu']}, {facts['cores']} cores, {facts['date']}"
+    what = "all rows in [results](results/bench-walks.md), what they mean in [benchmarks](docs/benchmarks.md)"
+    return f"`./run bench walks`, {where}; {what}."
 
 
 def main() -> int:

@@ -20,7 +20,7 @@ __all__ = ["Walker"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 8192  # walks given to a thread at once
+_BLOCK = 2048  # walks given to a thread at once
 _SMALLEST = 1e-9  # of p and q
 _BATCH_NODES = 4_000_000  # nodes in a batch of walks, unless the caller says otherwise
 

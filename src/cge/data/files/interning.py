@@ -126,12 +126,21 @@ def _intern(
 ) -> int:
     """Write the number of each string to `codes`. Returns how many distinct ones there are now."""
     mask = np.uint64(len(slots) - 1)
-    keys = np.empty(_BATCH, np.uint64)
+    keys, likely = np.empty(_BATCH, np.uint64), np.empty(_BATCH, np.int64)
     for begin in range(0, len(starts), _BATCH):
         size = min(_BATCH, len(starts) - begin)
         for t in range(size):
             keys[t] = _key(text, starts[begin + t], lengths[begin + t])
             prefetch(slots, 2 * np.int64(keys[t] & mask))
+        # A long string is most likely the one whose key stands in its first slot: fetch where that one is, then itself.
+        for t in range(size):
+            place = np.int64(keys[t] & mask)
+            likely[t] = np.int64(slots[place, 1] & _LOW) - 1 if lengths[begin + t] > _WORD else -1
+            if likely[t] >= 0:
+                prefetch(offsets, likely[t])
+        for t in range(size):
+            if likely[t] >= 0:
+                prefetch(arena, offsets[likely[t]])
         for t in range(size):
             key, length = keys[t], lengths[begin + t]
             place = np.int64(key & mask)
