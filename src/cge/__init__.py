@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
     from cge.errors import CgeError
+    from cge.estimators import DeepWalk, Node2Vec
     from cge.graph import Graph
 
 __version__ = "0.1.0"
@@ -15,7 +16,9 @@ __version__ = "0.1.0"
 __all__ = [
     "CgeError",
     "Dataset",
+    "DeepWalk",
     "Graph",
+    "Node2Vec",
     "Split",
     "__version__",
     "load_dataset",
@@ -28,7 +31,9 @@ __all__ = [
 _HOMES = {
     "CgeError": "cge.errors",
     "Dataset": "cge.data",
+    "DeepWalk": "cge.estimators",
     "Graph": "cge.graph",
+    "Node2Vec": "cge.estimators",
     "Split": "cge.data",
     "load_dataset": "cge.data",
     "read_features": "cge.data",

@@ -118,7 +118,9 @@ def test_public_names() -> None:
     assert cge.__all__ == [
         "CgeError",
         "Dataset",
+        "DeepWalk",
         "Graph",
+        "Node2Vec",
         "Split",
         "__version__",
         "load_dataset",

@@ -1,0 +1,92 @@
+"""Settings live in constructors: name, default, legal values and help, once, for checks, command line and docs.
+
+A constructor annotates each argument with a `Setting`:
+
+    def __init__(self, dim: Annotated[int, Setting("numbers in a vector", low=1)] = 128) -> None: ...
+
+The constructor only stores; `check_settings` is called by `fit`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass
+from typing import Any, get_type_hints
+
+import numpy as np
+
+from cge.errors import InputError, shown
+
+__all__ = ["Setting", "check_settings", "settings_of"]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a setting means and which values it may have.
+
+    Numbers lie between `low` and `high`, both included; `above` excludes the bound itself. `optional` settings may be
+    None. `choices` are the legal strings; with `open_to_callables` a callable is legal too.
+    """
+
+    help: str
+    low: float | None = None
+    high: float | None = None
+    above: float | None = None
+    choices: tuple[str, ...] = ()
+    optional: bool = False
+    open_to_callables: bool = False
+
+    def legal(self, kind: str) -> str:
+        """Say in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
+        if self.choices:
+            words = "one of " + ", ".join(repr(choice) for choice in self.choices)
+            return words + (" or a callable" if self.open_to_callables else "")
+        words = {"int": "a whole number", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
+        bounds = []
+        if self.above is not None:
+            bounds.append(f"above {self.above:g}")
+        if self.low is not None:
+            bounds.append(f"of at least {self.low:g}")
+        if self.high is not None:
+            bounds.append(f"of at most {self.high:g}")
+        return " ".join([words, " and ".join(bounds)]).strip() + (" or None" if self.optional else "")
+
+    def allows(self, kind: str, value: Any) -> bool:
+        """Say whether a value is legal."""
+        if value is None:
+            return self.optional
+        if self.choices:
+            return (isinstance(value, str) and value in self.choices) or (self.open_to_callables and callable(value))
+        if kind == "bool":
+            return isinstance(value, bool | np.bool_)
+        number = int | np.integer if kind == "int" else int | float | np.integer | np.floating
+        if isinstance(value, bool) or not isinstance(value, number):
+            return False
+        return bool(
+            np.isfinite(value)
+            and (self.low is None or value >= self.low)
+            and (self.high is None or value <= self.high)
+            and (self.above is None or value > self.above)
+        )
+
+
+def settings_of(estimator: type) -> dict[str, tuple[str, Setting, Any]]:
+    """Return the settings of an estimator class: name → (kind, setting, default)."""
+    hints = get_type_hints(estimator.__init__, include_extras=True)  # type: ignore[misc]
+    found: dict[str, tuple[str, Setting, Any]] = {}
+    for name, parameter in inspect.signature(estimator).parameters.items():
+        annotated = hints[name]
+        setting = next(one for one in annotated.__metadata__ if isinstance(one, Setting))
+        kinds = [
+            one for one in getattr(annotated.__origin__, "__args__", (annotated.__origin__,)) if one is not type(None)
+        ]
+        found[name] = (kinds[0].__name__, setting, parameter.default)
+    return found
+
+
+def check_settings(estimator: Any) -> None:
+    """Refuse a setting outside its legal values, in one sentence that names them."""
+    for name, (kind, setting, _) in settings_of(type(estimator)).items():
+        value = getattr(estimator, name)
+        if not setting.allows(kind, value):
+            raise InputError(f"{name} must be {setting.legal(kind)}, found {shown(value)}")

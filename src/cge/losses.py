@@ -1,0 +1,50 @@
+"""The paper's losses, Eqs. 3 to 6, as pure functions of tensors."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+__all__ = ["negative_sampling_loss", "path_loss", "softmax_loss", "supervised_loss", "total_loss"]
+
+
+def softmax_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
+    """Return −log p(e_j | w_i) with the full softmax over all nodes, for pairs of starts i and ends j (Eq. 5).
+
+    `sources (n, d)` are the w, `targets (n, d)` the e, `starts (b,)` and `ends (b,)` node numbers → `(b,)`.
+    """
+    scores = sources[starts] @ targets.T  # (b, n)
+    return torch.logsumexp(scores, dim=1) - scores.gather(1, ends[:, None]).squeeze(1)
+
+
+def negative_sampling_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor, negatives: Tensor) -> Tensor:
+    """Return −log σ(w_i·e_j) − Σ_n log σ(−w_i·e_n), which stands in for Eq. 5 on large graphs.
+
+    Shapes as in `softmax_loss`; `negatives (b, k)` are node numbers → `(b,)`.
+    """
+    source = sources[starts]  # (b, d)
+    near = (source * targets[ends]).sum(1)
+    far = torch.einsum("bd,bkd->bk", source, targets[negatives])
+    return functional.softplus(-near) + functional.softplus(far).sum(1)
+
+
+def path_loss(weights: Tensor, losses: Tensor) -> Tensor:
+    """Return L_u = Σ_k A(p_k) · loss_k (Eq. 4), divided by the number of paths (deviation D4)."""
+    return (weights * losses).mean()
+
+
+def supervised_loss(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6).
+
+    Labels `(b,)` of whole numbers mean one class per node and a softmax; labels `(b, c)` of zeros and ones mean several
+    and a sigmoid for each.
+    """
+    if labels.ndim == 2:
+        return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
+    return functional.cross_entropy(scores, labels)
+
+
+def total_loss(supervised: Tensor, unsupervised: Tensor, unsup_weight: float) -> Tensor:
+    """Return L = L_s + λ L_u (Eq. 3)."""
+    return supervised + unsup_weight * unsupervised

@@ -1,0 +1,14 @@
+"""What is learned: encoders of nodes, networks that weigh paths, heads that predict. Models never sample or train."""
+
+from cge.models.encoders import FeatureEncoder, TableEncoder
+from cge.models.heads import InductiveHead, TransductiveHead
+from cge.models.weighting import PathWeighting, make_weighting
+
+__all__ = [
+    "FeatureEncoder",
+    "InductiveHead",
+    "PathWeighting",
+    "TableEncoder",
+    "TransductiveHead",
+    "make_weighting",
+]
