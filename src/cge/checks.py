@@ -21,6 +21,7 @@ __all__ = [
     "encoded_types",
     "joined",
     "row_count",
+    "to_numpy",
 ]
 
 Array = npt.NDArray[Any]
@@ -137,3 +138,10 @@ def checked_features(features: Any, count: int, *, copy: bool = True) -> Feature
 
 def _row_of(matrix: sp.csr_array, stored: int) -> int:
     return int(np.searchsorted(matrix.indptr, stored, side="right") - 1)
+
+
+def to_numpy(tensor: Any) -> Array:
+    """Return anything that looks like a torch tensor, or an array, as an array."""
+    if hasattr(tensor, "detach"):
+        tensor = tensor.detach().cpu()
+    return np.asarray(tensor)

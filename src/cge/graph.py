@@ -21,11 +21,12 @@ from cge.checks import (
     encoded_types,
     joined,
     row_count,
+    to_numpy,
 )
 from cge.csr import Rows, build_rows, check_rows
-from cge.errors import InputError, UnknownNodeError, shown
-from cge.ids import IdIndex, as_id_array, factorize
-from cge.summary import GraphSummary
+from cge.errors import InputError
+from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
+from cge.summary import GraphSummary, density
 
 __all__ = ["Graph", "GraphSummary"]
 
@@ -124,8 +125,8 @@ class Graph:
         ends = joined(source_ids, target_ids)
         if ids is None and size is not None:
             ids = np.arange(checked_size(size), dtype=np.int64)
-            _need_numbers(ends, len(ids))
-        codes, ids = factorize(ends) if ids is None else (_found(_unique_index(ids), ends, "edges"), ids)
+            need_numbers(ends, len(ids))
+        codes, ids = factorize(ends) if ids is None else (found_numbers(unique_index(ids), ends, "edges"), ids)
         source, target = codes[: len(source_ids)], codes[len(source_ids) :]
         return cls.from_codes(
             source,
@@ -210,7 +211,7 @@ class Graph:
         ids = np.arange(matrix.shape[0], dtype=np.int64) if node_ids is None else as_id_array(node_ids).copy()
         if len(ids) != matrix.shape[0]:
             raise InputError(f"the matrix has {matrix.shape[0]:,} rows, but there are {len(ids):,} node ids")
-        _unique_index(ids)
+        unique_index(ids)
         owned = None if features is None else checked_features(features, len(ids))
         return cls._from_rows(rows, ids, not symmetric if directed is None else directed, (), owned)
 
@@ -247,16 +248,16 @@ class Graph:
         """
         if getattr(data, "edge_index", None) is None:
             raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
-        pair = _to_numpy(data.edge_index)
+        pair = to_numpy(data.edge_index)
         if pair.ndim != 2 or pair.shape[0] != 2:
             raise InputError(f"edge_index must have shape (2, edges), found {pair.shape}")
         features = getattr(data, "x", None)
         values = getattr(data, "edge_weight", None)
         attributes = getattr(data, "edge_attr", None)
-        if values is None and attributes is not None and _to_numpy(attributes).size == pair.shape[1]:
-            values = _to_numpy(attributes).reshape(-1)
+        if values is None and attributes is not None and to_numpy(attributes).size == pair.shape[1]:
+            values = to_numpy(attributes).reshape(-1)
         size = int(getattr(data, "num_nodes", None) or (pair.max() + 1 if pair.size else 0))
-        weights = np.ones(pair.shape[1]) if values is None else checked_weights(_to_numpy(values), pair.shape[1])
+        weights = np.ones(pair.shape[1]) if values is None else checked_weights(to_numpy(values), pair.shape[1])
         if pair.size and (pair.min() < 0 or pair.max() >= size):
             wrong = pair[(pair < 0) | (pair >= size)][0]
             raise InputError(f"edge_index holds {int(wrong)}, but the graph has {size:,} nodes")
@@ -265,7 +266,7 @@ class Graph:
             matrix.data[:] = 1
         return cls.from_scipy(
             matrix,
-            None if features is None else _to_numpy(features),
+            None if features is None else to_numpy(features),
             directed=directed,
             weighted=values is not None,
             self_loops=self_loops,
@@ -330,15 +331,15 @@ class Graph:
         >>> Graph.from_edges([(10, 30)]).index_of(30)
         1
         """
-        return int(_found(self._index, [node], "the request")[0])
+        return int(found_numbers(self._index, [node], "the request")[0])
 
     def indices_of(self, nodes: Iterable[Hashable], where: str = "the request") -> Array:
         """Return the numbers of nodes, `(k,)`; unknown ids raise `UnknownNodeError`, which names them and `where`."""
-        return _found(self._index, _several(nodes), where)
+        return found_numbers(self._index, several(nodes), where)
 
     def contains(self, nodes: Iterable[Hashable]) -> npt.NDArray[np.bool_]:
         """Say for each id whether it is a node, `(k,)`."""
-        found: npt.NDArray[np.bool_] = self._index.find(_several(nodes)) >= 0
+        found: npt.NDArray[np.bool_] = self._index.find(several(nodes)) >= 0
         return found
 
     def neighbors(self, node: Hashable) -> list[Any]:
@@ -377,7 +378,7 @@ class Graph:
             weighted=self.weights is not None,
             edge_types=self.edge_type_names,
             features=0 if self.features is None else int(self.features.shape[1]),
-            feature_density=_density(self.features),
+            feature_density=density(self.features),
             memory_bytes=sum(part.nbytes for part in self._arrays()),
         )
 
@@ -388,52 +389,3 @@ class Graph:
         else:
             parts.append(self.features)
         return [part for part in parts if part is not None]
-
-
-def _several(nodes: Any) -> Any:
-    """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
-    if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
-        raise InputError(f"a sequence of node ids is needed, found the single id {shown(nodes)}; put it in a list")
-    return nodes if isinstance(nodes, np.ndarray) else list(nodes)
-
-
-def _need_numbers(ends: Array, size: int) -> None:
-    """Refuse edges that do not name the nodes 0 … size-1."""
-    wrong = ends if ends.dtype.kind != "i" else ends[(ends < 0) | (ends >= size)]
-    if len(wrong):
-        found = shown(wrong[:1].tolist()[0])
-        raise InputError(
-            f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges hold {found}; "
-            "pass node_ids= to say which node is which"
-        )
-
-
-def _unique_index(ids: Array) -> IdIndex:
-    index = IdIndex(ids)
-    twice = index.first_duplicate()
-    if twice is not None:
-        raise InputError(f"node ids must be unique, but {shown(twice)} stands twice")
-    return index
-
-
-def _found(index: IdIndex, wanted: Any, where: str) -> Array:
-    numbers = index.find(wanted)
-    unknown = np.flatnonzero(numbers < 0)
-    if len(unknown):
-        missing = list(dict.fromkeys(wanted[place] for place in unknown.tolist()))
-        plain = [one.item() if isinstance(one, np.generic) else one for one in missing]
-        raise UnknownNodeError(where, plain)
-    return numbers
-
-
-def _density(features: Features | None) -> float:
-    if features is None or 0 in features.shape:
-        return 0.0
-    stored = features.nnz if isinstance(features, sp.csr_array) else int(np.count_nonzero(features))
-    return float(stored / (features.shape[0] * features.shape[1]))
-
-
-def _to_numpy(tensor: Any) -> Array:
-    if hasattr(tensor, "detach"):
-        tensor = tensor.detach().cpu()
-    return np.asarray(tensor)

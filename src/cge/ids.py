@@ -11,9 +11,17 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, UnknownNodeError, shown
 
-__all__ = ["IdIndex", "as_id_array", "factorize"]
+__all__ = [
+    "IdIndex",
+    "as_id_array",
+    "factorize",
+    "found_numbers",
+    "need_numbers",
+    "several",
+    "unique_index",
+]
 
 Array = npt.NDArray[Any]
 
@@ -180,3 +188,41 @@ class IdIndex:
             if self._order is not None:
                 found = np.where(found >= 0, self._order[found], -1)
         return np.where(missing, -1, found)
+
+
+def several(nodes: Any) -> Any:
+    """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
+    if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
+        raise InputError(f"a sequence of node ids is needed, found the single id {shown(nodes)}; put it in a list")
+    return nodes if isinstance(nodes, np.ndarray) else list(nodes)
+
+
+def need_numbers(ends: Array, size: int) -> None:
+    """Refuse edges that do not name the nodes 0 … size-1."""
+    wrong = ends if ends.dtype.kind != "i" else ends[(ends < 0) | (ends >= size)]
+    if len(wrong):
+        found = shown(wrong[:1].tolist()[0])
+        raise InputError(
+            f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges hold {found}; "
+            "pass node_ids= to say which node is which"
+        )
+
+
+def unique_index(ids: Array) -> IdIndex:
+    """Return the index of ids, of which none may stand twice."""
+    index = IdIndex(ids)
+    twice = index.first_duplicate()
+    if twice is not None:
+        raise InputError(f"node ids must be unique, but {shown(twice)} stands twice")
+    return index
+
+
+def found_numbers(index: IdIndex, wanted: Any, where: str) -> Array:
+    """Return the numbers of ids; unknown ones raise `UnknownNodeError`, which names them and `where` they stand."""
+    numbers = index.find(wanted)
+    unknown = np.flatnonzero(numbers < 0)
+    if len(unknown):
+        missing = list(dict.fromkeys(wanted[place] for place in unknown.tolist()))
+        plain = [one.item() if isinstance(one, np.generic) else one for one in missing]
+        raise UnknownNodeError(where, plain)
+    return numbers

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-__all__ = ["GraphSummary"]
+import numpy as np
+import scipy.sparse as sp
+
+__all__ = ["GraphSummary", "density"]
 
 
 @dataclass(frozen=True)
@@ -52,3 +56,11 @@ class GraphSummary:
 
 def _bytes(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
+
+
+def density(features: Any) -> float:
+    """Return the share of features that are not zero."""
+    if features is None or 0 in features.shape:
+        return 0.0
+    stored = features.nnz if isinstance(features, sp.csr_array) else int(np.count_nonzero(features))
+    return float(stored / (features.shape[0] * features.shape[1]))
