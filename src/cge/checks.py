@@ -15,13 +15,13 @@ from cge.ids import as_id_array, factorize
 __all__ = [
     "Features",
     "checked_features",
-    "checked_size",
     "checked_weights",
     "edge_columns",
     "encoded_types",
     "joined",
     "row_count",
     "to_numpy",
+    "whole_number",
 ]
 
 Array = npt.NDArray[Any]
@@ -67,11 +67,11 @@ def joined(source: Array, target: Array) -> Array:
     return np.concatenate([source.astype(object), target.astype(object)])
 
 
-def checked_size(size: int) -> int:
-    """Return a number of nodes."""
-    if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 0:
-        raise InputError(f"num_nodes must be a whole number of at least 0, found {size!r}")
-    return int(size)
+def whole_number(name: str, value: Any, least: int) -> int:
+    """Return a setting that must be a whole number of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise InputError(f"{name} must be a whole number of at least {least}, found {shown(value)}")
+    return int(value)
 
 
 def checked_weights(weights: Any, count: int) -> Array:

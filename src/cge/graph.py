@@ -15,13 +15,13 @@ from scipy.sparse.csgraph import connected_components
 from cge.checks import (
     Features,
     checked_features,
-    checked_size,
     checked_weights,
     edge_columns,
     encoded_types,
     joined,
     row_count,
     to_numpy,
+    whole_number,
 )
 from cge.csr import Rows, build_rows, check_rows
 from cge.errors import InputError
@@ -124,20 +124,14 @@ class Graph:
         size = num_nodes if num_nodes is not None or features is None else row_count(features)
         ends = joined(source_ids, target_ids)
         if ids is None and size is not None:
-            ids = np.arange(checked_size(size), dtype=np.int64)
+            ids = np.arange(whole_number("num_nodes", size, 0), dtype=np.int64)
             need_numbers(ends, len(ids))
         codes, ids = factorize(ends) if ids is None else (found_numbers(unique_index(ids), ends, "edges"), ids)
         source, target = codes[: len(source_ids)], codes[len(source_ids) :]
-        return cls.from_codes(
-            source,
-            target,
-            ids,
-            weights=weights,
-            edge_types=edge_types,
-            features=None if features is None else checked_features(features, len(ids)),
-            directed=directed,
-            self_loops=self_loops,
+        graph = cls.from_codes(
+            source, target, ids, weights=weights, edge_types=edge_types, directed=directed, self_loops=self_loops
         )
+        return graph.with_features(features)
 
     @classmethod
     def from_codes(
@@ -148,13 +142,12 @@ class Graph:
         *,
         weights: Array | None = None,
         edge_types: Sequence[Any] | Array | None = None,
-        features: Any = None,
         directed: bool = False,
         self_loops: bool = False,
     ) -> Graph:
         """Build a graph from node *numbers*, below the number of `node_ids`, which must be unique.
 
-        Readers use it; `from_edges` is the way in for ids. `node_ids` and `features` are taken over, not copied.
+        Readers use it; `from_edges` is the way in for ids. `node_ids` are taken over, not copied.
         """
         if source.shape != target.shape or source.ndim != 1:
             raise InputError(f"sources and targets must be flat and equally long, found {source.shape}, {target.shape}")
@@ -165,7 +158,7 @@ class Graph:
         types, names = (None, ()) if edge_types is None else encoded_types(edge_types, len(source))
         values = None if weights is None else checked_weights(weights, len(source))
         rows = build_rows(len(node_ids), source, target, values, types, directed=directed, self_loops=self_loops)
-        return cls._from_rows(rows, node_ids, directed, names, features)
+        return cls._from_rows(rows, node_ids, directed, names)
 
     @classmethod
     def from_scipy(
@@ -212,8 +205,8 @@ class Graph:
         if len(ids) != matrix.shape[0]:
             raise InputError(f"the matrix has {matrix.shape[0]:,} rows, but there are {len(ids):,} node ids")
         unique_index(ids)
-        owned = None if features is None else checked_features(features, len(ids))
-        return cls._from_rows(rows, ids, not symmetric if directed is None else directed, (), owned)
+        graph = cls._from_rows(rows, ids, not symmetric if directed is None else directed, ())
+        return graph.with_features(features)
 
     @classmethod
     def from_networkx(
@@ -273,19 +266,8 @@ class Graph:
         )
 
     @classmethod
-    def _from_rows(
-        cls, rows: Rows, node_ids: Array, directed: bool, type_names: tuple[str, ...], features: Any
-    ) -> Graph:
-        return cls(
-            rows.indptr,
-            rows.indices,
-            node_ids,
-            directed,
-            rows.weights,
-            rows.types,
-            type_names,
-            None if features is None else checked_features(features, len(node_ids), copy=False),
-        )
+    def _from_rows(cls, rows: Rows, node_ids: Array, directed: bool, type_names: tuple[str, ...]) -> Graph:
+        return cls(rows.indptr, rows.indices, node_ids, directed, rows.weights, rows.types, type_names)
 
     # ------------------------------------------------------------------ looking at it
 
@@ -357,7 +339,9 @@ class Graph:
         return matrix
 
     def with_features(self, features: Any) -> Graph:
-        """Return the same graph with these node features."""
+        """Return the same graph with a copy of these node features."""
+        if features is None and self.features is None:
+            return self
         return replace(self, features=None if features is None else checked_features(features, self.num_nodes))
 
     def summary(self) -> GraphSummary:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import typer
 
 from cge.cli import bench, check, datasets, demo
-from cge.cli.printing import complain
+from cge.cli.main import complain
 
 __all__ = ["app", "call"]
 

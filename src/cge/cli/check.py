@@ -12,7 +12,6 @@ from cge.cli.wording import as_flags
 
 if TYPE_CHECKING:
     from cge.data.files.reading import Reading
-    from cge.graph import Graph
 
 __all__ = ["check"]
 
@@ -63,6 +62,7 @@ def check(
 
     cge check edges.tsv.gz --labels labels.csv --features features.npz --directed
     """
+    from cge.data import Dataset, read_labels
     from cge.data.files.dialect import TextOptions
     from cge.data.files.edges import EdgeOptions
     from cge.data.files.read import graph_and_reading
@@ -73,39 +73,26 @@ def check(
     graph, reading = graph_and_reading(
         edges, features, nodes=nodes, options=options, directed=directed, self_loops=self_loops
     )
-    named = {"node": _column(node), "label": _column(label), "comment": comment or None}
-    labeled, counts = (0, {}) if labels is None else _label_counts(labels, graph, multilabel, named)
+    named: dict[str, Any] = {"node": _column(node), "label": _column(label), "comment": comment or None}
+    data = None
+    if labels is not None:
+        data = Dataset(labels, graph, *read_labels(labels, graph, multilabel=multilabel, **named))
     summary, notes = graph.summary(), [as_flags(note) for note in reading.notes]
     if as_json:
         numbers = asdict(summary) | {
             "degree_quantiles": dict(zip(_QUANTILES, summary.degree_quantiles, strict=True)),
         }
         how = {name: value for name, value in asdict(reading).items() if name != "notes"}
-        print_json({"reading": how, "graph": numbers, "labeled": labeled, "classes": counts, "notes": notes})
+        labeled, classes = (0, {}) if data is None else (len(data.labeled), data.label_counts())
+        print_json({"reading": how, "graph": numbers, "labeled": labeled, "classes": classes, "notes": notes})
         return
-    rows = [*_told(reading, graph.num_nodes), *summary.rows()]
-    if labels is not None:
-        largest = sorted(counts.items(), key=lambda pair: -pair[1])
-        listed = ", ".join(f"{name} {count:,}" for name, count in largest[:8]) + (", …" if len(largest) > 8 else "")
-        rows += [("labeled nodes", f"{labeled:,} of {graph.num_nodes:,}"), ("classes", f"{len(counts):,}: {listed}")]
+    rows = [*_told(reading, graph.num_nodes), *summary.rows(), *([] if data is None else data.label_rows())]
     facts([*rows, *(("note:", note) for note in notes)])
 
 
 def _column(given: str | None) -> str | int | None:
     """Take digits as the number of a column, anything else as its name."""
     return int(given) if given is not None and given.isascii() and given.isdigit() else given
-
-
-def _label_counts(labels: str, graph: Graph, multilabel: bool, named: dict[str, Any]) -> tuple[int, dict[str, int]]:
-    """Return how many nodes have a label, and how many have each."""
-    import numpy as np
-
-    from cge.data.files.read import read_labels
-
-    values, names = read_labels(labels, graph, multilabel=multilabel, **named)
-    known = values.any(axis=1) if values.ndim == 2 else values >= 0
-    sizes = values.sum(axis=0) if values.ndim == 2 else np.bincount(values[known], minlength=len(names))
-    return int(np.count_nonzero(known)), dict(zip(names, sizes.tolist(), strict=True))
 
 
 def _told(reading: Reading, nodes: int) -> list[tuple[str, str]]:

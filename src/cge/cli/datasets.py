@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cge.cli.printing import complain, facts, print_json, print_table
+from cge.cli.main import complain
+from cge.cli.printing import facts, print_json, print_table
 
 if TYPE_CHECKING:
     from cge.data import Entry

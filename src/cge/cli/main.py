@@ -10,7 +10,7 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["main", "run"]
+__all__ = ["complain", "main", "run"]
 
 _INTERRUPTED = 130  # what shells use for Ctrl-C
 
@@ -30,10 +30,10 @@ def run(arguments: Sequence[str]) -> int:
         if sys.stdout is not None:
             sys.stdout.flush()
         if code == _INTERRUPTED:
-            _complain("interrupted")
+            complain("interrupted")
         return code
     except KeyboardInterrupt:
-        _complain("interrupted")
+        complain("interrupted")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.
@@ -54,11 +54,12 @@ def _failed(error: Exception) -> int:
     from cge.errors import CgeError
 
     if isinstance(error, CgeError):
-        _complain(as_flags(str(error)))
+        complain(as_flags(str(error)))
         return 2
-    _complain(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
+    complain(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
     return 1
 
 
-def _complain(message: str) -> None:
+def complain(message: str) -> None:
+    """Print one sentence on the error stream."""
     print(f"cge: {message}", file=sys.stderr)

@@ -1,9 +1,8 @@
-"""How the commands print: tables for people, one JSON object for programs, errors on their own stream."""
+"""How the commands print: tables for people, one JSON object for programs."""
 
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -11,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-__all__ = ["complain", "facts", "heading", "print_json", "print_table"]
+__all__ = ["facts", "heading", "print_json", "print_table"]
 
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 
@@ -32,11 +31,6 @@ def _print(what: Table | Text) -> None:
     if not console.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     print(text, end="")
-
-
-def complain(message: str) -> None:
-    """Print one sentence on the error stream."""
-    print(f"cge: {message}", file=sys.stderr)
 
 
 def print_json(value: dict[str, Any]) -> None:

@@ -97,16 +97,22 @@ class Dataset:
             counts = np.bincount(self.labels[self.labels >= 0], minlength=self.num_classes)
         return dict(zip(self.class_names, counts.tolist(), strict=True))
 
-    def rows(self) -> list[tuple[str, str]]:
-        """Return a summary as (name, value) pairs of text."""
+    def label_rows(self) -> list[tuple[str, str]]:
+        """Return what there is to say about labels as (name, value) pairs of text, the largest classes first."""
         counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
         listed = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
         share = f"{len(self.labeled):,} of {self.graph.num_nodes:,}"
+        return [
+            ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
+            ("classes", f"{self.num_classes:,}: {listed}" if counts else "none"),
+        ]
+
+    def rows(self) -> list[tuple[str, str]]:
+        """Return a summary as (name, value) pairs of text."""
         rows = [
             ("data set", self.name),
             *self.graph.summary().rows(),
-            ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
-            ("classes", f"{self.num_classes:,}: {listed}" if counts else "none"),
+            *self.label_rows(),
             ("splits", "; ".join(map(_sizes, self.splits[:3])) + ("; …" if len(self.splits) > 3 else "") or "none"),
         ]
         return rows + [(name, text) for name, text in (("notes", self.notes), ("cite", self.citation)) if text]

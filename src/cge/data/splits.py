@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.checks import whole_number
 from cge.data.labels import checked_labels, labeled, rank_in_class, strata_of
 from cge.errors import InputError, shown
 from cge.randomness import generator
@@ -87,7 +88,7 @@ def per_class(
     (4, 1, 1)
     """
     labels = checked_labels(labels)
-    k, validation = _count(k, "k", least=1), _count(validation, "validation")
+    k, validation = whole_number("k", k, 1), whole_number("validation", validation, 0)
     random = generator(seed, "split", "per class")
     order = random.permutation(np.flatnonzero(labeled(labels)))  # (labeled,)
     if labels.ndim == 1:
@@ -97,7 +98,7 @@ def per_class(
     else:
         chosen = _few_of_each(labels[order].astype(bool), k, class_names)
     rest = order[~chosen]
-    wanted = validation + (0 if test is None else _count(test, "test"))
+    wanted = validation + (0 if test is None else whole_number("test", test, 0))
     if wanted > len(rest):
         raise InputError(
             f"validation and test ask for {wanted:,} nodes, but {_nodes(len(rest))} are left "
@@ -145,7 +146,7 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
     [[0, 1], [0, 1]]
     """
     labels, nodes = checked_labels(labels), _node_numbers(train, "train")
-    if _count(k, "k", least=2) > len(nodes):
+    if whole_number("k", k, 2) > len(nodes):
         raise InputError(f"{_nodes(len(nodes))} cannot be cut into {k:,} folds; use at most {len(nodes):,}")
     _check_in_range(nodes, len(labels), "train")
     unknown = nodes[~labeled(labels)[nodes]]
@@ -206,12 +207,6 @@ def _node_numbers(values: Any, name: str) -> Indices:
 def _check_in_range(nodes: Indices, size: int, name: str) -> None:
     if len(nodes) and nodes[-1] >= size:
         raise InputError(f"{name} holds node {nodes[-1]}, but there are {size:,} nodes")
-
-
-def _count(value: int, name: str, least: int = 0) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, found {shown(value)}")
-    return int(value)
 
 
 def _fraction(value: float, name: str) -> float:

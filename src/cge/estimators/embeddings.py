@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
-from typing import Annotated, Any
+from typing import Annotated, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -32,7 +32,49 @@ Threads = Annotated[int | None, Setting("threads; None uses every core", low=1, 
 Ratio = Annotated[float, Setting("1/p weighs the way back, 1/q the way away", low=1e-9, high=1e9)]
 
 
-class DeepWalk(BaseEstimator):  # type: ignore[misc]
+class _WalkVectors(BaseEstimator):  # type: ignore[misc]
+    """What both estimators do; a subclass has the settings, `p` and `q` among them or not."""
+
+    def fit(
+        self,
+        graph: Graph,
+        y: None = None,  # noqa: ARG002 - scikit-learn passes it
+        *,
+        progress: Callable[[float], None] | None = None,
+    ) -> Self:
+        """Train vectors for every node of `graph`; `progress` is called with the share done."""
+        check_settings(self)
+        if not isinstance(graph, Graph):
+            raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
+        if graph.num_nodes == 0:
+            raise InputError("the graph has no nodes, so there is nothing to embed")
+        given: Any = self.get_params()
+        walker = Walker(
+            graph,
+            given["walk_length"],
+            given["walks_per_node"],
+            p=given.get("p", 1.0),
+            q=given.get("q", 1.0),
+            seed=given["random_state"],
+            threads=given["threads"],
+            shuffle=True,
+        )
+        names = ("dim", "window", "negatives", "epochs", "learning_rate", "threads")
+        settings = {name: given[name] for name in names}
+        self.embedding_, _ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress)
+        self.node_ids_, self.graph_ = graph.node_ids, graph
+        if not np.isfinite(self.embedding_).all():
+            raise InputError(f"training overflowed with learning_rate={given['learning_rate']}; try a tenth of it")
+        return self
+
+    def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:
+        """Return the vectors of nodes, `(k, dim)`; None means all, in the order of `node_ids_`."""
+        if not hasattr(self, "embedding_"):
+            raise NotFittedError(f"this {type(self).__name__} has no vectors yet; call fit first")
+        return self.embedding_ if nodes is None else self.embedding_[self.graph_.indices_of(nodes)]
+
+
+class DeepWalk(_WalkVectors):
     """Vectors from uniform random walks and skip-gram with negative sampling (Perozzi et al. 2014).
 
     Attributes
@@ -72,23 +114,8 @@ class DeepWalk(BaseEstimator):  # type: ignore[misc]
         self.random_state = random_state
         self.threads = threads
 
-    def fit(
-        self,
-        graph: Graph,
-        y: None = None,  # noqa: ARG002 - scikit-learn passes it
-        *,
-        progress: Callable[[float], None] | None = None,
-    ) -> DeepWalk:
-        """Train vectors for every node of `graph`; `progress` is called with the share done."""
-        _fit(self, graph, 1.0, 1.0, progress)
-        return self
 
-    def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:
-        """Return the vectors of nodes, `(k, dim)`; None means all, in the order of `node_ids_`."""
-        return _vectors(self, nodes)
-
-
-class Node2Vec(BaseEstimator):  # type: ignore[misc]
+class Node2Vec(_WalkVectors):
     """Vectors from node2vec's walks and skip-gram with negative sampling (Grover and Leskovec 2016).
 
     `p` and `q` as in the paper: 1/p weighs the way back, 1/q the way to nodes that are not neighbors of the last one.
@@ -132,58 +159,3 @@ class Node2Vec(BaseEstimator):  # type: ignore[misc]
         self.learning_rate = learning_rate
         self.random_state = random_state
         self.threads = threads
-
-    def fit(
-        self,
-        graph: Graph,
-        y: None = None,  # noqa: ARG002 - scikit-learn passes it
-        *,
-        progress: Callable[[float], None] | None = None,
-    ) -> Node2Vec:
-        """Train vectors for every node of `graph`; `progress` is called with the share done."""
-        _fit(self, graph, float(self.p), float(self.q), progress)
-        return self
-
-    def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:
-        """Return the vectors of nodes, `(k, dim)`; None means all, in the order of `node_ids_`."""
-        return _vectors(self, nodes)
-
-
-def _fit(model: Any, graph: Graph, p: float, q: float, progress: Callable[[float], None] | None) -> None:
-    check_settings(model)
-    if not isinstance(graph, Graph):
-        raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
-    if graph.num_nodes == 0:
-        raise InputError("the graph has no nodes, so there is nothing to embed")
-    walker = Walker(
-        graph,
-        model.walk_length,
-        model.walks_per_node,
-        p=p,
-        q=q,
-        seed=model.random_state,
-        threads=model.threads,
-        shuffle=True,
-    )
-    model.embedding_, _ = embed_walks(
-        walker,
-        dim=model.dim,
-        window=model.window,
-        negatives=model.negatives,
-        epochs=model.epochs,
-        learning_rate=model.learning_rate,
-        seed=model.random_state,
-        threads=model.threads,
-        progress=progress,
-    )
-    model.node_ids_ = graph.node_ids
-    model.graph_ = graph
-    if not np.isfinite(model.embedding_).all():
-        raise InputError(f"training overflowed with learning_rate={model.learning_rate}; try a tenth of it")
-
-
-def _vectors(model: Any, nodes: Iterable[Hashable] | None) -> Array:
-    if not hasattr(model, "embedding_"):
-        raise NotFittedError(f"this {type(model).__name__} has no vectors yet; call fit first")
-    vectors: Array = model.embedding_
-    return vectors if nodes is None else vectors[model.graph_.indices_of(nodes)]

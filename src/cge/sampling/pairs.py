@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.checks import whole_number
 from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
@@ -44,8 +45,7 @@ def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str 
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "iub":
         raise InputError(f"labels must be whole numbers, (n,) or (n, classes), found {labels.shape} of {labels.dtype}")
-    if isinstance(count, bool) or not isinstance(count, int | np.integer) or count < 0:
-        raise InputError(f"count must be a whole number of at least 0, found {count!r}")
+    count = whole_number("count", count, 0)
     if labels.ndim == 1:
         nodes = np.flatnonzero(labels >= 0)
         classes = np.unique(labels[nodes], return_inverse=True)[1]

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.checks import whole_number
 from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import run_blocks, thread_count
@@ -80,9 +81,6 @@ class Walker:
         shuffle: bool = False,
         stream: Sequence[str | int] = (),
     ) -> None:
-        for name, number in (("length", length), ("walks_per_node", walks_per_node)):
-            if isinstance(number, bool) or not isinstance(number, int | np.integer) or number < 1:
-                raise InputError(f"{name} must be a whole number of at least 1, found {number!r}")
         if not isinstance(graph, Graph):
             raise InputError(f"graph must be a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
         for name, value in (("p", p), ("q", q)):
@@ -91,7 +89,8 @@ class Walker:
                 raise InputError(f"{name} must be a number from {_SMALLEST:g} to {1 / _SMALLEST:g}, found {value!r}")
         if weighted and graph.weights is None:
             raise InputError("weighted walks need edge weights, and the graph has none; pass weighted=False")
-        self.graph, self.length, self.walks_per_node = graph, int(length), int(walks_per_node)
+        self.graph, self.length = graph, whole_number("length", length, 1)
+        self.walks_per_node = whole_number("walks_per_node", walks_per_node, 1)
         self.p, self.q = float(p), float(q)
         self.weighted = graph.weights is not None if weighted is None else weighted
         self.seed, self.threads, self.shuffle = seed, thread_count(threads), shuffle
@@ -104,11 +103,11 @@ class Walker:
         self._biased = self.p != 1 or self.q != 1
         self._chance, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
         self._weights = self._strength = np.empty(0)
-        if self.weighted and graph.weights is not None:
-            self._chance, self._alias = row_tables(graph.indptr, graph.indices, graph.weights)
         if self._biased:
             self._filter = edge_filter(graph.indptr, graph.indices)
-            if self.weighted and graph.weights is not None:
+        if self.weighted and graph.weights is not None:
+            self._chance, self._alias = row_tables(graph.indptr, graph.indices, graph.weights)
+            if self._biased:
                 self._weights, self._strength = scaled_rows(graph.indptr, graph.weights)
 
     def __repr__(self) -> str:
@@ -125,19 +124,14 @@ class Walker:
 
         Each `epoch` has walks of its own.
         """
-        for name, number in (("first", first), ("count", count)):
-            if not isinstance(number, int | np.integer) or number < 0:
-                raise InputError(f"{name} must be a whole number of at least 0, found {number!r}")
+        first, count = whole_number("first", first, 0), whole_number("count", count, 0)
         if first + count > self.num_walks:
             raise InputError(f"{count:,} walks from number {first:,} on were asked for; there are {self.num_walks:,}")
         return self._walk(np.arange(first, first + count, dtype=np.int64), epoch)
 
     def batches(self, size: int | None = None, *, epoch: int = 0) -> Iterator[Array]:
         """Yield all walks of an epoch, `size` at a time (the last batch may be smaller); one batch is in memory."""
-        if size is None:
-            size = max(_BATCH_NODES // self.length, 1)
-        if isinstance(size, bool) or not isinstance(size, int | np.integer) or size < 1:
-            raise InputError(f"size must be a whole number of at least 1, found {size!r}")
+        size = max(_BATCH_NODES // self.length, 1) if size is None else whole_number("size", size, 1)
         for first in range(0, self.num_walks, size):
             numbers = np.arange(first, min(first + size, self.num_walks), dtype=np.int64)
             yield self._walk(self._shuffled(numbers, epoch) if self.shuffle else numbers, epoch)

@@ -46,7 +46,9 @@ def embed_walks(
     total, done = walker.num_walks * epochs, 0
     for epoch in range(epochs):
         for first, walks in enumerate(walker.batches(_BATCH, epoch=epoch)):
-            ends = (done / total, (done + len(walks)) / total)
+            first_rate, last_rate = (
+                learning_rate * max(1 - share, _LAST_RATE) for share in (done / total, (done + len(walks)) / total)
+            )
             train_walks(
                 walks,
                 first * _BATCH,
@@ -55,7 +57,7 @@ def embed_walks(
                 parts,
                 back=window,
                 ahead=window,
-                rates=tuple(learning_rate * max(1 - end, _LAST_RATE) for end in ends),  # type: ignore[arg-type]
+                rates=(first_rate, last_rate),
                 negatives=negatives,
                 seed=seed,
                 stream=epoch,

@@ -128,7 +128,7 @@ def _read(
         else:
             graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
         if feature_path is not None and rows is not None:
-            graph = graph.with_features(_checked(feature_path, rows, graph))
+            graph = replace(graph, features=_checked(feature_path, rows, graph))
     except MemoryError:
         raise FileFormatError(path, "the graph needs more memory than this machine can give") from None
     return graph, loaded
@@ -282,6 +282,6 @@ def _from_matrix(
 def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:
     values = align(path, rows, graph.node_ids)
     try:
-        return checked_features(values, graph.num_nodes)
+        return checked_features(values, graph.num_nodes, copy=False)  # read just now: nobody else has it
     except InputError as error:
         raise FileFormatError(path, str(error)) from None

@@ -46,9 +46,8 @@ def load_debian(folder: str | Path, *, directed: bool = False, edge_types: bool 
         edges["target"],
         nodes["name"],
         edge_types=edges["kind"] if edge_types else None,
-        features=_tf_idf(nodes["description"]),
         directed=directed,
-    )
+    ).with_features(_tf_idf(nodes["description"]))
     codes, sections = factorize(nodes["section"])
     order = np.argsort(sections.astype(str))
     return Dataset(
