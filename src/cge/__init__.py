@@ -7,20 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
-    from cge.errors import CgeError
-    from cge.estimators import DeepWalk, Node2Vec
+    from cge.errors import CgeError, CgeWarning
+    from cge.estimators import CGE, DeepWalk, Node2Vec, load
     from cge.graph import Graph
+    from cge.models import PathWeighting
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "CGE",
     "CgeError",
+    "CgeWarning",
     "Dataset",
     "DeepWalk",
     "Graph",
     "Node2Vec",
+    "PathWeighting",
     "Split",
     "__version__",
+    "load",
     "load_dataset",
     "read_features",
     "read_graph",
@@ -29,12 +34,16 @@ __all__ = [
 
 # Names are imported when they are first used: `cge --help` need not wait for compilers and linear algebra.
 _HOMES = {
+    "CGE": "cge.estimators",
     "CgeError": "cge.errors",
+    "CgeWarning": "cge.errors",
     "Dataset": "cge.data",
     "DeepWalk": "cge.estimators",
     "Graph": "cge.graph",
     "Node2Vec": "cge.estimators",
+    "PathWeighting": "cge.models",
     "Split": "cge.data",
+    "load": "cge.estimators",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
     "read_graph": "cge.data",

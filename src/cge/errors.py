@@ -8,6 +8,8 @@
     │   └── UnknownNodeError      ids that are not in the graph; carries the first offenders and their number
     └── MissingDataError          a data set or an optional program is not on this machine; says how to get it
 
+    CgeWarning (UserWarning)      the work is done, but not as you may think
+
 A message is one sentence that names the value found and the way out.
 """
 
@@ -16,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["CgeError", "FileFormatError", "InputError", "MissingDataError", "UnknownNodeError", "shown"]
+__all__ = ["CgeError", "CgeWarning", "FileFormatError", "InputError", "MissingDataError", "UnknownNodeError", "shown"]
 
 _SHOWN_CHARACTERS = 60
 
@@ -74,3 +76,7 @@ class UnknownNodeError(InputError):
 
 class MissingDataError(CgeError):
     """A data set or an optional program is not on this machine."""
+
+
+class CgeWarning(UserWarning):
+    """The work is done, but something about it should be known."""

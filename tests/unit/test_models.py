@@ -10,8 +10,10 @@ from torch import Tensor, nn
 
 import cge
 from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_weighting
-from cge.models.products import feature_product, take_rows
+from cge.models.products import SparseFeatures, feature_product, take_rows
+from cge.models.tree import PathTree, _tanh
 from cge.models.weighting import AverageWeighting, CnnWeighting, LstmWeighting
+from cge.sampling import PathTable, Walker
 from tests.unit.test_losses import along
 
 DIM = 5
@@ -73,6 +75,50 @@ def test_weights_are_chances_and_do_not_train_the_vectors(kind: str, paths: tupl
     assert all(parameter.grad is not None for parameter in network.parameters())
 
 
+@pytest.mark.parametrize("shortest", [1, 2])
+@pytest.mark.parametrize("kind", ["average", "cnn", "lstm"])
+def test_weighing_a_tree_is_weighing_its_paths(kind: str, shortest: int) -> None:
+    edges = np.random.default_rng(0).integers(0, 40, (90, 2))
+    table = PathTable(5, shortest=shortest)
+    table.add(Walker(cge.Graph.from_edges(edges, num_nodes=42), 9, 30).sample(0, 42 * 30))
+    tree = PathTree.grow(table.paths.nodes, table.paths.length, table.parents)
+    torch.manual_seed(1)
+    network, vectors = make_weighting(kind, DIM), 3 * torch.randn(42, DIM)
+    assert network is not None
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter *= 3  # away from the linear part of the sigmoids
+        nodes, length = (torch.tensor(one.astype(np.int64)) for one in (table.paths.nodes, table.paths.length))
+        expected = network.double()(vectors.double(), nodes, length).numpy()
+    network.float()
+    assert expected.std() > 0.05
+    for threads in (1, 2):
+        found = network.weigh(vectors, tree, threads)
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found, expected, atol=2e-6)
+
+
+def test_an_empty_tree_has_no_weights() -> None:
+    tree = PathTree.grow(np.empty((0, 3), np.int32), np.empty(0, np.int32), np.empty(0, np.int64))
+    assert LstmWeighting(DIM).weigh(torch.zeros(2, DIM), tree).shape == (0,)
+    assert AverageWeighting(DIM).weigh(torch.zeros(2, DIM), tree).shape == (0,)
+
+
+def test_hyperbolic_tangent_of_the_kernel() -> None:
+    x = np.linspace(-30, 30, 20_001).astype(np.float32)
+    found = np.array([_tanh(one) for one in x])
+    np.testing.assert_allclose(found, np.tanh(x.astype(np.float64)), atol=2.5e-7)
+
+
+def test_few_paths_look_at_their_nodes_only() -> None:
+    network = LstmWeighting(DIM)
+    vectors = torch.randn(50, DIM)
+    vectors[10:] = torch.nan  # would spoil a product over all nodes
+    nodes, length = torch.tensor([[3, 4, -1], [7, -1, -1]]), torch.tensor([2, 1])
+    network(vectors, nodes, length).sum().backward()
+    assert all(torch.isfinite(parameter.grad).all() for parameter in network.parameters())
+
+
 def test_choices_are_listed_and_own_networks_taken() -> None:
     assert make_weighting("none", DIM) is None
     with pytest.raises(cge.CgeError, match="weighting must be one of 'none', 'average', 'cnn', 'lstm' or make a"):
@@ -87,14 +133,30 @@ def test_choices_are_listed_and_own_networks_taken() -> None:
 def test_sparse_features_give_what_dense_ones_give() -> None:
     torch.manual_seed(1)
     dense = torch.from_numpy(np.random.default_rng(1).random((6, 4)) * (np.random.default_rng(2).random((6, 4)) < 0.5))
-    sparse = sp.csr_array(dense.numpy())
+    sparse = SparseFeatures(sp.csr_array(dense.numpy()))
     weight = torch.randn(4, 3, dtype=torch.float64, requires_grad=True)
     upstream = torch.randn(6, 3, dtype=torch.float64)
     expected = torch.autograd.grad((dense @ weight * upstream).sum(), weight)
     found = torch.autograd.grad((feature_product(sparse, weight) * upstream).sum(), weight)
     torch.testing.assert_close(found, expected)
     picked = torch.tensor([4, 0])
-    torch.testing.assert_close(torch.from_numpy(take_rows(sparse, picked).toarray()), take_rows(dense, picked))
+    torch.testing.assert_close(torch.from_numpy(take_rows(sparse, picked).rows.toarray()), take_rows(dense, picked))
+
+
+def test_sparse_products_do_not_depend_on_threads() -> None:
+    random = np.random.default_rng(0)
+    matrix = sp.random_array((3000, 400), density=0.5, rng=random, dtype=np.float32, format="csr")
+    weight = random.random((400, 7)).astype(np.float32)
+    upstream = random.random((3000, 7)).astype(np.float32)
+    for threads in (1, 2, 3):
+        x = SparseFeatures(sp.csr_array(matrix), threads)
+        found = (x.product(weight), x.transposed_product(upstream))
+        first = found if threads == 1 else first
+        assert all(np.array_equal(*pair) for pair in zip(found, first, strict=True))
+    np.testing.assert_allclose(first[0], matrix.astype(np.float64) @ weight, rtol=1e-4)
+    np.testing.assert_allclose(first[1], matrix.astype(np.float64).T @ upstream, rtol=1e-4)
+    empty = SparseFeatures(sp.csr_array((5, 4), dtype=np.float32))
+    assert empty.product(np.ones((4, 2), np.float32)).tolist() == [[0, 0]] * 5
 
 
 def test_feature_encoder_and_its_tangent() -> None:

@@ -95,6 +95,8 @@ def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
     kept = {tuple(r[r >= 0].tolist()): c for r, c in zip(table_.paths.nodes, table_.counts.tolist(), strict=True)}
     assert kept == dict(seen)
     assert list(kept) == list(seen)  # numbered by first appearance
+    numbers = {path: number for number, path in enumerate(kept)}
+    assert table_.parents.tolist() == [numbers[path[:-1]] if len(path) > shortest else -1 for path in kept]
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, True])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.exceptions import NotFittedError
 
 from cge.errors import InputError
 from cge.estimators.settings import Setting, check_settings
+from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.sampling import Walker
 from cge.training.embedding import embed_walks
@@ -61,7 +63,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         )
         names = ("dim", "window", "negatives", "epochs", "learning_rate", "threads")
         settings = {name: given[name] for name in names}
-        self.embedding_, _ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress)
+        self.embedding_ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress).sources
         self.node_ids_, self.graph_ = graph.node_ids, graph
         if not np.isfinite(self.embedding_).all():
             raise InputError(f"training overflowed with learning_rate={given['learning_rate']}; try a tenth of it")
@@ -72,6 +74,18 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "embedding_"):
             raise NotFittedError(f"this {type(self).__name__} has no vectors yet; call fit first")
         return self.embedding_ if nodes is None else self.embedding_[self.graph_.indices_of(nodes)]
+
+    def save(self, folder: str | Path) -> None:
+        """Write vectors, ids and graph to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
+        self.transform()  # refuses where there are no vectors
+        save_estimator(self, folder, self.graph_, {}, {"embedding": self.embedding_})
+
+    def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002 - as CGE
+        """Take over what `save` wrote."""
+        dim = self.get_params()["dim"]
+        if arrays["embedding"].shape != (graph.num_nodes, dim) or arrays["embedding"].dtype != np.float32:
+            raise InputError(f"the vectors must be ({graph.num_nodes}, {dim}) of float32")
+        self.embedding_, self.node_ids_, self.graph_ = arrays["embedding"], graph.node_ids, graph
 
 
 class DeepWalk(_WalkVectors):

@@ -2,29 +2,67 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-__all__ = ["NodeFeatures", "feature_product", "take_rows"]
+from cge.parallel import float_kernel, run_blocks
 
-NodeFeatures: TypeAlias = Tensor | sp.csr_array  # (n, f)
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "take_rows"]
+
+Array = npt.NDArray[Any]
+
+_BLOCK = 400_000  # entries of a sparse matrix given to a thread at once, about
+
+
+class SparseFeatures:
+    """Sparse features `(n, f)`, with their transpose once a gradient asks for it.
+
+    `rows` is a `scipy.sparse.csr_array`; `threads` None uses every core.
+    """
+
+    def __init__(self, rows: sp.csr_array, threads: int | None = None) -> None:
+        self.rows, self.threads = rows, threads
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Nodes and features."""
+        return int(self.rows.shape[0]), int(self.rows.shape[1])
+
+    @cached_property
+    def columns(self) -> sp.csr_array:
+        """The transpose, `(f, n)`, in rows as well."""
+        return sp.csr_array(self.rows.T)
+
+    def product(self, weight: Array) -> Array:
+        """Return X W for `weight (f, k)`."""
+        return _product(self.rows, weight, self.threads)
+
+    def transposed_product(self, gradient: Array) -> Array:
+        """Return Xᵀ G for `gradient (n, k)`."""
+        return _product(self.columns, gradient, self.threads)
+
+
+NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
 
 
 class _SparseProduct(torch.autograd.Function):
     """X W for a sparse constant X: the gradient of W is Xᵀ times the gradient of the product."""
 
     @staticmethod
-    def forward(context: Any, x: sp.csr_array, weight: Tensor) -> Tensor:
+    def forward(context: Any, x: SparseFeatures, weight: Tensor) -> Tensor:
         context.x = x
-        return torch.from_numpy(np.ascontiguousarray(x @ weight.detach().numpy()))
+        return torch.from_numpy(x.product(weight.detach().numpy()))
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, torch.from_numpy(np.ascontiguousarray(context.x.T @ gradient.detach().numpy()))
+        return None, torch.from_numpy(context.x.transposed_product(gradient.detach().numpy()))
 
 
 def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
@@ -37,4 +75,32 @@ def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
 
 def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     """Return some rows of the features, in the form they have."""
-    return x[rows] if isinstance(x, Tensor) else x[rows.numpy()]
+    return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.threads)
+
+
+def _product(matrix: sp.csr_array, dense: Array, threads: int | None) -> Array:
+    """Return a sparse matrix times a dense one; whoever computes a row computes all of it, so threads do not matter."""
+    out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
+    dense = np.ascontiguousarray(dense, out.dtype)
+    values = matrix.data.astype(out.dtype, copy=False)
+    entries = np.searchsorted(matrix.indptr, np.arange(0, matrix.nnz + _BLOCK, _BLOCK))
+    cuts = np.unique(np.r_[0, np.minimum(entries, len(out)), len(out)]).tolist()
+
+    def block(first: int, stop: int) -> None:
+        _rows(matrix.indptr, matrix.indices, values, dense, first, stop, out)
+
+    run_blocks(block, list(pairwise(cuts)), threads)
+    return out
+
+
+@float_kernel
+def _rows(indptr: Array, indices: Array, values: Array, dense: Array, first: int, stop: int, out: Array) -> None:
+    width = dense.shape[1]
+    for row in range(first, stop):
+        for k in range(width):
+            out[row, k] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            value = values[entry]
+            line = dense[indices[entry]]
+            for k in range(width):
+                out[row, k] += value * line[k]

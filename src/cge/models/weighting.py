@@ -10,13 +10,21 @@ The network sees the node vectors and does not train them.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
 from cge.errors import InputError
+from cge.models.tree import PathTree, lstm_scores
 
 __all__ = ["WEIGHTINGS", "AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting", "make_weighting"]
+
+Array = npt.NDArray[Any]
+
+_WEIGHED_AT_ONCE = 65_536  # paths
 
 
 class PathWeighting(nn.Module):
@@ -52,10 +60,25 @@ class PathWeighting(nn.Module):
 
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         """Weigh paths: node vectors `(n, dim)`, `nodes (b, window)` filled up with −1, `length (b,)` → `(b,)`."""
-        projected = self.project(vectors.detach())
+        vectors = vectors.detach()
+        if nodes.numel() < len(vectors):  # look only at nodes that occur
+            used, nodes = torch.unique(nodes.clamp(min=0), return_inverse=True)
+            vectors = vectors[used]
+        projected = self.project(vectors)
         present = torch.arange(nodes.shape[1], device=nodes.device) < length[:, None]  # (b, window)
         gathered = projected[nodes.clamp(min=0)] * present[:, :, None].to(projected.dtype)  # (b, window, k)
         return torch.sigmoid(self.score(gathered, length))
+
+    @torch.no_grad()
+    def weigh(self, vectors: Tensor, tree: PathTree, threads: int | None = None) -> Array:  # noqa: ARG002 - for subclasses
+        """Weigh all paths of a tree without recording gradients, `(b,)` float32."""
+        projected, made = self.project(vectors.detach()), np.empty(len(tree), np.float32)
+        for begin in range(0, len(tree), _WEIGHED_AT_ONCE):
+            piece = slice(begin, begin + _WEIGHED_AT_ONCE)
+            nodes, length = torch.tensor(tree.nodes[piece]), torch.tensor(tree.length[piece])
+            gathered = projected[nodes.clamp(min=0).flatten()].view(*nodes.shape, -1) * (nodes >= 0)[:, :, None]
+            made[piece] = torch.sigmoid(self.score(gathered, length)).numpy()
+        return made
 
 
 class AverageWeighting(PathWeighting):
@@ -132,6 +155,16 @@ class LstmWeighting(PathWeighting):
             hidden = torch.where(going, torch.sigmoid(leave) * torch.tanh(grown), hidden)
         score: Tensor = self.linear(hidden).squeeze(-1)
         return score
+
+    @torch.no_grad()
+    def weigh(self, vectors: Tensor, tree: PathTree, threads: int | None = None) -> Array:
+        """Weigh all paths of a tree, one step of the cell for each."""
+        projected = self.project(vectors.detach()).float().numpy()
+        bias = (self.cell.bias_ih + self.cell.bias_hh).float().numpy()
+        recurrent, last = self.cell.weight_hh.float().numpy(), self.linear.weight[0].float().numpy()
+        scores = torch.from_numpy(lstm_scores(tree, projected, bias, recurrent, last, threads))
+        weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
+        return weights
 
 
 WEIGHTINGS: dict[str, Callable[[int], PathWeighting]] = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -100,8 +101,14 @@ class NegativeSampler:
         self.power = float(power)
         self.probability = np.where(degrees > 0, degrees**self.power, 0.0)
         self.probability /= self.probability.sum()
-        self.key = key(seed, "negatives", *stream)
+        self.seed, self.key = seed, key(seed, "negatives", *stream)
         self.chance, self.alias = table(self.probability)
+
+    def stream(self, *names: str | int) -> NegativeSampler:
+        """Return a sampler of the same nodes that draws from the stream with these names."""
+        other = copy(self)
+        other.key = key(self.seed, "negatives", *names)
+        return other
 
     def draw(self, first: int, count: int) -> Array:
         """Return numbers `first` to `first + count - 1` of the stream, `(count,)` node numbers."""

@@ -12,7 +12,7 @@ from cge.errors import InputError
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, mix
 
-__all__ = ["PathBatch", "PathTable", "subpaths"]
+__all__ = ["PathBatch", "PathTable", "count_subpaths", "subpaths"]
 
 Array = npt.NDArray[Any]
 
@@ -74,7 +74,7 @@ def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
     """
     window, shortest = _checked_window(window), _checked_shortest(shortest, window)
     walks = _checked_walks(walks)
-    total = int(_count_subpaths(walks, shortest, window).sum())
+    total = int(count_subpaths(walks, shortest, window).sum())
     nodes = np.full((total, window), -1, walks.dtype)
     length = np.empty(total, np.int32)
     _extract(walks, shortest, window, nodes, length)
@@ -103,6 +103,7 @@ class PathTable:
         self._nodes = np.empty((0, window), np.int32)
         self._length = np.empty(0, np.int32)
         self._counts = np.empty(0, np.int64)
+        self._parents = np.empty(0, np.int64)
         self._hashes = np.empty(0, np.uint64)
         self._slots = np.full(64, -1, np.int64)
 
@@ -125,17 +126,27 @@ class PathTable:
         """How often each distinct path was added so far, `(len(table),)`; a copy."""
         return self._counts[: self._used].copy()
 
+    @property
+    def parents(self) -> Array:
+        """Number of each path without its last node, `(len(table),)`; −1 for the shortest; read-only.
+
+        A path comes after its parent.
+        """
+        parents = self._parents[: self._used]
+        parents.setflags(write=False)
+        return parents
+
     def add(self, walks: Any) -> Array:
         """Add the sub-paths of `walks (b, length)`; return the number of each, in the order of `subpaths`."""
         walks = _checked_walks(walks)
-        ends = np.concatenate([[0], np.cumsum(_count_subpaths(walks, self.shortest, self.window))])
+        ends = np.concatenate([[0], np.cumsum(count_subpaths(walks, self.shortest, self.window))])
         numbers = np.empty(int(ends[-1]), np.int64)
         first = 0
         while first < len(walks):  # a piece at a time, so that room is made for what may come and not for all
             last = max(int(np.searchsorted(ends, ends[first] + _PIECE, side="right")) - 1, first + 1)
             piece = numbers[ends[first] : ends[last]]
             self._make_room(len(piece), walks.dtype)
-            state = (self._nodes, self._length, self._counts, self._hashes, self._slots)
+            state = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
             self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, piece)
             first = last
         return numbers
@@ -147,7 +158,7 @@ class PathTable:
             self._nodes = self._nodes.astype(dtype)
         if needed > len(self._nodes):
             room = max(needed, 3 * self._used // 2)
-            for name in ("_nodes", "_length", "_counts", "_hashes"):
+            for name in ("_nodes", "_length", "_counts", "_parents", "_hashes"):
                 old = getattr(self, name)
                 grown = np.empty((room, *old.shape[1:]), old.dtype)
                 grown[: self._used] = old[: self._used]
@@ -187,7 +198,7 @@ def _size(walks: Array, walk: int) -> int:
     return size
 
 
-def _count_subpaths(walks: Array, shortest: int, window: int) -> Array:
+def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
     """Return the number of sub-paths of `shortest` … `window` nodes of each walk, `(b,)`."""
     counts = np.empty(len(walks), np.int64)
     _count(walks, shortest, window, counts)
@@ -225,6 +236,7 @@ def _collect(
     nodes: Array,
     length: Array,
     counts: Array,
+    parents: Array,
     hashes: Array,
     slots: Array,
     numbers: Array,
@@ -263,6 +275,8 @@ def _collect(
                     hashes[number] = mark
                     length[number] = span
                     counts[number] = 0
+                    # The paths one node shorter stand just before, one more of them than of this length.
+                    parents[number] = numbers[at - (size - span + 2)] if span > shortest else -1
                     for k in range(window):
                         nodes[number, k] = walks[walk, begin + k] if k < span else -1
                 counts[number] += 1

@@ -1,0 +1,74 @@
+"""Checkpoints of a fit: written after each round, good only for the very same fit."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.errors import InputError
+from cge.graph import Graph
+from cge.store import read_folder, write_folder
+from cge.training.trainer import Saved
+
+__all__ = ["Checkpoints"]
+
+Array = npt.NDArray[Any]
+
+_KIND = "checkpoint"
+_FREE = ("threads",)  # settings that may differ when a fit goes on: they do not change the result
+
+
+class Checkpoints:
+    """Reads and writes the checkpoints of one fit in a folder; None means that nothing is kept.
+
+    A fit is known by its settings, graph, features and labels: going on with others would mix two trainings.
+    """
+
+    def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.fit = "" if folder is None else _digest(estimator, graph, labels)
+
+    def read(self, stage: str) -> Saved | None:
+        """Return the checkpoint of a stage ("select", "train" or "refit"), None where there is none."""
+        if self.folder is None or not (self.folder / f"{stage}.json").exists():
+            return None
+        found = read_folder(self.folder, _KIND, name=stage)
+        if found.facts.get("fit") != self.fit:
+            raise InputError(
+                f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels); "
+                "give resume another folder, or remove this one"
+            )
+        return Saved(found.facts, found.arrays)
+
+    def writer(self, stage: str) -> Callable[[Callable[[], Saved]], None] | None:
+        """Return what writes the checkpoints of a stage."""
+        folder = self.folder
+        if folder is None:
+            return None
+
+        def write(state: Callable[[], Saved]) -> None:
+            saved = state()
+            write_folder(folder, _KIND, saved.facts | {"fit": self.fit}, saved.arrays, name=stage)
+
+        return write
+
+
+def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
+    """Return a hash of everything that a fit depends on."""
+    settings = {name: value for name, value in estimator.get_params().items() if name not in _FREE}
+    named = {name: getattr(value, "__qualname__", value) for name, value in settings.items()}
+    found = hashlib.sha256(json.dumps(named, sort_keys=True, default=str).encode())
+    features: Any = graph.features
+    sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
+    for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse]:
+        array = np.empty(0) if part is None else np.ascontiguousarray(part)
+        found.update(f"{array.dtype.str}{array.shape}".encode())
+        found.update(array.data)
+    return found.hexdigest()

@@ -1,0 +1,132 @@
+"""Labels as users have them → class numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.errors import InputError, shown
+from cge.graph import Graph
+
+__all__ = ["encode_labels"]
+
+Array = npt.NDArray[Any]
+
+
+def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None) -> tuple[Array, Array]:
+    """Return `(codes, classes)`: `(n,)` int64 with −1 for unknown, or `(n, c)` of zeros and ones.
+
+    Parameters
+    ----------
+    y : {node id: label}, {node id: list of labels}, (n,) array, or (n, c) array of zeros and ones
+        Arrays are in the order of `graph.node_ids`. −1, None and NaN are unknown, and so is a row of zeros or of −1.
+    what : str
+        What to call them in messages.
+    classes : array, optional
+        The classes there are; a label beyond them is an error. Without it, those that occur, ascending.
+    """
+    if isinstance(y, Mapping):
+        return _from_mapping(graph, y, what, classes)
+    values = _array(y, what)
+    if values.ndim == 2:
+        return _from_matrix(graph, values, what, classes)
+    if values.shape != (graph.num_nodes,):
+        raise InputError(
+            f"{what} must have one entry for each of {graph.num_nodes:,} nodes, found shape {values.shape}"
+        )
+    return _encode(values, np.arange(graph.num_nodes), graph.num_nodes, what, classes)
+
+
+def _array(y: Any, what: str) -> Array:
+    try:
+        values = np.asarray(y)
+    except ValueError:
+        values = np.empty((0, 0, 0))
+    if values.dtype.kind == "U" and values.ndim == 1 and not isinstance(y, np.ndarray):
+        values = np.empty(len(values), object)  # NumPy would turn a −1 or None among strings into a string
+        values[:] = list(y)
+    if values.ndim not in (1, 2) or values.dtype.kind not in "biufUO":
+        raise InputError(
+            f"{what} must be {{node id: label}}, one label for each node, or (nodes, classes) of zeros and ones; "
+            f"found {shown(y)}"
+        )
+    return values
+
+
+def _from_mapping(graph: Graph, y: Mapping[Any, Any], what: str, classes: Array | None) -> tuple[Array, Array]:
+    numbers = graph.indices_of(list(y), what)
+    if any(isinstance(label, list | tuple | set | frozenset) for label in y.values()):
+        return _from_lists(graph, y, numbers, what, classes)
+    values = np.empty(len(y), object)
+    values[:] = list(y.values())
+    return _encode(values, numbers, graph.num_nodes, what, classes)
+
+
+def _from_lists(
+    graph: Graph, y: Mapping[Any, Any], numbers: Array, what: str, classes: Array | None
+) -> tuple[Array, Array]:
+    """Encode several labels per node: one row of zeros and ones each."""
+    lists = [list(one) if isinstance(one, list | tuple | set | frozenset) else [one] for one in y.values()]
+    labels = np.empty(sum(map(len, lists)), object)
+    labels[:] = [label for one in lists for label in one]
+    owners = np.repeat(numbers, [len(one) for one in lists])
+    codes, classes = _encode(labels, np.arange(len(labels)), len(labels), what, classes)
+    matrix = np.zeros((graph.num_nodes, len(classes)), np.int64)
+    matrix[owners[codes >= 0], codes[codes >= 0]] = 1
+    return matrix, classes
+
+
+def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) -> tuple[Array, Array]:
+    width = values.shape[1] if classes is None else len(classes)
+    if values.shape != (graph.num_nodes, width):
+        raise InputError(f"{what} must have shape ({graph.num_nodes}, {width}), found {values.shape}")
+    values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
+    wrong = ~np.isin(values, (0, 1))
+    if wrong.any():
+        raise InputError(f"{what} with several columns must be zeros and ones, found {shown(values[wrong].tolist()[0])}")
+    return values.astype(np.int64), np.arange(width) if classes is None else classes
+
+
+def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array | None) -> tuple[Array, Array]:
+    """Give the nodes `numbers` the codes of their labels `values`; the others, of `size` in all, stay unknown."""
+    if values.dtype == object:
+        values = _homogeneous(values)
+    if values.dtype == object:
+        unknown = np.array([label is None or label == -1 or label != label for label in values], bool)
+    else:
+        unknown = (values == -1) | (values != values) if values.dtype.kind in "if" else np.zeros(len(values), bool)
+    present, numbers = values[~unknown], numbers[~unknown]
+    if present.dtype == object:
+        present = _sortable(present, what)
+    if classes is None:
+        classes = np.unique(present)
+    places = np.searchsorted(classes, present) if len(classes) else np.zeros(len(present), np.int64)
+    places = np.minimum(places, max(len(classes) - 1, 0))
+    strange = present[classes[places] != present] if len(classes) else present
+    if len(strange):
+        raise InputError(f"{what} hold the class {shown(strange.tolist()[0])}, which no training label has")
+    codes = np.full(size, -1, np.int64)
+    codes[numbers] = places
+    return codes, classes
+
+
+def _homogeneous(values: Array) -> Array:
+    """Return an array of objects as one of numbers where all are whole or real numbers (not booleans)."""
+    if all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in values):
+        return values.astype(np.int64)
+    return values
+
+
+def _sortable(present: Array, what: str) -> Array:
+    """Return labels of one kind, which can be sorted, as an array of that kind."""
+    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool | np.bool_) else float for one in present}
+    numbers = all(isinstance(one, str | bool | np.bool_ | int | float | np.number) for one in present)
+    if len(kinds) > 1 or not numbers:
+        found = sorted({type(one).__name__ for one in present})
+        raise InputError(f"{what} must hold classes of one kind, strings or numbers; found {' and '.join(found)}")
+    if kinds == {float} and all(float(one).is_integer() for one in present):
+        return np.array([int(one) for one in present], np.int64)
+    return np.array(present.tolist())

@@ -1,0 +1,54 @@
+"""`load`: the way back from a folder to a trained estimator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from cge.errors import FileFormatError, InputError
+from cge.estimators.cge import CGE
+from cge.estimators.embeddings import DeepWalk, Node2Vec
+from cge.estimators.settings import check_settings
+from cge.estimators.storing import CUSTOM
+from cge.models.weighting import PathWeighting
+from cge.store import read_folder, unpack_graph
+
+__all__ = ["load"]
+
+_CLASSES: dict[str, Any] = {one.__name__: one for one in (CGE, DeepWalk, Node2Vec)}
+
+
+def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None) -> Any:
+    """Return the estimator that `save` wrote to a folder.
+
+    A damaged or foreign folder, or one of a newer version, raises `FileFormatError` with one sentence. No code in the
+    folder is ever run; a weighting of your own must therefore be given again.
+
+    Parameters
+    ----------
+    folder : path
+    weighting : callable, optional
+        What made the `PathWeighting`, where the model was trained with one of your own.
+    """
+    stored = read_folder(folder, tuple(_CLASSES))
+    settings = stored.facts.get("settings")
+    if not isinstance(settings, dict):
+        raise FileFormatError(folder, "the settings are missing; save the model again")
+    custom = settings.get("weighting")
+    if isinstance(custom, dict):
+        if weighting is None:
+            raise InputError(f"this model weighs paths with {custom.get(CUSTOM)!r}; pass it as load(…, weighting=…)")
+        settings = settings | {"weighting": weighting}
+    elif weighting is not None:
+        raise InputError("this model was not trained with a weighting of your own; leave weighting out")
+    try:
+        estimator = _CLASSES[stored.kind](**settings)
+        check_settings(estimator)
+        graph = unpack_graph(stored.facts.get("graph", {}), stored.arrays, where=folder)
+        estimator._unpack(graph, stored.facts, stored.arrays)
+    except FileFormatError:
+        raise
+    except (InputError, KeyError, TypeError, ValueError, AttributeError) as wrong:
+        raise FileFormatError(folder, f"this is no whole {stored.kind} ({wrong}); save the model again") from None
+    return estimator

@@ -1,0 +1,98 @@
+"""Named arrays as one safetensors file: eight bytes of length, a JSON header, the arrays' bytes.
+
+Reading is left to the `safetensors` library, which checks every offset. Writing is done here, a dozen lines: the
+library's `save` holds the whole file in memory, and its `save_file` leaves nameless files behind where it is killed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from safetensors import SafetensorError, safe_open
+
+from cge.errors import FileFormatError, InputError, shown
+from cge.store.files import CURE, open_regular, sha256_of
+
+__all__ = ["STORABLE", "checked_arrays", "read_tensors", "tensor_chunks"]
+
+Array = npt.NDArray[Any]
+
+_CODES = {
+    "bool": "BOOL",
+    "float16": "F16",
+    "float32": "F32",
+    "float64": "F64",
+    "int16": "I16",
+    "int32": "I32",
+    "int64": "I64",
+    "int8": "I8",
+    "uint16": "U16",
+    "uint32": "U32",
+    "uint64": "U64",
+    "uint8": "U8",
+}
+STORABLE = frozenset(_CODES)
+
+
+def checked_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Return arrays as they are written: little-endian; large items first, then by name.
+
+    This is the order of the library itself: every array starts at a multiple of its item size.
+    """
+    for name, array in arrays.items():
+        if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
+            raise InputError(f"arrays need names of printable characters, found {shown(name)}")
+        if not isinstance(array, np.ndarray) or array.dtype.name not in STORABLE:
+            found = f"has dtype {array.dtype}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
+            raise InputError(
+                f"the array {shown(name)} {found}, which cannot be saved; use integers, float16 to float64 or bool"
+            )
+    ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
+    return {name: np.asarray(array, array.dtype.newbyteorder("<")) for name, array in ordered}
+
+
+def tensor_chunks(arrays: dict[str, Array]) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a safetensors file that holds these arrays, which `checked_arrays` has returned."""
+    header, start = {}, 0
+    for name, array in arrays.items():
+        end = start + array.nbytes
+        header[name] = {"dtype": _CODES[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, end]}
+        start = end
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little")
+    yield text
+    for array in arrays.values():
+        yield array.reshape(-1).view(np.uint8).data  # a copy, of one array at a time, where it is not in C order
+
+
+def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
+    """Return the arrays of a file that must have this size and hash; `FileNotFoundError` where there is none."""
+    try:
+        with open_regular(path) as stream:
+            found = stream.seek(0, 2)
+            if found != size:
+                raise FileFormatError(path, f"the file has {found:,} bytes, expected {size:,}; {CURE}")
+            stream.seek(0)
+            if sha256_of(stream) != sha256:
+                raise FileFormatError(path, f"the bytes of the file were changed since it was saved; {CURE}")
+        with safe_open(path, framework="np") as tensors:
+            arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no dictionary
+    except (FileFormatError, FileNotFoundError):
+        raise
+    except OSError as error:
+        raise FileFormatError(path, f"the file cannot be read ({error.strerror or error})") from None
+    except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
+        # The library has no error of its own for types and shapes that NumPy does not know.
+        raise FileFormatError(path, f"this is no readable safetensors file ({shown(str(error))}); {CURE}") from None
+    for name, array in arrays.items():
+        if array.dtype.name not in STORABLE:
+            raise FileFormatError(path, f"the array {shown(name)} has the foreign dtype {array.dtype}; {CURE}")
+        if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
+            raise FileFormatError(path, f"the array {shown(name)} holds bytes that are neither true nor false; {CURE}")
+    return arrays

@@ -1,0 +1,196 @@
+"""The inner problem (Algorithm 1, line 4): vectors and head descend L_s + λ L_u on weighted paths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.losses import supervised_loss
+from cge.models.products import take_rows
+from cge.sampling import NegativeSampler, label_pairs, subpaths
+from cge.training.bilevel import InnerProblem
+from cge.training.objectives import FullSoftmax, NegativeSampling, PairObjective
+from cge.training.parameters import Parameters, make_optimizer
+from cge.training.settings import Task, TrainingSettings
+from cge.training.skipgram import make_parts, parts_for, train_walks
+
+__all__ = ["SHORTEST", "Inner"]
+
+Array = npt.NDArray[Any]
+
+SHORTEST = 2  # nodes of a path: a path of one node would train a node to predict itself
+_SHARE = 2.5  # negatives drawn for each context of a center; a path's center has few contexts
+_NEVER_QUITE = 1e-3  # of the first learning rate: where it ends
+
+
+class Inner:
+    """Trains `parameters` on paths and labels of a task.
+
+    Path batches with negative sampling and plain SGD go through a kernel that trains as it goes. Otherwise (full
+    softmax, Adam, Adagrad) the gradient of a batch is formed exactly and an optimizer takes one step.
+    """
+
+    def __init__(self, task: Task, settings: TrainingSettings, parameters: Parameters) -> None:
+        self.task, self.settings, self.parameters = task, settings, parameters
+        self.sampler = NegativeSampler(task.graph, seed=settings.seed)
+        self.parts = make_parts(self.sampler.probability, parts_for(settings.window - 1), settings.seed)
+        # What no path ends at has no vector in a table: zeros say nothing to the head.
+        degrees_in = np.bincount(task.graph.indices, minlength=task.graph.num_nodes)
+        self._unreached = torch.from_numpy(np.flatnonzero(degrees_in == 0))
+        if settings.encoder == "table":
+            with torch.no_grad():
+                parameters.encoder.table[self._unreached] = 0
+        kind = settings.optimizer
+        self.fused = kind in ("auto", "sgd") and not settings.full_softmax(task.graph)
+        self.head_optimizer = self.optimizer_of(parameters.head)
+        # Tables take the gradient of a sum over pairs, the layer of a feature encoder that of a mean.
+        self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
+        if settings.encoder == "features":
+            layer = parameters.encoder.parameters()
+            self.optimizers["encoder"] = make_optimizer(network_kind, layer, settings.head_lr)
+        if not self.fused:
+            self._sources = torch.from_numpy(parameters.sources).requires_grad_()  # shares memory with the array
+            self.optimizers["sources"] = make_optimizer(table_kind, [self._sources], settings.table_rate)
+            if settings.encoder == "table":
+                table = parameters.encoder.parameters()
+                self.optimizers["encoder"] = make_optimizer(table_kind, table, settings.table_rate)
+
+    def optimizer_of(self, head: Any) -> torch.optim.Optimizer:
+        """Return an optimizer for a head."""
+        kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
+        return make_optimizer(kind, head.parameters(), self.settings.head_lr, self.settings.weight_decay)
+
+    # ------------------------------------------------------------------ paths
+
+    def rate(self, done: float) -> float:
+        """Return λ times the learning rate when this share of all rounds is done."""
+        return self.settings.unsup_weight * self.settings.table_rate * max(1 - done, _NEVER_QUITE)
+
+    def descend_paths(
+        self,
+        walks: Array,
+        first: int,
+        done: tuple[float, float],
+        number: int,
+        weights: Array | None = None,
+        base: Array | None = None,
+    ) -> int:
+        """Descend the path loss of a batch of walks; return its number of pairs.
+
+        `first` is the place of the first walk in the round, `done` the share of all rounds before and after the batch;
+        `weights` holds a number for each sub-path, in the order of `subpaths`, and `base` where those of a walk begin.
+        """
+        ahead, rates = self.settings.window - 1, (self.rate(done[0]), self.rate(done[1]))
+        if self.fused:
+            return self._kernel(walks, first, ahead, rates, number, weights=weights, base=base, shortest=SHORTEST)
+        paths = subpaths(walks, self.settings.window, shortest=SHORTEST)
+        return self._step(paths.start, paths.end, weights, rates[0], [number, first])
+
+    def descend_pairs(self, nodes: Tensor, count: int, done: float, number: int) -> None:
+        """Descend the loss of `count` pairs of nodes with one label, drawn among `nodes`; they are never weighted."""
+        labels = np.full(self.task.labels.shape, 0 if self.task.labels.ndim == 2 else -1)
+        labels[nodes.numpy()] = self.task.labels.numpy()[nodes.numpy()]
+        members = labels.sum(0) if labels.ndim == 2 else np.bincount(labels[labels >= 0], minlength=1)
+        if not count or members.max() < 2:
+            return
+        pairs = label_pairs(labels, count, self.settings.seed, stream=[number])
+        rate = self.rate(done)
+        if self.fused:
+            # The same stream of negatives as the paths, from the end.
+            self._kernel(pairs.astype(np.int32), 0, 1, (rate, rate), -1 - number)
+        else:
+            self._step(pairs[:, 0], pairs[:, 1], None, rate, [number, "pairs"])
+
+    def _kernel(
+        self, walks: Array, first: int, ahead: int, rates: tuple[float, float], stream: int, **weights: Any
+    ) -> int:
+        settings, vectors = self.settings, self.parameters.encoder(self.task.features)
+        common: dict[str, Any] = {"back": 0, "ahead": ahead, "rates": rates, "negatives": settings.negatives}
+        common |= {"share": _SHARE, "seed": settings.seed, "stream": stream, "threads": settings.threads, **weights}
+        targets = np.ascontiguousarray(vectors.detach().numpy())
+        if settings.encoder == "table":
+            return train_walks(walks, first, self.parameters.sources, targets, self.parts, **common)
+        descent = np.zeros_like(targets)
+        pairs = train_walks(
+            walks, first, self.parameters.sources, targets, self.parts, **common, written=descent, target_rate=1.0
+        )
+        self._optimize(vectors, torch.from_numpy(-descent), pairs, rates[0])
+        return pairs
+
+    def _step(self, starts: Array, ends: Array, weights: Array | None, rate: float, stream: list[str | int]) -> int:
+        """Take one step of the optimizer down the exact gradient of a batch of pairs."""
+        if not len(starts):
+            return 0
+        worth = torch.ones(len(starts)) if weights is None else torch.from_numpy(weights)
+        vectors = self.parameters.encoder(self.task.features)
+        objective = self.objective(starts, ends, stream)
+        to_sources, to_targets = objective.gradient(worth, self._sources.detach(), vectors.detach())
+        if self.settings.encoder == "table":
+            to_targets[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
+        self._sources.grad = to_sources
+        self._optimize(vectors, to_targets, len(starts), rate)
+        return len(starts)
+
+    def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
+        """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike."""
+        mean = self.settings.encoder == "features"
+        self.optimizers["encoder"].zero_grad()
+        vectors.backward(gradient / max(pairs, 1) if mean else gradient)
+        for optimizer in self.optimizers.values():
+            for group in optimizer.param_groups:
+                group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate
+            optimizer.step()
+
+    def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:
+        """Return the path loss of pairs, in the form that this training uses."""
+        starts, ends = starts.astype(np.int64), ends.astype(np.int64)
+        if self.settings.full_softmax(self.task.graph):
+            return FullSoftmax(starts, ends)
+        each = self.settings.negatives
+        negatives = self.sampler.stream(*stream).draw(0, len(starts) * each).reshape(-1, each)
+        return NegativeSampling(starts, ends, negatives)
+
+    # ------------------------------------------------------------------ labels
+
+    def descend_labels(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
+        """Descend the supervised loss of the joint scores and of each branch alone in a head; return the joint loss."""
+        vectors, features = self.parameters.vectors(self.task.features)[nodes], self.task.features
+        x = None if features is None else take_rows(features, nodes)
+        labels, loss = self.task.labels[nodes], torch.zeros(())
+        for _ in range(self.settings.head_steps):
+            optimizer.zero_grad()
+            branches = head.branches(x, vectors)
+            loss = supervised_loss(torch.stack(branches).sum(0), labels)
+            alone = [supervised_loss(branch, labels) for branch in branches] if len(branches) > 1 else []
+            torch.stack([loss, *alone]).sum().backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+        return float(loss.detach())
+
+    def pull(self, nodes: Tensor) -> None:
+        """Let the supervised loss move the vectors themselves, by a step of `supervised_strength`."""
+        encoder = self.parameters.encoder
+        problem = self.problem(self.parameters.head, nodes)
+        named = dict(encoder.named_parameters())
+        loss = problem.supervised(nodes, named, dict(self.parameters.head.named_parameters()))
+        slopes = torch.autograd.grad(loss, list(named.values()))
+        with torch.no_grad():
+            for parameter, slope in zip(named.values(), slopes, strict=True):
+                parameter -= self.settings.supervised_strength * slope
+
+    def problem(self, head: Any, inner: Tensor) -> InnerProblem:
+        """Return the inner problem as the outer one sees it: with this head, trained on the labels of `inner`."""
+        return InnerProblem(
+            torch.from_numpy(self.parameters.sources),
+            self.parameters.encoder,
+            head,
+            self.task.features,
+            self.task.labels,
+            inner,
+            self.settings.unsup_weight,
+            self.settings.supervised_strength,
+        )

@@ -1,0 +1,276 @@
+"""Algorithm 1: train vectors and head on weighted paths, and the weights on labels that the training did not see.
+
+A round goes once over the collection of walks. In the first `pretrain` rounds labels do not touch the vectors: heads
+learn to read the vectors, so that held-out training labels can judge the paths. Afterwards same-label pairs (and, if
+asked for, the supervised loss) move the vectors. From then on the vectors know the training labels, so folds of them
+can judge no more and the network rests; outer labels that the inner problem never sees go on training it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cge.errors import InputError
+from cge.losses import supervised_loss
+from cge.sampling import Walker, subpaths
+from cge.training.history import History, Round
+from cge.training.inner import SHORTEST, Inner
+from cge.training.parameters import Parameters, Shape, load_module, module_arrays
+from cge.training.settings import Task, TrainingSettings
+from cge.training.weights import Outer
+
+__all__ = ["Saved", "Trained", "Trainer", "accuracy_of", "train"]
+
+Array = npt.NDArray[Any]
+
+_BATCHES = 32  # batches of walks in a round
+_FEWEST_WALKS = 256  # in a batch
+_WATCHED = 4096  # paths whose loss the history shows
+_PAIRS_PER_NODE = 4  # in a batch where one step is taken for the whole batch
+
+
+@dataclass(frozen=True, eq=False)
+class Saved:
+    """Where a training stood after a round: plain facts and arrays, from which it goes on to the same bytes."""
+
+    facts: dict[str, Any]
+    arrays: Mapping[str, Array]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """What was learned: the parameters of the best round, the history, and the number of that round (from 1)."""
+
+    parameters: Parameters
+    history: History
+    best_round: int
+
+
+def train(
+    task: Task,
+    settings: TrainingSettings,
+    *,
+    stop_after: int | None = None,
+    saved: Saved | None = None,
+    on_round: Callable[[Round], None] | None = None,
+    on_state: Callable[[Callable[[], Saved]], None] | None = None,
+) -> Trained:
+    """Run Algorithm 1; return the parameters of the round with the best validation accuracy, else of the last.
+
+    Parameters
+    ----------
+    stop_after : int, optional
+        Rounds to do, where they are known; the learning rate falls as if all rounds were done.
+    saved : Saved, optional
+        Go on from here.
+    on_round : callable, optional
+        Called after each round.
+    on_state : callable, optional
+        Called after each round with a function that returns the state.
+    """
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums of several threads depend on their number
+    try:
+        trainer = Trainer(task, settings, "train" if stop_after is None else "refit")
+        if saved is not None:
+            trainer.load(saved)
+        last = settings.all_rounds if stop_after is None else stop_after
+        while len(trainer.rounds) < last and not trainer.out_of_patience():  # Algorithm 1, line 3
+            trainer.run_round(len(trainer.rounds))
+            if on_state is not None:
+                on_state(trainer.state)
+            if on_round is not None:
+                on_round(trainer.rounds[-1])
+        trainer.parameters.load(trainer.best)
+    finally:
+        torch.set_num_threads(threads)
+    return Trained(trainer.parameters, History(trainer.rounds), trainer.best_round)
+
+
+class Trainer:
+    """A training: its parameters, what it remembers of the best round, and what happens in a round."""
+
+    def __init__(self, task: Task, settings: TrainingSettings, stage: str = "train") -> None:
+        self.task, self.settings, self.stage = task, settings, stage
+        width = 0 if task.features is None else int(task.features.shape[1])
+        sizes = (task.graph.num_nodes, width, task.classes, settings.dim, settings.hidden)
+        self.parameters = Parameters(Shape(settings.encoder, settings.weighting, *sizes), settings.seed)  # line 1
+        self.inner = Inner(task, settings, self.parameters)
+        self.walker = Walker(  # line 2
+            task.graph,
+            settings.walk_length,
+            settings.walks_per_node,
+            seed=settings.seed,
+            threads=settings.threads,
+            shuffle=True,
+        )
+        self.batch = max(_FEWEST_WALKS, -(-self.walker.num_walks // _BATCHES))
+        if not self.inner.fused:
+            pairs_per_walk = max(1, settings.walk_length * (settings.window - 1))
+            self.batch = max(1, min(self.batch, _PAIRS_PER_NODE * task.graph.num_nodes // pairs_per_walk))
+        self.outer: Outer | None = None
+        if self.parameters.network is not None:
+            self.outer = Outer(self.inner, self.parameters.network, self.walker, self.batch)
+        self.rounds: list[Round] = []
+        self.best, self.best_score, self.best_round = self.parameters.arrays(), (-1.0, -np.inf), 0
+
+    def run_round(self, number: int) -> None:
+        """Do round `number` (from 0): line 4 of Algorithm 1 for all walks, then line 5."""
+        began = time.perf_counter()
+        free = number < self.settings.pretrain  # labels do not touch the vectors
+        with np.errstate(over="ignore", invalid="ignore"):  # `_refuse_overflow` says it better
+            pairs = self._descend_paths(number)
+            if not free:
+                done = number / self.settings.all_rounds
+                self.inner.descend_pairs(self.task.train, int(self.settings.label_pairs * pairs), done, number)
+            supervised = self.inner.descend_labels(self.parameters.head, self.inner.head_optimizer, self.task.train)
+            if not free and self.settings.supervised_strength > 0:
+                self.inner.pull(self.task.train)
+            judged = free or self.task.outer_only or self.settings.outer == "paper"
+            outer = self.outer.descend(number) if self.outer is not None and judged else None
+        accuracy, loss = self._validate()
+        mean, spread, effective = (None, None, None) if self.outer is None else self.outer.facts()
+        done_round = Round(
+            number + 1,
+            self.settings.all_rounds,
+            "pretrain" if free and self.stage == "train" else self.stage,
+            self._path_loss(),
+            supervised,
+            accuracy if len(self.task.validation) else None,
+            outer,
+            mean,
+            spread,
+            effective,
+            time.perf_counter() - began,
+        )
+        self._refuse_overflow(done_round)
+        self.rounds.append(done_round)
+        if (accuracy, -loss) > self.best_score or not len(self.task.validation):
+            self.best, self.best_score, self.best_round = self.parameters.arrays(), (accuracy, -loss), number + 1
+
+    def out_of_patience(self) -> bool:
+        """Say whether the last rounds brought nothing better."""
+        return len(self.rounds) - self.best_round >= self.settings.patience
+
+    def _descend_paths(self, number: int) -> int:
+        """Descend the weighted path loss over all walks; return the number of pairs."""
+        if self.outer is not None:
+            self.outer.weigh()
+        pairs, walks_in_all, rounds = 0, self.walker.num_walks, self.settings.all_rounds
+        for place, walks in enumerate(self.walker.batches(self.batch)):
+            first = place * self.batch
+            done = (number + first / walks_in_all) / rounds, (number + (first + len(walks)) / walks_in_all) / rounds
+            weights, base = (None, None) if self.outer is None else self.outer.weights_of(place, walks)
+            pairs += self.inner.descend_paths(walks, first, done, number, weights, base)
+        return pairs
+
+    def _validate(self) -> tuple[float, float]:
+        """Return accuracy and loss on the validation labels."""
+        nodes = self.task.validation
+        if not len(nodes):
+            return 0.0, 0.0
+        features = self.task.features
+        scores = self.parameters.scores(features, self.parameters.vectors(features), nodes)
+        labels = self.task.labels[nodes]
+        return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
+
+    def _path_loss(self) -> float:
+        """Return the mean loss of a fixed sample of paths, every path alike."""
+        walks = self.walker.sample(0, min(self.walker.num_walks, _WATCHED))
+        paths = subpaths(walks, self.settings.window, shortest=SHORTEST)
+        every = max(1, len(paths) // _WATCHED)
+        starts, ends = paths.start[::every], paths.end[::every]
+        if not len(starts):
+            return 0.0
+        objective = self.inner.objective(starts, ends, ["watched"])
+        sources = torch.from_numpy(self.parameters.sources)
+        return float(objective.losses(sources, self.parameters.vectors(self.task.features)).double().mean())
+
+    def _refuse_overflow(self, one: Round) -> None:
+        """Stop when numbers overflow, and say which setting is the likely cause."""
+        causes = (
+            ("learning_rate", self.settings.table_rate, [one.path_loss]),
+            ("head_lr", self.settings.head_lr, [one.supervised_loss]),
+            ("weighting_lr", self.settings.weighting_lr, [one.outer_loss, one.weight_mean, one.weight_spread]),
+        )
+        for name, value, numbers in causes:
+            if not all(number is None or np.isfinite(number) for number in numbers):
+                raise InputError(f"training overflowed in round {one.number}; try a tenth of {name} (now {value:g})")
+
+    # ------------------------------------------------------------------ stopping and going on
+
+    def state(self) -> Saved:
+        """Return everything that a later run needs to go on to the same bytes."""
+        arrays = {f"now.{name}": array for name, array in self.parameters.arrays().items()}
+        arrays |= {f"best.{name}": array for name, array in self.best.items()}
+        for name, optimizer in self._optimizers().items():
+            for place, values in optimizer.state_dict()["state"].items():
+                kept = {part: value for part, value in values.items() if value is not None}
+                arrays |= {
+                    f"{name}.{place}.{part}": torch.as_tensor(value).numpy().copy() for part, value in kept.items()
+                }
+        for place, head in enumerate([] if self.outer is None else self.outer.heads):
+            arrays |= module_arrays(head, f"fold.{place}")
+        facts = {
+            "rounds": [asdict(one) for one in self.rounds],
+            "best_score": [float(part) for part in self.best_score],
+            "best_round": self.best_round,
+        }
+        return Saved(facts, arrays)
+
+    def load(self, saved: Saved) -> None:
+        """Take over what `state` returned."""
+        try:
+            self._load(saved)
+        except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
+            raise InputError(f"the saved state does not belong to this training: {wrong}") from wrong
+
+    def _load(self, saved: Saved) -> None:
+        parts: dict[str, dict[str, Array]] = {"now.": {}, "best.": {}}
+        for name, array in saved.arrays.items():
+            for begin, found in parts.items():
+                if name.startswith(begin):
+                    found[name.removeprefix(begin)] = array
+        sources = self.parameters.sources
+        self.parameters.load(parts["now."])
+        sources[:] = self.parameters.sources  # an optimizer may hold on to this memory
+        self.parameters.sources, self.best = sources, parts["best."]
+        for place, head in enumerate([] if self.outer is None else self.outer.heads):
+            load_module(head, f"fold.{place}", saved.arrays)
+        for name, optimizer in self._optimizers().items():
+            given: dict[int, dict[str, Any]] = {}
+            for full, array in saved.arrays.items():
+                if full.startswith(f"{name}."):
+                    number, part = full.removeprefix(f"{name}.").split(".")
+                    given.setdefault(int(number), {})[part] = torch.tensor(array)
+            optimizer.load_state_dict({**optimizer.state_dict(), "state": given})
+        self.rounds = [Round(**one) for one in saved.facts["rounds"]]
+        self.best_score = tuple(saved.facts["best_score"])
+        self.best_round = int(saved.facts["best_round"])
+
+    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        found = {"head_optimizer": self.inner.head_optimizer}
+        found |= {f"{name}_optimizer": one for name, one in self.inner.optimizers.items()}
+        if self.outer is not None:
+            found["network_optimizer"] = self.outer.optimizer
+            found |= {f"fold_optimizer_{k}": one for k, one in enumerate(self.outer.head_optimizers)}
+        return found
+
+
+def accuracy_of(scores: Array, labels: Array) -> float:
+    """Return the share of right predictions; with several labels per node, micro-F1 of those with a score above 0.
+
+    >>> accuracy_of(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([0, 0]))
+    0.5
+    """
+    if labels.ndim == 1:
+        return float(np.mean(scores.argmax(1) == labels))
+    chosen, true = scores > 0, labels > 0
+    return float(2 * np.sum(chosen & true) / max(int(np.sum(chosen) + np.sum(true)), 1))

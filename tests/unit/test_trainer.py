@@ -1,0 +1,217 @@
+"""Algorithm 1: what a round does, what labels may touch, and that a training goes on where it was stopped."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+import cge
+from cge.training.settings import Task, TrainingSettings
+from cge.training.trainer import Saved, accuracy_of, train
+
+SMALL = TrainingSettings(
+    dim=16, window=4, walks_per_node=4, loss="negative", pretrain=2, rounds=3, hidden=8, outer_paths=64, outer_steps=3
+)
+
+
+def two_groups(size: int = 20, features: bool = True) -> cge.Graph:
+    """Two groups of nodes: a ring each with chords, two edges between them; features that tell the group, faintly."""
+    ring = [(i, (i + k) % size) for i in range(size) for k in (1, 2, 5)]
+    edges = [*ring, *((i + size, j + size) for i, j in ring), (0, size), (3, size + 3)]
+    x = np.random.default_rng(0).random((2 * size, 6)) + 0.2 * np.repeat(np.eye(2, 6), size, axis=0)
+    return cge.Graph.from_edges(edges, num_nodes=2 * size, features=x if features else None)
+
+
+def task_of(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **changed: Any) -> Task:
+    size = graph.num_nodes // 2
+    true = torch.tensor([0] * size + [1] * size) if labels is None else labels
+    train_nodes = torch.tensor([1, 4, 7, 10, size + 1, size + 4, size + 7, size + 10])
+    validation = torch.arange(12, size).repeat(2) + torch.tensor([0, size]).repeat_interleave(size - 12)
+    folds = [train_nodes[::2], train_nodes[1::2]] if not outer_only else [torch.tensor([5, size + 5])]
+    x = torch.from_numpy(np.array(graph.features)) if graph.features is not None else None
+    task = Task(graph, x, true, 2, train_nodes, validation, folds, outer_only)
+    return replace(task, **changed)
+
+
+class Constant(cge.PathWeighting):
+    """Weighs every path with one half, whatever it learns."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.unused = nn.Parameter(torch.zeros(dim))
+
+    def score(self, projected: Tensor, length: Tensor) -> Tensor:
+        return 0 * projected.sum((1, 2)) * self.unused.sum()
+
+
+def arrays_of(trained: Any) -> dict[str, bytes]:
+    return {name: array.tobytes() for name, array in trained.parameters.arrays().items()}
+
+
+def test_equal_weights_are_the_twin_without_weights() -> None:
+    twin = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="none")))
+    equal = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting=Constant)))
+    assert {name: equal[name] for name in twin} == twin
+    learned = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="average", weighting_lr=0.1)))
+    assert learned["sources"] != twin["sources"]
+
+
+def test_labels_do_not_touch_the_vectors_while_pretraining() -> None:
+    graph = two_groups()
+    wrong = torch.tensor([0, 1] * 20)
+    settings = replace(SMALL, weighting="none", supervised_strength=1.0)
+    states: dict[str, list[Saved]] = {"true": [], "wrong": []}
+    for name, task in (("true", task_of(graph)), ("wrong", task_of(graph, wrong))):
+        train(task, settings, on_state=lambda state, name=name: states[name].append(state()))
+    for number, (one, other) in enumerate(zip(states["true"], states["wrong"], strict=True)):
+        same = np.array_equal(one.arrays["now.encoder.table"], other.arrays["now.encoder.table"])
+        assert same == (number < settings.pretrain)
+
+
+@pytest.mark.parametrize("outer_only", [False, True])
+def test_folds_judge_only_vectors_that_do_not_know_them(outer_only: bool) -> None:
+    trained = train(task_of(two_groups(), outer_only=outer_only), replace(SMALL, weighting="average"))
+    judged = [one.outer_loss is not None for one in trained.history]
+    assert judged == ([True] * 5 if outer_only else [True, True, False, False, False])
+    assert trained.history.column("stage") == ["pretrain"] * 2 + ["train"] * 3
+    assert [one.number for one in trained.history] == [1, 2, 3, 4, 5]
+
+
+def test_outer_labels_are_unseen_labels() -> None:
+    """Labels of a fold reach neither the fold's own head nor, before they judge, anything else of the inner problem."""
+    graph = two_groups()
+    flipped = torch.tensor([0] * 20 + [1] * 20)
+    fold = task_of(graph).folds[0]
+    flipped[fold] = 1 - flipped[fold]
+    settings = replace(SMALL, weighting="average", pretrain=1, rounds=1, outer_steps=1, outer="unrolled")
+    heads = []
+    for labels in (None, flipped):
+        states: list[Saved] = []
+        train(task_of(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
+        heads.append(states[0].arrays["fold.0.score_e.weight"])  # judged by fold 0 in round 1
+    assert np.array_equal(*heads)
+
+
+@pytest.mark.parametrize("encoder", ["table", "features"])
+@pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
+def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
+    settings = replace(SMALL, encoder=encoder, weighting=weighting)
+    found = [arrays_of(train(task_of(two_groups(200)), replace(settings, threads=threads))) for threads in (1, 2, 3)]
+    assert found[0] == found[1] == found[2]
+    other = arrays_of(train(task_of(two_groups(200)), replace(settings, seed=1)))
+    assert other["sources"] != found[0]["sources"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"weighting": "none"},
+        {"weighting": "lstm"},
+        {"weighting": "cnn", "encoder": "features"},
+        {"weighting": "average", "optimizer": "adam"},
+        {"weighting": "average", "optimizer": "adagrad", "encoder": "features"},
+        {"weighting": "average", "optimizer": "sgd", "loss": "softmax"},
+        {"weighting": "average", "outer": "paper"},
+    ],
+    ids=str,
+)
+def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -> None:
+    task, settings = task_of(two_groups()), replace(SMALL, **changed)
+    states: list[Saved] = []
+    whole = train(task, settings, on_state=lambda state: states.append(state()))
+    for state in states:
+        resumed = train(task, settings, saved=state)
+        assert arrays_of(resumed) == arrays_of(whole)
+        assert resumed.best_round == whole.best_round
+        plain = [replace(one, seconds=0) for one in resumed.history]
+        assert plain == [replace(one, seconds=0) for one in whole.history]
+
+
+def test_a_state_of_another_training_is_refused() -> None:
+    states: list[Saved] = []
+    train(task_of(two_groups()), replace(SMALL, rounds=1), on_state=lambda state: states.append(state()))
+    with pytest.raises(cge.CgeError, match=r"the parameters sources must have shape \(40, 8\), found \(40, 16\)"):
+        train(task_of(two_groups()), replace(SMALL, dim=8), saved=states[0])
+    with pytest.raises(cge.CgeError, match="does not belong to this training: 'rounds'"):
+        train(task_of(two_groups()), SMALL, saved=Saved({}, states[0].arrays))
+
+
+@pytest.mark.parametrize("encoder", ["table", "features"])
+@pytest.mark.parametrize("loss", ["softmax", "negative"])
+@pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
+def test_every_optimizer_descends_both_losses(encoder: str, loss: str, optimizer: str) -> None:
+    settings = replace(SMALL, weighting="none", encoder=encoder, loss=loss, optimizer=optimizer, head_lr=0.05)
+    history = train(task_of(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
+    assert history[-1].path_loss < history[0].path_loss
+    assert history[-1].supervised_loss < history[0].supervised_loss
+
+
+def test_the_best_round_is_restored_and_patience_ends() -> None:
+    task = task_of(two_groups())
+    trained = train(task, replace(SMALL, weighting="none", rounds=8, patience=3))
+    accuracies = trained.history.column("validation_accuracy")
+    assert len(accuracies) <= trained.best_round + 3
+    assert accuracies[trained.best_round - 1] == max(accuracies)
+    vectors = trained.parameters.vectors(task.features)
+    scores = trained.parameters.scores(task.features, vectors, task.validation)
+    assert accuracy_of(scores.numpy(), task.labels[task.validation].numpy()) == max(accuracies)
+
+
+def test_without_validation_the_last_round_counts() -> None:
+    task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+    trained = train(task, replace(SMALL, weighting="none", patience=1))
+    assert trained.best_round == 5
+    assert trained.history.column("validation_accuracy") == [None] * 5
+    short = train(task, replace(SMALL, weighting="none"), stop_after=3)
+    assert short.best_round == 3
+    assert short.history.column("stage") == ["refit"] * 3
+    assert short.history[-1].path_loss == trained.history[2].path_loss
+
+
+def test_nodes_that_no_path_reaches_have_no_vector() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 1)], num_nodes=5, directed=True)
+    labels = torch.tensor([0, 1, 0, 1, 0])
+    task = Task(graph, None, labels, 2, torch.tensor([0, 1]), torch.tensor([2]))
+    table = train(task, replace(SMALL, weighting="none", label_pairs=0.0)).parameters.encoder.table.detach().numpy()
+    assert (table[[3, 4]] == 0).all()
+    assert (table[:3] != 0).all()
+
+
+def test_an_overflow_names_the_round_and_the_cure() -> None:
+    settings = replace(SMALL, weighting="none", learning_rate=1e30)
+    with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of learning_rate \(now 1e\+30\)"):
+        train(task_of(two_groups()), settings)
+    settings = replace(SMALL, weighting="none", head_lr=1e30)
+    with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of head_lr \(now 1e\+30\)"):
+        train(task_of(two_groups()), settings)
+
+
+def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
+    torch.manual_seed(7)
+    expected, threads = torch.rand(3), torch.get_num_threads()
+    torch.manual_seed(7)
+    train(task_of(two_groups()), SMALL)
+    assert torch.equal(torch.rand(3), expected)
+    assert torch.get_num_threads() == threads
+
+
+def test_micro_f1_by_hand() -> None:
+    scores = np.array([[1.0, -1.0, 2.0], [-1.0, 3.0, -2.0]])
+    labels = np.array([[1, 0, 0], [0, 1, 1]])
+    assert accuracy_of(scores, labels) == pytest.approx(2 * 2 / (3 + 3))
+    assert accuracy_of(-np.ones((2, 2)), np.zeros((2, 2))) == 0
+
+
+def test_history_is_a_table() -> None:
+    history = train(task_of(two_groups()), replace(SMALL, weighting="average")).history
+    assert len(str(history).splitlines()) == 6
+    assert history.rows()[0]["number"] == 1
+    assert len(history[1:]) == 4
+    spread = history.column("weight_spread")
+    assert spread[-1] > spread[0] >= 0
+    assert all(0 < share <= 1 + 1e-9 for share in history.column("effective_paths"))
