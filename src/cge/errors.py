@@ -5,6 +5,7 @@
     CgeError                      any of the below; the command line turns it into one sentence and exit code 2
     ├── InputError (ValueError)   an argument, an array or a table holds something it must not
     │   ├── FileFormatError       a file cannot be read; carries `path`, `line` and says what was found and expected
+    │   ├── CheckpointError       a checkpoint belongs to another fit
     │   └── UnknownNodeError      ids that are not in the graph; carries the first offenders and their number
     └── MissingDataError          a data set or an optional program is not on this machine; says how to get it
 
@@ -18,7 +19,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["CgeError", "CgeWarning", "FileFormatError", "InputError", "MissingDataError", "UnknownNodeError", "shown"]
+__all__ = [
+    "CgeError",
+    "CgeWarning",
+    "CheckpointError",
+    "FileFormatError",
+    "InputError",
+    "MissingDataError",
+    "UnknownNodeError",
+    "shown",
+]
 
 _SHOWN_CHARACTERS = 60
 
@@ -54,6 +64,10 @@ class FileFormatError(InputError):
         self.path, self.problem, self.line = Path(path), problem, line
         place = f"{path}, line {line:,}" if line is not None else f"{path}"
         super().__init__(f"{place}: {problem}")
+
+
+class CheckpointError(InputError):
+    """A checkpoint belongs to another fit: other settings, graph or labels."""
 
 
 class UnknownNodeError(InputError):

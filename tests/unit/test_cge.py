@@ -212,8 +212,10 @@ def test_half_of_the_validation_labels_can_weigh_paths() -> None:
     model.fit(two_groups(), some(), some(TRUE, 4))
     assert model.labels_seen_ == {"train": 14, "outer": 3, "selection": 3}
     assert all(one.outer_loss is not None for one in model.history_)
-    with pytest.raises(cge.CgeError, match="needs at least two validation labels; pass validation="):
-        cge.CGE(outer_labels="validation", held_out=0.0, **SMALL).fit(two_groups(), some())
+    with pytest.raises(cge.CgeError, match="outer_labels='validation' needs validation labels; pass validation="):
+        cge.CGE(outer_labels="validation", **SMALL).fit(two_groups(), some())
+    with pytest.raises(cge.CgeError, match="needs at least two validation labels; pass more of them"):
+        cge.CGE(outer_labels="validation", **SMALL).fit(two_groups(), some(), {4: 0})
 
 
 def test_folds_need_rounds_without_labels() -> None:
@@ -389,6 +391,8 @@ def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
     for other, labels in ((cge.CGE(weighting="none", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
         with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
             clone(other).fit(graph, labels, resume=tmp_path)
+    with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):  # of a stage that it will not reach
+        clone(again).fit(graph, some(), some(TRUE, 4), resume=tmp_path)
 
 
 _FIT = """

@@ -148,11 +148,11 @@ def test_sparse_products_do_not_depend_on_threads() -> None:
     matrix = sp.random_array((3000, 400), density=0.5, rng=random, dtype=np.float32, format="csr")
     weight = random.random((400, 7)).astype(np.float32)
     upstream = random.random((3000, 7)).astype(np.float32)
-    for threads in (1, 2, 3):
-        x = SparseFeatures(sp.csr_array(matrix), threads)
-        found = (x.product(weight), x.transposed_product(upstream))
-        first = found if threads == 1 else first
-        assert all(np.array_equal(*pair) for pair in zip(found, first, strict=True))
+    made = [SparseFeatures(sp.csr_array(matrix), threads) for threads in (1, 2, 3)]
+    found = [(x.product(weight), x.transposed_product(upstream)) for x in made]
+    first = found[0]
+    for other in found[1:]:
+        assert all(np.array_equal(*pair) for pair in zip(first, other, strict=True))
     np.testing.assert_allclose(first[0], matrix.astype(np.float64) @ weight, rtol=1e-4)
     np.testing.assert_allclose(first[1], matrix.astype(np.float64).T @ upstream, rtol=1e-4)
     empty = SparseFeatures(sp.csr_array((5, 4), dtype=np.float32))

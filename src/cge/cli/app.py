@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import typer
 
-from cge.cli import bench, check, datasets, demo
+from cge.cli import bench, check, datasets, demo, fit
 from cge.cli.main import complain
+from cge.cli.settings import late
 
 __all__ = ["app", "call"]
 
@@ -20,6 +21,7 @@ app = typer.Typer(
 )
 app.command()(demo.demo)
 app.command()(check.check)
+app.command(cls=late(fit.fit))(fit.fit)
 app.command()(datasets.datasets)
 app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},

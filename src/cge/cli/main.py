@@ -10,9 +10,13 @@ import os
 import sys
 from collections.abc import Sequence
 
-__all__ = ["complain", "main", "run"]
+__all__ = ["Stopped", "complain", "main", "run"]
 
 _INTERRUPTED = 130  # what shells use for Ctrl-C
+
+
+class Stopped(Exception):  # noqa: N818 - nothing is wrong
+    """Ctrl-C in a command that has a way on to tell; a KeyboardInterrupt would lose its words in Typer."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -34,6 +38,9 @@ def run(arguments: Sequence[str]) -> int:
         return code
     except KeyboardInterrupt:
         complain("interrupted")
+        return _INTERRUPTED
+    except Stopped as stopped:
+        complain(f"interrupted; {stopped}")
         return _INTERRUPTED
     except BrokenPipeError:
         # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.

@@ -90,7 +90,7 @@ PairShare = Annotated[float, Setting("same-label pairs, as a share of the pairs 
 Strength = Annotated[float, Setting("step by which labels move the vectors themselves in each round", low=0, high=100)]
 Hidden = Annotated[int, Setting("width of the head's hidden layers (encoder 'table')", low=1, high=65536)]
 HeadSteps = Annotated[int, Setting("steps of the head in a round", low=1)]
-NetworkRate = Annotated[float, Setting("learning rate", above=0, high=10)]
+HeadRate = Annotated[float, Setting("learning rate of the head and of a feature encoder", above=0, high=10)]
 Decay = Annotated[float, Setting("weight decay of the head", low=0, high=10)]
 OuterRule = Annotated[
     str,
@@ -105,6 +105,7 @@ OuterLabels = Annotated[
 ]
 Folds = Annotated[int, Setting("parts of the training labels", low=2, high=100)]
 VirtualRate = Annotated[float, Setting("ξ: virtual step of the outer problem; 0 is first order", low=0, high=1e6)]
+WeightingRate = Annotated[float, Setting("learning rate of the weighting network", above=0, high=10)]
 OuterSteps = Annotated[int, Setting("steps of the weighting network in a round", low=1)]
 OuterPaths = Annotated[int, Setting("paths looked at in such a step", low=1)]
 
@@ -160,13 +161,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         supervised_strength: Strength = 0.0,
         hidden: Hidden = 64,
         head_steps: HeadSteps = 20,
-        head_lr: NetworkRate = 0.01,
+        head_lr: HeadRate = 0.01,
         weight_decay: Decay = 5e-4,
         outer: OuterRule = "unrolled",
         outer_labels: OuterLabels = "folds",
         folds: Folds = 3,
         virtual_lr: VirtualRate = 1.0,
-        weighting_lr: NetworkRate = 0.01,
+        weighting_lr: WeightingRate = 0.01,
         outer_steps: OuterSteps = 6,
         outer_paths: OuterPaths = 2048,
         random_state: Seed = 0,
@@ -245,6 +246,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             chosen_on = np.setdiff1d(np.flatnonzero(labeled(more)), trained_on)
             codes = codes.copy()
             codes[chosen_on] = more[chosen_on]
+        elif self.weighting != "none" and self.outer_labels == "validation":
+            raise InputError("outer_labels='validation' needs validation labels; pass validation=")
         store = Checkpoints(resume, self, graph, codes, trained_on, chosen_on)
         final, selection, seen = self._train(graph, codes, classes, trained_on, chosen_on, store, on_round)
         self.classes_, self.labels_seen_, self._several = classes, seen, codes.ndim == 2
@@ -325,25 +328,27 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         if self.outer_labels == "folds":
             return stratified_folds(trained_on, codes, min(self.folds, len(trained_on)), self.random_state), selecting
         if len(selecting) < 2:
-            raise InputError("outer_labels='validation' needs at least two validation labels; pass validation=")
+            raise InputError("outer_labels='validation' needs at least two validation labels; pass more of them")
         outer, rest = stratified_folds(selecting, codes, 2, self.random_state)
         return [outer], rest
 
     def _warn_of_weights(self) -> None:
         """Say so where learning the weights came to nothing."""
-        last = self.history_[-1]
+        kept, last = self.history_[self.best_round_ - 1], self.history_[-1]
         if last.weight_mean is None:
             return
         if last.weight_mean < _COLLAPSED:
+            here = "" if kept is last else f" (the kept round {kept.number} had {kept.weight_mean:.2g})"
+            cure = "use outer='unrolled'" if self.outer == "paper" else "try a lower weighting_lr"
             warnings.warn(
-                f"path weights collapsed to a mean of {last.weight_mean:.2g}, so paths hardly train the vectors; "
-                + ("use outer='unrolled'" if self.outer == "paper" else "try a lower weighting_lr"),
+                f"path weights collapsed to a mean of {last.weight_mean:.2g}{here}, so paths hardly train the vectors; "
+                + cure,
                 CgeWarning,
                 stacklevel=3,
             )
-        elif last.weight_spread < _FLAT * last.weight_mean:
+        elif kept.weight_spread < _FLAT * kept.weight_mean:
             warnings.warn(
-                f"path weights stayed flat (spread {last.weight_spread:.2g} around {last.weight_mean:.2g}): the labels "
+                f"path weights stayed flat (spread {kept.weight_spread:.2g} around {kept.weight_mean:.2g}): the labels "
                 "found no path better than another, and weighting='none' gives about the same vectors",
                 CgeWarning,
                 stacklevel=3,

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.errors import InputError
+from cge.errors import CheckpointError
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.training.trainer import Saved
@@ -22,6 +22,7 @@ __all__ = ["Checkpoints"]
 Array = npt.NDArray[Any]
 
 _KIND = "checkpoint"
+_STAGES = ("select", "train", "refit")
 _FREE = ("threads",)  # settings that may differ when a fit goes on: they do not change the result
 
 
@@ -37,11 +38,15 @@ class Checkpoints:
 
     def read(self, stage: str) -> Saved | None:
         """Return the checkpoint of a stage ("select", "train" or "refit"), None where there is none."""
+        found = {name: self._stored(name) for name in _STAGES}  # one of another fit is refused, whatever its stage
+        return found[stage]
+
+    def _stored(self, stage: str) -> Saved | None:
         if self.folder is None or not (self.folder / f"{stage}.json").exists():
             return None
         found = read_folder(self.folder, _KIND, name=stage)
         if found.facts.get("fit") != self.fit:
-            raise InputError(
+            raise CheckpointError(
                 f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels); "
                 "give resume another folder, or remove this one"
             )

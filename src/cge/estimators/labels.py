@@ -86,7 +86,8 @@ def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) 
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():
-        raise InputError(f"{what} with several columns must be zeros and ones, found {shown(values[wrong].tolist()[0])}")
+        found = shown(values[wrong].tolist()[0])
+        raise InputError(f"{what} with several columns must be zeros and ones, found {found}")
     return values.astype(np.int64), np.arange(width) if classes is None else classes
 
 

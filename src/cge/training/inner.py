@@ -140,7 +140,7 @@ class Inner:
         """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike."""
         mean = self.settings.encoder == "features"
         self.optimizers["encoder"].zero_grad()
-        vectors.backward(gradient / max(pairs, 1) if mean else gradient)
+        vectors.backward(gradient / max(pairs, 1) if mean else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate

@@ -1,0 +1,73 @@
+"""What `cge fit` says about a model that it has trained."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from cge.cli.printing import facts
+
+if TYPE_CHECKING:
+    from cge.estimators import CGE
+
+__all__ = ["facts_of", "print_facts", "rounds_of"]
+
+
+def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
+    """Return what there is to say about a trained model."""
+    chosen = model.history_ if model.selection_history_ is None else model.selection_history_
+    last, best = model.history_[model.best_round_ - 1], chosen[model.best_round_ - 1]
+    names = {"mean": "weight_mean", "spread": "weight_spread", "effective_share": "effective_paths"}
+    weights = {short: getattr(last, name) for short, name in names.items()}
+    return {
+        "folder": out,
+        "nodes": model.graph_.num_nodes,
+        "edges": model.graph_.num_edges,
+        "classes": model.classes_.tolist(),
+        "labels_seen": model.labels_seen_,
+        "best_round": model.best_round_,
+        "refitted": model.selection_history_ is not None,
+        "validation_accuracy": best.validation_accuracy,
+        "validation_labels": model.labels_seen_["selection"],
+        "weights": None if last.weight_mean is None else weights,
+        "seconds": seconds,
+    }
+
+
+def rounds_of(model: CGE) -> dict[str, Any]:
+    """Return the settings of a trained model, and its rounds as rows."""
+    selection = model.selection_history_
+    rows = {"history": model.history_.rows(), "selection_history": None if selection is None else selection.rows()}
+    return {"settings": model.get_params(), **rows}
+
+
+def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
+    """Print a summary, and how to go on."""
+    seen, weights, accuracy = found["labels_seen"], found["weights"], found["validation_accuracy"]
+    best = f"{found['best_round']} of {len(model.selection_history_ or model.history_)}"
+    if found["refitted"]:
+        best += ", chosen by labels held out; then trained again on all labels"
+    elif accuracy is None:
+        best += ", the last: there were no labels to choose it by"
+    score = "none"
+    if accuracy is not None:
+        share = f"micro-F1 {accuracy:.3f}" if several else f"{accuracy:.1%} right"
+        score = f"{share} on {found['validation_labels']:,} labels"
+    learned = "not learned: all paths weigh alike"
+    if weights is not None:
+        learned = f"{weights['mean']:.3g} ± {weights['spread']:.2g}, effective share {weights['effective_share']:.0%}"
+    served = f"{seen['train']:,} train, {seen['outer']:,} weigh paths, {seen['selection']:,} choose the round"
+    facts(
+        [
+            ("nodes", f"{found['nodes']:,}"),
+            ("edges", f"{found['edges']:,}"),
+            ("labels", served),
+            ("best round", best),
+            ("validation", score),
+            ("path weights", learned),
+            ("seconds", f"{found['seconds']:.1f}"),
+            ("saved to", found["folder"]),
+            ("in Python", f"model = cge.load({json.dumps(found['folder'], ensure_ascii=False)})"),
+            ("", "model.predict(), model.embedding_, model.path_weights([…])"),
+        ]
+    )

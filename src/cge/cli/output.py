@@ -1,0 +1,103 @@
+"""The folder that `cge fit` writes: whether it can be written, and the checkpoints in it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+from cge.errors import InputError, shown
+
+__all__ = ["Checkpoint", "output_folder"]
+
+_TENSORS = re.compile(r"\.?[a-z]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them
+
+
+@contextmanager
+def output_folder(given: str) -> Iterator[Path]:
+    """Make the folder of a model, or say why that is impossible; what stays empty is removed at the end."""
+    from cge.data.files.paths import file_path
+
+    try:
+        folder = file_path(given)
+    except InputError:
+        raise InputError(f"--out must be the path of a folder, found {shown(given)}") from None
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{folder} is a file; give --out a folder")
+    new = not folder.exists()
+    try:
+        _try_writing(folder)
+        yield folder
+    finally:
+        if new:
+            with suppress(OSError):  # there is something in it
+                folder.rmdir()
+
+
+def _try_writing(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass  # permissions, full disks and read-only systems show when something is written, not before
+    except OSError as error:
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}); give --out another folder") from None
+    model = folder / "model.json"
+    if model.exists() and _content(model) is None:
+        raise InputError(f"{model} was not written by cge; move it away, or give --out another folder")
+
+
+class Checkpoint:
+    """The folder of the checkpoints of a fit, which lies in that of the model."""
+
+    def __init__(self, model: Path) -> None:
+        self.folder = model / "checkpoint"
+        if self.folder.exists() and not self.folder.is_dir():
+            raise InputError(f"{self.folder} is a file; move it away, or give --out another folder")
+        for file in self._files():
+            if file.name[0] != "." and not _is_ours(file):
+                raise InputError(f"{file} is no checkpoint of cge; move it away, or give --out another folder")
+
+    def remove(self) -> None:
+        """Remove checkpoints and what is left of unfinished ones; the folder, too, if nothing else is in it."""
+        with suppress(OSError):  # the next fit tries again
+            for file in self._files():
+                if _is_ours(file):
+                    file.unlink()
+            self.folder.rmdir()
+
+    def rounds(self, stage: str) -> int:
+        """Return how many rounds of a stage ("select", "train" or "refit") are kept."""
+        found = self._facts(stage).get("rounds")
+        return len(found) if isinstance(found, list) else 0
+
+    def best_round(self) -> int:
+        """Return the best round of the labels held out: that of "select", 0 where there is none."""
+        return int(self._facts("select").get("best_round", 0))
+
+    def _facts(self, stage: str) -> dict[str, Any]:
+        found = (_content(self.folder / f"{stage}.json") or {}).get("facts")
+        return found if isinstance(found, dict) else {}
+
+    def _files(self) -> list[Path]:
+        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+
+
+def _is_ours(file: Path) -> bool:
+    if file.suffix == ".json":
+        return (_content(file) or {}).get("kind") == "checkpoint"
+    return _TENSORS.fullmatch(file.name) is not None
+
+
+def _content(file: Path) -> dict[str, Any] | None:
+    """Return what stands in a JSON file of cge, None where it is something else."""
+    from cge.store.manifest import is_ours
+
+    try:
+        content: dict[str, Any] = json.loads(file.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return None
+    return content if is_ours(content) else None
