@@ -58,7 +58,8 @@ def main() -> None:
     """Do the job."""
     task = job()
     warnings.simplefilter("ignore")
-    data, small = cge.load_dataset(task["data"]), cge.load_dataset("cora")
+    data: Any = cge.load_dataset(task["data"])
+    small = cge.load_dataset("cora")
     clock = Clock()
 
     def fit(of: Any, weighting: str, **settings: Any) -> cge.CGE:

@@ -227,7 +227,7 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         (["chek"], "No such command 'chek'; did you mean 'check'? 'cge --help' lists what there is"),
         (["check"], "Missing argument 'EDGES'; 'cge check --help' lists what there is"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists what there is"),
-        (["bench", "nope"], "there is no benchmark 'nope'; choose one of load, walks"),
+        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, skipgram, walks"),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file"),
     ],
 )

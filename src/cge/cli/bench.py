@@ -16,7 +16,7 @@ __all__ = ["bench"]
 
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="walks, load or skipgram.")],
+    name: Annotated[str, typer.Argument(help="walks, load, skipgram or fit.")],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
 ) -> None:
     """Measure cge beside its peers, each peer in an environment and a process of its own.
