@@ -36,12 +36,13 @@ class Tool:
     """A tool and what to install for it.
 
     `requirements` is empty for what runs in the project's own environment. A peer whose installation would bring a
-    package whose name starts with one of `unwanted` is left out.
+    package whose name starts with one of `unwanted` is left out. `home` is the tool whose environment it shares.
     """
 
     name: str
     requirements: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
+    home: str = ""
 
 
 TOOLS = {
@@ -58,6 +59,7 @@ TOOLS = {
         ),
         Tool("ensmallen", ("ensmallen==0.8.100", "numpy==1.26.4")),
         Tool("fastnode2vec", ("fastnode2vec==0.0.7", "gensim==4.4.0", *_JIT)),
+        Tool("gensim", ("gensim==4.4.0", "fastnode2vec==0.0.7", *_JIT), home="fastnode2vec"),
         Tool("networkx", ("networkx==3.6.1", *_ARRAYS)),
         Tool("pandas", ("pandas==3.1.1", *_ARRAYS)),
         Tool("pecanpy", ("pecanpy==2.0.9", "gensim==4.4.0", "numba-progress==1.2.0", *_JIT)),
@@ -71,7 +73,7 @@ def python_of(tool: Tool) -> Path:
     if not tool.requirements:
         return Path(sys.executable)
     text = "\n".join((*sorted(tool.requirements), f"{sys.version_info.major}.{sys.version_info.minor}"))
-    folder = cache_folder() / f"{tool.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    folder = cache_folder() / f"{tool.home or tool.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not (folder / _MARKER).exists():
         if folder.exists():

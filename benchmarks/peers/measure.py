@@ -5,7 +5,9 @@ import json
 import math
 import re
 import resource
+import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -161,3 +163,116 @@ def measure_load(task: dict[str, Any], load: Callable[[str], tuple[int, int]]) -
         walls.append(wall / rounds)
         cpus.append(cpu / rounds)
     report(work=task["edges"], seconds=min(walls), cpu_seconds=min(cpus), peak_mb=peak, repeats=len(walls))
+
+
+# ---------------------------------------------------------------------- skip-gram
+
+
+def pairs_of_walk(length: int, window: int, shrink: bool) -> float:
+    """Return the pairs of a walk; with windows that `shrink` each center's reach is uniform from 1 to `window`.
+
+    A node with reach r has r contexts on each side, fewer near the ends: 2 r L - r (r + 1) in a walk of L > r nodes.
+    """
+    reaches = [min(reach, length - 1) for reach in (range(1, window + 1) if shrink else (window,))]
+    return sum(2 * reach * length - reach * (reach + 1) for reach in reaches) / len(reaches)
+
+
+def uniform_walks(indptr: Array, indices: Array, starts: Array, length: int, seed: int) -> Array:
+    """Return a walk from each of `starts (k,)`, `(k, length)`; every node must have a neighbor."""
+    random = np.random.default_rng(seed)
+    walks = np.empty((len(starts), length), np.int64)
+    walks[:, 0] = starts
+    for step in range(1, length):
+        last = walks[:, step - 1]
+        walks[:, step] = indices[indptr[last] + random.integers(indptr[last + 1] - indptr[last])]
+    return walks
+
+
+def measure_pairs(task: dict[str, Any], prepare: Callable[[int], Callable[[], tuple[Array, float]]]) -> None:
+    """Time what `prepare(seed)` returns, which returns vectors `(n, d)` and the number of pairs trained, and report.
+
+    There are `task["seeds"]` runs, fewer where they take longer than `task["patience"]`; the best one counts. The tool
+    has compiled what it compiles before.
+    """
+    pairs = 0.0
+    walls: list[float] = []
+    cpus: list[float] = []
+    made: list[Array] = []
+    for seed in range(task["seeds"]):
+        if task["patience"] is not None and sum(walls) > task["patience"]:
+            break
+        (vectors, pairs), wall, cpu = timed(prepare(seed))
+        walls.append(wall)
+        cpus.append(cpu)
+        if task["scorer"]:
+            made.append(np.array(vectors, np.float32))
+    peak = peak_mb()
+    known = {"work": pairs, "seconds": min(walls), "cpu_seconds": min(cpus), "peak_mb": peak, "runs": len(walls)}
+    report(**known, **scored(task, made))
+
+
+def measure_deepwalk(task: dict[str, Any], script: str, deepwalk: Callable[[int], Array]) -> None:
+    """Time processes that read an edge list and make vectors, and report.
+
+    This process starts others with the same script; in them `task["vectors"]` says where the vectors of
+    `deepwalk(seed)` go. The first one does `task["warm_up"]`, a small job, so that what a tool compiles and keeps is
+    there. The others, `task["seeds"]` or fewer where they take longer than `task["patience"]`, have a seed each; the
+    best one counts.
+    """
+    if "vectors" in task:
+        np.save(task["vectors"], deepwalk(task["seed"]))
+        report(peak_mb=peak_mb())
+        return
+    runs: list[tuple[float, float, float]] = []
+    made: list[Array] = []
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "vectors.npy"
+        _run_script(script, task | task["warm_up"] | {"vectors": str(path), "seed": 0})
+        for seed in range(task["seeds"]):
+            if sum(run[0] for run in runs) > task["patience"]:
+                break
+            runs.append(_run_script(script, task | {"vectors": str(path), "seed": seed}))
+            made.append(np.load(path))
+    wrong = [vectors.shape for vectors in made if vectors.shape != (task["nodes"], task["dim"])]
+    if wrong:
+        raise SystemExit(f"vectors of shape {wrong[0]} were made, not {(task['nodes'], task['dim'])}")
+    scores = scored(task, made)
+    wall, cpu, peak = (min(run[place] for run in runs) for place in range(3))
+    held = 2 * 4 * task["nodes"] * task["dim"] + 8 * (task["nodes"] + 1) + 4 * 2 * task["edges"]
+    told = f"{wall:.1f} s, {cpu:.1f} CPU s"
+    size = "" if task["scorer"] else f"peak {peak * 1e6 / held:.2f} × tables and rows"
+    note = "; ".join(filter(None, [told, size, scores.pop("note", "")]))
+    pairs = task["nodes"] * task["walks"] * pairs_of_walk(task["length"], task["window"], shrink=False)
+    known = {"work": pairs, "seconds": wall, "cpu_seconds": cpu, "peak_mb": peak, "runs": len(runs)}
+    report(**known, memory_ratio=peak * 1e6 / held, note=note, **scores)
+
+
+def _run_script(script: str, task: dict[str, Any]) -> tuple[float, float, float]:
+    """Run a script on a task; return its wall and CPU seconds from start to end and its peak memory in MB."""
+    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    done = subprocess.run([sys.executable, script, json.dumps(task)], capture_output=True, text=True, check=False)
+    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise SystemExit(1)
+    cpu = (after.ru_utime + after.ru_stime) - (before.ru_utime + before.ru_stime)
+    return wall, cpu, json.loads(done.stdout.splitlines()[-1])["peak_mb"]
+
+
+def scored(task: dict[str, Any], made: list[Array]) -> dict[str, Any]:
+    """Return what the project's own scorer says of vectors: mean accuracies, each of them, and a note."""
+    if not task["scorer"] or not made:
+        return {}
+    with tempfile.TemporaryDirectory() as folder:
+        paths = [Path(folder) / f"{number}.npy" for number in range(len(made))]
+        for path, vectors in zip(paths, made, strict=True):
+            np.save(path, vectors)
+        done = subprocess.run([*task["scorer"], *map(str, paths)], capture_output=True, text=True, check=False)
+    if done.returncode:
+        sys.stderr.write(done.stderr)
+        raise SystemExit(1)
+    each = json.loads(done.stdout.splitlines()[-1])
+    validation, test = np.mean(each, axis=0).tolist()
+    spread = np.std(each, axis=0).round(4).tolist()
+    note = f"accuracy {validation:.3f} validation, {test:.3f} test, {len(each)} seed{'s' if len(each) > 1 else ''}"
+    return {"validation": validation, "test": test, "spread": spread, "accuracies": each, "note": note}

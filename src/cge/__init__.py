@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
     from cge.errors import CgeError, CgeWarning
-    from cge.estimators import CGE, DeepWalk, Node2Vec, load
+    from cge.estimators.cge import CGE
+    from cge.estimators.embeddings import DeepWalk, Node2Vec
+    from cge.estimators.loading import load
     from cge.graph import Graph
     from cge.models import PathWeighting
 
@@ -34,16 +36,16 @@ __all__ = [
 
 # Names are imported when they are first used: `cge --help` need not wait for compilers and linear algebra.
 _HOMES = {
-    "CGE": "cge.estimators",
+    "CGE": "cge.estimators.cge",
     "CgeError": "cge.errors",
     "CgeWarning": "cge.errors",
     "Dataset": "cge.data",
-    "DeepWalk": "cge.estimators",
+    "DeepWalk": "cge.estimators.embeddings",
     "Graph": "cge.graph",
-    "Node2Vec": "cge.estimators",
+    "Node2Vec": "cge.estimators.embeddings",
     "PathWeighting": "cge.models",
     "Split": "cge.data",
-    "load": "cge.estimators",
+    "load": "cge.estimators.loading",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
     "read_graph": "cge.data",

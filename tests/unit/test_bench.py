@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 import measure  # noqa: E402
-from benchmarks import environments, graphs, harness, load, report, session, walks  # noqa: E402
+from benchmarks import environments, graphs, harness, load, report, session, skipgram, walks  # noqa: E402
 from benchmarks.harness import Journal, Row, run_child  # noqa: E402
 
 ROWS = [
@@ -177,7 +177,7 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path, monkeypatch, capsys):
     assert [row["tool"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["cge", "numpy"]
 
 
-@pytest.mark.parametrize("main", [walks.main, load.main])
+@pytest.mark.parametrize("main", [walks.main, load.main, skipgram.main])
 def test_a_data_set_or_peer_that_is_missing_is_a_row(main, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
 
@@ -206,8 +206,10 @@ def test_options_name_what_is_unknown(capsys):
 
 def test_every_tool_has_a_script_and_peers_have_pins():
     scripts = {path.stem for path in (ROOT / "benchmarks" / "peers").glob("*.py")} - {"measure"}
-    named = {f"walks_{tool}" for tools in walks._TOOLS.values() for tool in tools} | {f"load_{t}" for t in load._TOOLS}
-    assert scripts == named
+    named = {f"load_{tool}" for tool in load._TOOLS}
+    named |= {f"walks_{tool}" for tools in walks._TOOLS.values() for tool in tools}
+    named |= {f"skipgram_{tool}" for tools in skipgram._TOOLS.values() for tool in tools}
+    assert {script for script in scripts if script.split("_")[0] in ("load", "walks", "skipgram")} == named
     for tool in environments.TOOLS.values():
         assert all("==" in pin for pin in tool.requirements)
 
@@ -258,3 +260,55 @@ def test_a_tool_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
     assert row["value"] > 0
     assert row["peak_mb"] > 10
     assert row["facts"]["checked_walks"] > 0
+
+
+def test_pairs_are_counted_as_they_are_met():
+    def met(length, reach):
+        return sum(0 < abs(i - j) <= reach for i in range(length) for j in range(length))
+
+    assert measure.pairs_of_walk(20, 5, shrink=False) == met(20, 5)
+    assert measure.pairs_of_walk(20, 5, shrink=True) == sum(met(20, reach) for reach in range(1, 6)) / 5
+    assert measure.pairs_of_walk(3, 5, shrink=False) == met(3, 5)
+
+
+def test_uniform_walks_follow_edges():
+    indptr, indices = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)  # the path 0 - 1 - 2
+    made = measure.uniform_walks(indptr, indices, np.array([0, 1, 2] * 50), 9, seed=0)
+    assert measure.wrong_steps(indptr, indices, made) == (0, 150 * 8)
+    assert set(made[:, 2].tolist()) == {0, 1, 2}
+
+
+def _small_skipgram(monkeypatch, tmp_path, capsys, *given):
+    """Run on a small graph that stands for npm; return the row."""
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(graphs, "_NODES", 100)
+    monkeypatch.setattr(graphs, "_EDGES", 300)
+    monkeypatch.setattr(skipgram, "_CASES", ("powerlaw",))
+    monkeypatch.setitem(skipgram._WALKS, "powerlaw", (2, 10, 3))
+    assert skipgram.main(["--json", "--threads", "1", "--tools", "cge", "--repeats", "1", *given]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert row["value"] > 0, row
+    return row
+
+
+def test_training_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
+    row = _small_skipgram(monkeypatch, tmp_path, capsys, "--kinds", "pairs")
+    assert row["case"] == "powerlaw pairs"
+    assert row["value"] * row["seconds"] == pytest.approx(100 * measure.pairs_of_walk(10, 3, shrink=False))
+
+
+def test_deepwalk_is_measured_as_processes_of_its_own(tmp_path, monkeypatch, capsys):
+    row = _small_skipgram(monkeypatch, tmp_path, capsys, "--kinds", "deepwalk")
+    assert row["facts"]["runs"] == 1
+    assert row["facts"]["memory_ratio"] > 1
+    assert " CPU s; peak " in row["note"]
+
+
+def test_scores_of_vectors_are_means_over_seeds(tmp_path):
+    scorer = tmp_path / "scorer.py"
+    scorer.write_text("import json, sys\nprint(json.dumps([[0.5 + i, 0.25] for i in range(len(sys.argv) - 2)]))")
+    task = {"scorer": [sys.executable, str(scorer), "cora"]}
+    found = measure.scored(task, [np.zeros((3, 2), np.float32)] * 2)
+    assert (found["validation"], found["test"]) == (1.0, 0.25)
+    assert found["note"] == "accuracy 1.000 validation, 0.250 test, 2 seeds"
+    assert measure.scored({"scorer": None}, [np.zeros((3, 2), np.float32)]) == {}

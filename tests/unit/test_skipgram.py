@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 import torch
@@ -9,7 +11,8 @@ from torch.nn import functional
 
 import cge
 from cge.sampling import NegativeSampler, Walker, subpaths
-from cge.training.skipgram import Parts, make_parts, parts_for, train_pairs, train_walks
+from cge.training.parts import Parts, in_waves, make_parts, parts_for
+from cge.training.skipgram import train_pairs, train_walks
 
 DIM = 8
 
@@ -46,6 +49,44 @@ def test_a_small_step_descends_the_loss(weights: list[float] | None) -> None:
     to_w, to_e = torch.autograd.grad(loss, [w, e])
     assert np.allclose(sources - start[0], -rate * to_w.numpy(), rtol=0.02, atol=2e-5)
     assert np.allclose(targets - start[1], -rate * to_e.numpy(), rtol=0.02, atol=2e-5)
+
+
+def test_a_node_met_again_counts_again() -> None:
+    """Walk 0 1 0 2 1, window 3 to both sides: repeated contexts, and a center that is its own context."""
+    nodes = [0, 1, 0, 2, 1]
+    sources, targets = tables(4)
+    start, rate = (sources.copy(), targets.copy()), 1e-3
+    parts = one_negative(4, 3)
+    count = train_walks(np.array([nodes], np.int32), 0, sources, targets, parts, back=3, ahead=3, rates=(rate, rate))
+    met = [(nodes[i], nodes[j]) for i in range(5) for j in range(5) if 0 < abs(i - j) <= 3]
+    assert count == len(met)
+    w, e = (torch.from_numpy(one).double().requires_grad_() for one in start)
+    loss = sum(functional.softplus(-(w[i] @ e[j])) + 5 * functional.softplus(w[i] @ e[3]) for i, j in met)
+    to_w, to_e = torch.autograd.grad(loss, [w, e])
+    assert np.allclose(sources - start[0], -rate * to_w.numpy(), rtol=0.05, atol=1e-4)
+    assert np.allclose(targets - start[1], -rate * to_e.numpy(), rtol=0.05, atol=1e-4)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_negatives_keep_their_law_as_they_glide_along(count: int) -> None:
+    """With zero targets every guess is one half, so what goes to a row tells how often it was drawn."""
+    graph = cge.Graph.from_edges(np.random.default_rng(4).integers(0, 20, (60, 2)))
+    walks = Walker(graph, 30, 200).sample(0, 200 * graph.num_nodes)
+    probability = NegativeSampler(graph).probability
+    sources, targets = np.ones((graph.num_nodes, 1), np.float32), np.zeros((graph.num_nodes, 1), np.float32)
+    into, parts = np.zeros_like(targets), make_parts(probability, count, 0)
+    settings = {"back": 4, "ahead": 4, "rates": (0.0, 0.0), "written": into, "target_rate": 1.0}
+    pairs = train_walks(walks, 0, sources, targets, parts, **settings)
+    contexts = np.zeros(graph.num_nodes)
+    for distance in range(1, 5):
+        for ends in (walks[:, distance:], walks[:, :-distance]):
+            contexts += np.bincount(ends.ravel(), minlength=graph.num_nodes)
+    drawn = 0.5 * contexts - into[:, 0]
+    assert drawn.sum() == pytest.approx(0.5 * 5 * pairs, rel=1e-3)
+    by_part = [drawn[parts.part == part] / drawn[parts.part == part].sum() for part in range(count)]
+    expected = [probability[parts.part == part] / probability[parts.part == part].sum() for part in range(count)]
+    for found, wanted in zip(by_part, expected, strict=True):
+        assert np.allclose(found, wanted, rtol=0.08)
 
 
 def test_gradients_can_go_elsewhere() -> None:
@@ -115,14 +156,55 @@ def test_same_bytes_for_any_number_of_threads() -> None:
     walks = Walker(graph, 20, 5).sample(0, 5 * graph.num_nodes)
     parts = make_parts(NegativeSampler(graph).probability, 4, 0)
     found = set()
-    for threads in (1, 2, 4):
+    for threads in (1, 2, 3, 4):
         sources, targets = tables(graph.num_nodes)
-        train_walks(walks, 0, sources, targets, parts, back=5, ahead=5, rates=(0.05, 0.01), threads=threads)
+        settings = {"back": 5, "ahead": 5, "rates": (0.05, 0.01), "chunk": 100, "threads": threads}
+        train_walks(walks, 0, sources, targets, parts, **settings)
         found.add(sources.tobytes() + targets.tobytes())
     assert len(found) == 1
     sources, targets = tables(graph.num_nodes)
-    train_walks(walks, 0, sources, targets, parts, back=5, ahead=5, rates=(0.05, 0.01), stream=1)
+    train_walks(walks, 0, sources, targets, parts, back=5, ahead=5, rates=(0.05, 0.01), chunk=100, stream=1)
     assert sources.tobytes() + targets.tobytes() not in found
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+def test_blocks_wait_for_those_that_wrote_their_rows(threads: int) -> None:
+    """The order of the blocks that touch a part of either table is the same for any number of threads."""
+    parts, steps = 4, 40
+    readers: dict[str, list[tuple[int, int]]] = {f"{table}{i}": [] for table in "st" for i in range(parts)}
+    open_parts: set[str] = set()
+
+    def work(step: int, i: int) -> None:
+        own = {f"s{i}", f"t{(i + step) % parts}"}
+        assert not own & open_parts
+        open_parts.update(own)
+        for name in own:
+            readers[name].append((step, i))
+        time.sleep(1e-4 * ((7 * step + i) % 3))
+        open_parts.difference_update(own)
+
+    in_waves(work, steps, parts, threads)
+    for name, met in readers.items():
+        assert [step for step, _ in met] == list(range(steps)), name
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_an_error_in_a_block_is_raised(threads: int) -> None:
+    def work(step: int, i: int) -> None:
+        if (step, i) == (3, 1):
+            raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        in_waves(work, 100, 4, threads)
+
+
+def test_parts_weigh_the_same() -> None:
+    probability = np.random.default_rng(5).pareto(1.5, 1001) + 0.01
+    parts = make_parts(probability, 4, 0)
+    assert np.ptp(np.bincount(parts.part)) <= 1
+    assert np.ptp(np.bincount(parts.part, probability)) <= probability.max()
+    alike = np.full(1000, 0.1)
+    assert not np.array_equal(make_parts(alike, 4, 0).part, make_parts(alike, 4, 1).part)
 
 
 def test_parts_divide_the_nodes_and_keep_the_law_of_negatives() -> None:
@@ -140,7 +222,7 @@ def test_parts_divide_the_nodes_and_keep_the_law_of_negatives() -> None:
         np.add.at(mass, parts.alias[span], 1 - parts.chance[span] / 2**32)
         assert np.allclose(mass[nodes] / len(nodes), probability[nodes] / probability[nodes].sum(), atol=1e-6)
     assert make_parts(np.array([1.0, 1.0]), 4, 0).count == 1
-    assert [parts_for(k) for k in (2, 10, 20, 40)] == [2, 4, 4, 8]
+    assert [parts_for(k) for k in (2, 10, 20, 40)] == [2, 2, 4, 8]
 
 
 def test_pairs_alone_draw_their_nodes_together() -> None:

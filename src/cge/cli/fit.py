@@ -23,7 +23,7 @@ from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from cge.estimators import CGE
+    from cge.estimators.cge import CGE
     from cge.graph import Graph
 
     Array = npt.NDArray[Any]
@@ -70,7 +70,7 @@ def fit(
 
     cge fit edges.csv --labels labels.csv --features words.npz --weighting cnn --dim 64 --seed 3 --out model --resume
     """
-    from cge.estimators import CGE
+    from cge.estimators.cge import CGE
     from cge.estimators.settings import check_settings
 
     model = CGE(**values_of(CGE, settings))

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cge.cli.printing import facts
 
 if TYPE_CHECKING:
-    from cge.estimators import CGE
+    from cge.estimators.cge import CGE
 
 __all__ = ["facts_of", "print_facts", "rounds_of"]
 

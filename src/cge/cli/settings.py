@@ -35,7 +35,7 @@ def late(command: Callable[..., None]) -> type[TyperCommand]:
     class Late(TyperCommand):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             """Parse arguments for the whole command, which takes this one's place."""
-            from cge.estimators import CGE
+            from cge.estimators.cge import CGE
 
             app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
             app.command(self.name)(with_settings(command, CGE))

@@ -1,7 +1,1 @@
-"""The public classes: each is a scikit-learn estimator."""
-
-from cge.estimators.cge import CGE
-from cge.estimators.embeddings import DeepWalk, Node2Vec
-from cge.estimators.loading import load
-
-__all__ = ["CGE", "DeepWalk", "Node2Vec", "load"]
+"""The public classes: each is a scikit-learn estimator, in a module of its own: DeepWalk does not wait for PyTorch."""

@@ -15,8 +15,9 @@ from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.training.bilevel import InnerProblem
 from cge.training.objectives import FullSoftmax, NegativeSampling, PairObjective
 from cge.training.parameters import Parameters, make_optimizer
+from cge.training.parts import make_parts, parts_for
 from cge.training.settings import Task, TrainingSettings
-from cge.training.skipgram import make_parts, parts_for, train_walks
+from cge.training.skipgram import train_walks
 
 __all__ = ["SHORTEST", "Inner"]
 

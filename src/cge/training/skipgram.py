@@ -2,70 +2,35 @@
 
 For a node of a walk (the *center*, source vector w) and its contexts (target vectors e), the kernel draws negatives
 once and shares them among the contexts: k contexts with m shared negatives cost k + m dot products instead of k + 5 k.
-A shared negative counts 5 k / m times, so the expected gradient is that of five negatives for each pair.
+A shared negative counts 5 k / m times, so the expected gradient is that of five negatives for each pair. A context
+that a walk meets again within the window is computed once and counts as often as it is met. Negatives glide along the
+walk like its contexts: each center draws a part of them anew and takes over the others, which are still in the cache.
 
-**Threads and bytes.** Nodes fall into P parts at random. Block (i, j) holds the pairs whose center is in part i and
-whose contexts and negatives are in part j. Blocks (i, i + s mod P) for one s share no row of either table, so they run
-side by side without changing a bit: the result depends on the seed and on P, never on the number of threads.
+Threads train on blocks of pairs that share no row (`parts.py`): the result does not depend on their number.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cge.parallel import float_kernel, run_blocks
-from cge.randomness import STEP, below, generator, key, mix
-from cge.sampling.alias import row_tables
+from cge.parallel import float_kernel, kernel, prefetch
+from cge.randomness import STEP, below, key, mix
+from cge.training.parts import Parts, in_waves
 
-__all__ = ["Parts", "make_parts", "parts_for", "train_pairs", "train_walks"]
+__all__ = ["train_pairs", "train_walks"]
 
 Array = npt.NDArray[Any]
 
 _LOW = np.uint64(0xFFFFFFFF)
+_TILE = 4  # rows whose scores are computed together
+_REUSE = 2  # centers that take the same negative
+_LINE = 16  # numbers in a line of the cache
 _LIMIT, _PER_UNIT = 8.0, 256.0  # scores beyond ± 8 are as good as sure
 _SIGMOID = (1 / (1 + np.exp(-(np.arange(int(2 * _LIMIT * _PER_UNIT)) + 0.5) / _PER_UNIT + _LIMIT))).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class Parts:
-    """A random division of the nodes, and one table of negatives for each part.
-
-    `part (n,)` int8; `pointer (P+1,)`, `nodes (n,)` the nodes by part; `chance`, `alias (n,)` alias tables by part.
-    """
-
-    count: int
-    part: Array
-    pointer: Array
-    nodes: Array
-    chance: Array
-    alias: Array
-
-
-def parts_for(contexts: int) -> int:
-    """Return the number of parts for centers with so many contexts: enough work in a block, up to eight threads."""
-    return 8 if contexts >= 40 else 4 if contexts >= 10 else 2
-
-
-def make_parts(probability: Array, count: int, seed: int) -> Parts:
-    """Divide nodes into `count` parts of equal size; negatives of a part are drawn with these probabilities.
-
-    Nodes that are never drawn as negatives (isolated ones) belong to a part, but not to its table.
-    """
-    order = generator(seed, "parts").permutation(len(probability))
-    part = np.empty(len(probability), np.int8)
-    part[order] = np.arange(len(probability)) % count
-    drawn = np.flatnonzero(probability > 0)
-    drawn = drawn[np.argsort(part[drawn], kind="stable")]
-    pointer = np.searchsorted(part[drawn], np.arange(count + 1))
-    if np.any(np.diff(pointer) == 0):  # too few nodes for so many parts
-        return make_parts(probability, 1, seed)
-    chance, alias = row_tables(pointer, drawn, probability[drawn])
-    return Parts(count, part, pointer, drawn, chance, alias)
 
 
 def train_walks(
@@ -88,6 +53,7 @@ def train_walks(
     shortest: int = 2,
     written: Array | None = None,
     target_rate: float | None = None,
+    chunk: int = 1024,
 ) -> int:
     """Train both tables, float32, on the pairs of `walks (b, length)`; return the number of pairs.
 
@@ -102,36 +68,43 @@ def train_walks(
     negatives : int
         Negatives that each pair counts.
     share : float
-        Negatives drawn for each context of a center.
+        Negatives of a center for each of its contexts; a few more where that fills the last four rows.
     stream : int
         Names the pass; another pass over the same walks draws other negatives.
     weights, base : (paths,) float32 and (b,) int64, optional
         Weight of each sub-path from `shortest` nodes on, in the order of `subpaths`, and where those of a walk begin.
     written, target_rate : (n, d) array and float, optional
         Add `target_rate` times the descent direction here instead of training `targets`.
+    chunk : int
+        Walks of a block: all parts of the graph have seen them before any part sees the next ones.
     """
     block = _block_kernel(sources.shape[1])
     into = targets if written is None else written
     flat = np.empty(0, np.float32) if weights is None else weights
     begin = np.empty(0, np.int64) if base is None else base
-    settings = (back, ahead, np.float32(rates[0]), np.float32(rates[1]), np.float32(target_rate or 0.0))
-    counts = np.zeros((parts.count, parts.count), np.int64)
+    slope = (rates[1] - rates[0]) / max(len(walks) - 1, 1)
+    settings = (back, ahead, np.float32(rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
+    random_keys = [key(seed, "negatives", stream, j) for j in range(parts.count)]
+    spans = [slice(parts.pointer[j], parts.pointer[j + 1]) for j in range(parts.count)]
+    tables = [(parts.nodes[span], parts.chance[span], parts.alias[span]) for span in spans]
+    counts = np.zeros(parts.count, np.int64)
 
-    def run(i: int, j: int) -> None:
-        span = slice(parts.pointer[j], parts.pointer[j + 1])
-        counts[i, j] = block(
+    def run(step: int, i: int) -> None:
+        number, shift = divmod(step, parts.count)
+        j = (i + shift) % parts.count
+        counts[i] += block(
             walks,
+            number * chunk,
+            min((number + 1) * chunk, len(walks)),
             first,
             parts.part,
             i,
             j,
-            parts.nodes[span],
-            parts.chance[span],
-            parts.alias[span],
+            *tables[j],
             *settings,
             negatives,
             share,
-            key(seed, "negatives", stream, j),
+            random_keys[j],
             flat,
             begin,
             shortest,
@@ -141,8 +114,7 @@ def train_walks(
             _SIGMOID,
         )
 
-    for shift in range(parts.count):
-        run_blocks(run, [(i, (i + shift) % parts.count) for i in range(parts.count)], threads)
+    in_waves(run, -(-len(walks) // chunk) * parts.count, parts.count, threads)
     return int(counts.sum())
 
 
@@ -151,24 +123,61 @@ def train_pairs(pairs: Array, sources: Array, targets: Array, parts: Parts, **se
     return train_walks(np.ascontiguousarray(pairs), 0, sources, targets, parts, back=0, ahead=1, **settings)
 
 
+@kernel
+def _lay_out(
+    walk: Array,
+    part: Array,
+    center_part: int,
+    context_part: int,
+    reach: int,
+    centers: Array,
+    places: Array,
+    nodes: Array,
+    before: Array,
+) -> tuple[int, int]:
+    """List where a walk's centers and its contexts of a block are; return its length and the number of centers.
+
+    `before[k]` is the last context before k that is the same node, −1 where there is none within `reach`.
+    """
+    size = found = mine = 0
+    while size < len(walk) and walk[size] >= 0:
+        node = walk[size]
+        owner = part[node]
+        centers[mine] = size
+        mine += owner == center_part
+        if owner == context_part:
+            last = found - 1
+            while last >= 0 and nodes[last] != node:
+                last = last - 1 if places[last] >= size - reach else -1
+            before[found] = last
+            places[found], nodes[found] = size, node
+            found += 1
+        size += 1
+    places[found] = np.int64(1) << 62  # ends every search
+    return size, mine
+
+
 @cache
 def _block_kernel(dim: int) -> Any:
     """Compile the kernel of one block for vectors of `dim` numbers: a known length lets the compiler unroll."""
+    lines = -(-dim // _LINE)
 
     @float_kernel
     def block(
         walks: Array,
+        walk: int,
+        end: int,
         first: int,
         part: Array,
         center_part: int,
         context_part: int,
-        nodes: Array,
+        drawn_nodes: Array,
         chance: Array,
         alias: Array,
         back: int,
         ahead: int,
         rate_first: float,
-        rate_last: float,
+        slope: float,
         target_rate: float,
         negatives: int,
         share: float,
@@ -181,76 +190,143 @@ def _block_kernel(dim: int) -> Any:
         into: Array,
         sigmoid: Array,
     ) -> int:
-        most = back + ahead
-        rows = np.empty(2 * most + int(share * most) + negatives + 8, np.int64)
-        step = np.empty(len(rows), np.float32)
-        worth = np.empty(most + 8, np.float32)
-        center, change = np.empty(dim, np.float32), np.empty(dim, np.float32)
-        weighted = len(weights) > 0
-        pairs = 0
-        for walk in range(walks.shape[0]):
-            rate = rate_first + (rate_last - rate_first) * np.float32(walk / max(walks.shape[0] - 1, 1))
-            size = 0
-            while size < walks.shape[1] and walks[walk, size] >= 0:
-                size += 1
-            for position in range(size):
-                node = walks[walk, position]
-                if part[node] != center_part:
+        length, most, weighted = walks.shape[1], back + ahead, len(weights) > 0
+        room = most + max(int(share * most), 1) + _TILE
+        # Two centers are in hand: while one is trained, what the next one needs is on its way to the cache.
+        rows, worth = np.empty(2 * room, np.int64), np.empty(2 * room, np.float32)
+        plan, pace = np.zeros((2, 3), np.int64), np.zeros((2, 2), np.float32)
+        centers, places = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+        nodes, before = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+        slots = np.empty(length + 1, np.int64)
+        pool = np.empty((length + 1) * room, np.int64)  # negatives in the order in which a walk draws them
+        center, change, step = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(room, np.float32)
+        size = mine = begin = seen = drawn = turn = pairs = 0
+        next_center, rate, state = 0, np.float32(0), random_key
+        walk -= 1
+        while True:
+            planned = False
+            while not planned:
+                if next_center == mine:
+                    walk += 1
+                    if walk >= end:
+                        break
+                    size, mine = _lay_out(
+                        walks[walk], part, center_part, context_part, most, centers, places, nodes, before
+                    )
+                    next_center = begin = seen = drawn = 0
+                    rate = rate_first + slope * np.float32(walk)
+                    state = mix(random_key + np.uint64(first + walk) * STEP)
                     continue
-                contexts = 0
-                for place in range(max(position - back, 0), min(position + ahead, size - 1) + 1):
-                    context = walks[walk, place]
-                    rows[contexts] = context
-                    if weighted:
-                        # Sub-paths come by length, then from left to right: skip those that are shorter.
-                        length = place - position + 1
-                        skipped = 0
-                        for shorter in range(shortest, length):
-                            skipped += size - shorter + 1
-                        worth[contexts] = weights[base[walk] + skipped + position] if length >= shortest else 0.0
-                    else:
-                        worth[contexts] = 1.0
-                    contexts += (place != position) & (part[context] == context_part)
-                if contexts == 0:
+                position = centers[next_center]
+                next_center += 1
+                node = np.int64(walks[walk, position])
+                while places[begin] < position - back:
+                    begin += 1
+                k, at, contexts, met, total = begin, turn * room, 0, 0, np.float32(0)
+                while places[k] <= position + ahead:
+                    place = places[k]
+                    if place != position:
+                        weight = np.float32(1)
+                        if weighted:
+                            # Sub-paths come by length, then from left to right: skip those that are shorter.
+                            span, skipped = place - position + 1, 0
+                            for shorter in range(shortest, span):
+                                skipped += size - shorter + 1
+                            weight = weights[base[walk] + skipped + position] if span >= shortest else np.float32(0)
+                        last = before[k]
+                        if last >= 0 and places[last] == position:
+                            last = before[last]
+                        again = last >= begin
+                        slot = slots[last] if again else contexts
+                        slots[k] = slot
+                        rows[at + slot] = nodes[k]
+                        worth[at + slot] = weight + (worth[at + slot] if again else np.float32(0))
+                        contexts += not again
+                        met += 1
+                        total += weight
+                        if k >= seen:
+                            for line in range(lines):
+                                prefetch(targets, nodes[k] * dim + line * _LINE)
+                    k += 1
+                seen = max(seen, k)
+                if met == 0:
                     continue
-                pairs += contexts
-                drawn = min(max(int(share * contexts), 1), len(rows) - contexts)
-                state = mix(random_key + np.uint64((first + walk) * walks.shape[1] + position) * STEP)
-                for k in range(drawn):
-                    random = mix(state + np.uint64(k + 1) * STEP)
-                    slot = below(random, len(chance))
-                    own = (random & _LOW) < np.uint64(chance[slot])
-                    rows[contexts + k] = nodes[slot] if own else alias[slot]
-                total = np.float32(0)
-                for k in range(contexts):
-                    total += worth[k]
-                against = total * np.float32(negatives) / np.float32(drawn)
+                pairs += met
+                count = max(int(share * met), 1)
+                count += -(contexts + count) & (_TILE - 1)
+                for _ in range(max(-(-count // _REUSE), count - drawn)):
+                    random = mix(state + np.uint64(drawn + 1) * STEP)
+                    draw = below(random, len(chance))
+                    kept = (random & _LOW) < np.uint64(chance[draw])
+                    pool[drawn] = drawn_nodes[draw] if kept else alias[draw]
+                    for line in range(lines):
+                        prefetch(targets, pool[drawn] * dim + line * _LINE)
+                    drawn += 1
+                for k in range(count):
+                    rows[at + contexts + k] = pool[drawn - count + k]
+                for line in range(lines):
+                    prefetch(sources, node * dim + line * _LINE)
+                plan[turn, 0], plan[turn, 1], plan[turn, 2] = node, contexts, contexts + count
+                pace[turn, 0], pace[turn, 1] = rate, total * np.float32(negatives) / np.float32(count)
+                planned = True
+            turn = 1 - turn
+            if plan[turn, 2]:
+                # Train the center that was planned before: its rows from `at` on, contexts first.
+                at, node, contexts, count = turn * room, plan[turn, 0], plan[turn, 1], plan[turn, 2]
+                pull_rate, against = pace[turn, 0], pace[turn, 1]
                 for d in range(dim):
                     center[d] = sources[node, d]
                     change[d] = 0
-                for k in range(contexts + drawn):
-                    row = targets[rows[k]]
+                whole = count // _TILE * _TILE
+                for k in range(0, whole, _TILE):  # four rows at a time: the center is read once for them
+                    a, b, c, e = rows[at + k], rows[at + k + 1], rows[at + k + 2], rows[at + k + 3]
+                    to_a = to_b = to_c = to_e = np.float32(0)
+                    for d in range(dim):
+                        own = center[d]
+                        to_a += own * targets[a, d]
+                        to_b += own * targets[b, d]
+                        to_c += own * targets[c, d]
+                        to_e += own * targets[e, d]
+                    step[k], step[k + 1], step[k + 2], step[k + 3] = to_a, to_b, to_c, to_e
+                for k in range(whole, count):
                     score = np.float32(0)
                     for d in range(dim):
-                        score += center[d] * row[d]
-                    score = min(max(score, np.float32(-_LIMIT)), np.float32(_LIMIT - 0.01))
+                        score += center[d] * targets[rows[at + k], d]
+                    step[k] = score
+                for k in range(count):
+                    score = min(max(step[k], np.float32(-_LIMIT)), np.float32(_LIMIT - 0.01))
                     guess = sigmoid[int((score + np.float32(_LIMIT)) * np.float32(_PER_UNIT))]
-                    step[k] = worth[k] * (np.float32(1) - guess) if k < contexts else -against * guess
-                for k in range(contexts + drawn):
-                    row = targets[rows[k]]
-                    pull = rate * step[k]
-                    if target_rate == 0:
+                    step[k] = worth[at + k] * (np.float32(1) - guess) if k < contexts else -against * guess
+                if target_rate == 0:
+                    for k in range(0, count - 1, 2):  # more than two at a time, and the compiler would not vectorize
+                        a, b = rows[at + k], rows[at + k + 1]
+                        pull_a, pull_b = pull_rate * step[k], pull_rate * step[k + 1]
+                        if a == b:  # drawn twice
+                            for d in range(dim):
+                                x = targets[a, d]
+                                change[d] += (pull_a + pull_b) * x
+                                targets[a, d] = x + (pull_a + pull_b) * center[d]
+                            continue
                         for d in range(dim):
-                            change[d] += pull * row[d]
-                            row[d] += pull * center[d]
-                    else:
-                        written = into[rows[k]]
-                        push = target_rate * step[k]
+                            own, x, y = center[d], targets[a, d], targets[b, d]
+                            change[d] += pull_a * x + pull_b * y
+                            targets[a, d] = x + pull_a * own
+                            targets[b, d] = y + pull_b * own
+                    for k in range(count // 2 * 2, count):
+                        a, pull_a = rows[at + k], pull_rate * step[k]
                         for d in range(dim):
-                            change[d] += pull * row[d]
-                            written[d] += push * center[d]
+                            x = targets[a, d]
+                            change[d] += pull_a * x
+                            targets[a, d] = x + pull_a * center[d]
+                else:
+                    for k in range(count):
+                        a, pull_a, push = rows[at + k], pull_rate * step[k], target_rate * step[k]
+                        for d in range(dim):
+                            change[d] += pull_a * targets[a, d]
+                            into[a, d] += push * center[d]
                 for d in range(dim):
                     sources[node, d] = center[d] + change[d]
-        return pairs
+            if not planned:
+                return pairs
 
     return block
