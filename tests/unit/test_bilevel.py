@@ -74,10 +74,17 @@ def pair_loss(paths: PathSample, sources: Tensor, targets: Tensor) -> Tensor:
     return losses.negative_sampling_loss(sources, targets, starts, ends, torch.from_numpy(objective.negatives))
 
 
-def outer_value(one: Setting, rule: str, virtual_lr: float, weights_at_step: Tensor | None = None) -> Tensor:
+def outer_value(
+    one: Setting,
+    rule: str,
+    virtual_lr: float,
+    weights_at_step: Tensor | None = None,
+    weights_outside: Tensor | None = None,
+) -> Tensor:
     """L_out or L_u at α′, straight from Eqs. 11 to 15, every step differentiable.
 
-    `weights_at_step` freezes the weights of the virtual step, which leaves the explicit term alone.
+    `weights_at_step` freezes the weights of the virtual step, which leaves the explicit term alone; `weights_outside`
+    freezes those outside it, which leaves the implicit term alone.
     """
     problem, paths = one.problem, one.paths
     vectors = problem.encoder(problem.x).detach()
@@ -102,7 +109,8 @@ def outer_value(one: Setting, rule: str, virtual_lr: float, weights_at_step: Ten
     if rule == "unrolled":
         return problem.supervised(one.outer, moved, moved_head)
     at_step = functional_call(problem.encoder, moved, (problem.x,))
-    return losses.path_loss(weights, pair_loss(paths, moved_sources, at_step))
+    outside = weights if weights_outside is None else weights_outside
+    return losses.path_loss(outside, pair_loss(paths, moved_sources, at_step))
 
 
 def fast(one: Setting, rule: str, virtual_lr: float) -> Tensor:
@@ -163,13 +171,29 @@ def test_total_hypergradient_equals_central_differences(rule: str, encoder: str,
 @pytest.mark.parametrize("network", NETWORKS)
 @pytest.mark.parametrize("encoder", ENCODERS)
 def test_the_papers_implicit_term_alone(encoder: str, network: str, form: str) -> None:
-    """The total less the explicit term, which differentiates the weights outside the virtual step only."""
+    """The total less the explicit term, against an unroll in which the weights outside the step do not move."""
     one = setting(encoder, network, form)
     frozen = one.network(one.problem.encoder(one.problem.x).detach(), one.paths.nodes, one.paths.length).detach()
-    implicit = generic(one, "paper", 0.3) - generic(one, "paper", 0.3, weights_at_step=frozen)
+    implicit = generic(one, "paper", 0.3, weights_outside=frozen)
     assert implicit.abs().max() > 1e-6
     explicit = generic(one, "paper", 0.3, weights_at_step=frozen)
     torch.testing.assert_close(fast(one, "paper", 0.3) - explicit, implicit, rtol=1e-6, atol=1e-12)
+
+
+@pytest.mark.parametrize("encoder", ENCODERS)
+@pytest.mark.parametrize("rule", ["unrolled", "paper"])
+def test_a_share_counts_like_repeats(rule: str, encoder: str) -> None:
+    """Some paths drawn three times are the same as each once with three times the share."""
+    one = setting(encoder, "average", "softmax")
+    times = np.where(np.arange(PATHS) % 2 == 0, 3, 1)
+    rows = np.repeat(np.arange(PATHS), times)
+    old = one.paths.objective
+    assert isinstance(old, FullSoftmax)
+    repeated = PathSample(one.paths.nodes[rows], one.paths.length[rows], FullSoftmax(old.starts[rows], old.ends[rows]))
+    shared = replace(one.paths, share=torch.from_numpy(times / times.sum()))
+    found = [fast(replace(one, paths=paths), rule, 0.3) for paths in (repeated, shared)]
+    torch.testing.assert_close(*found, rtol=1e-9, atol=1e-14)
+    assert not torch.allclose(found[0], fast(one, rule, 0.3), rtol=1e-3)
 
 
 @pytest.mark.parametrize("encoder", ENCODERS)

@@ -180,6 +180,14 @@ def test_validation_labels_must_fit_the_training_labels() -> None:
         cge.CGE(**SMALL).fit(two_groups(), some(), {1: 5})
     with pytest.raises(cge.CgeError, match="y and validation must have the same form"):
         cge.CGE(**SMALL).fit(two_groups(), some(), np.ones((40, 2)))
+    with pytest.raises(cge.CgeError, match="every node of validation has a label in y, too, so none is left"):
+        cge.CGE(**SMALL).fit(two_groups(), some(), some())
+
+
+def test_one_labeled_node_cannot_weigh_paths() -> None:
+    with pytest.raises(cge.CgeError, match="weights are learned from at least two labeled nodes; label more, or"):
+        cge.CGE(**SMALL).fit(two_groups(), {3: ["a", "b"]})
+    assert cge.CGE(weighting="none", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
 
 
 # ---------------------------------------------------------------------- which labels do what

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +11,17 @@ import torch
 from torch import Tensor, nn
 
 import cge
+from cge.estimators.settings import settings_of
+from cge.losses import supervised_loss
+from cge.sampling import subpaths
 from cge.training.settings import Task, TrainingSettings
-from cge.training.trainer import Saved, accuracy_of, train
+from cge.training.trainer import Saved, Trainer, accuracy_of, train
 
+DEFAULTS = {name: default for name, (_, _, default) in settings_of(cge.CGE).items()}
 SMALL = TrainingSettings(
-    dim=16, window=4, walks_per_node=4, loss="negative", pretrain=2, rounds=3, hidden=8, outer_paths=64, outer_steps=3
+    **{field.name: DEFAULTS[field.name] for field in fields(TrainingSettings) if field.name != "seed"}
+    | {"dim": 16, "window": 4, "walks_per_node": 4, "loss": "negative", "pretrain": 2, "rounds": 3, "patience": 99}
+    | {"hidden": 8, "outer_paths": 64, "outer_steps": 3, "seed": 0}
 )
 
 
@@ -95,6 +101,161 @@ def test_outer_labels_are_unseen_labels() -> None:
         train(task_of(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
         heads.append(states[0].arrays["fold.0.score_e.weight"])  # judged by fold 0 in round 1
     assert np.array_equal(*heads)
+
+
+def test_validation_labels_choose_and_do_nothing_else() -> None:
+    graph = two_groups()
+    flipped = torch.tensor([0] * 20 + [1] * 20)
+    validation = task_of(graph).validation
+    flipped[validation] = 1 - flipped[validation]
+    last = []
+    for labels in (None, flipped):
+        states: list[Saved] = []
+        settings = replace(SMALL, weighting="average", supervised_strength=0.5)
+        train(task_of(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
+        last.append({name: array for name, array in states[-1].arrays.items() if not name.startswith("best.")})
+    assert all(np.array_equal(last[0][name], last[1][name]) for name in last[0])
+
+
+def trainer_with(**changed: Any) -> Trainer:
+    trainer = Trainer(task_of(two_groups()), replace(SMALL, **changed))
+    if trainer.parameters.network is not None:
+        with torch.no_grad():
+            for parameter in trainer.parameters.network.parameters():
+                parameter.copy_(8 * torch.randn(parameter.shape, generator=torch.Generator().manual_seed(0)))
+            trainer.parameters.encoder.table.normal_(generator=torch.Generator().manual_seed(1))
+    if trainer.outer is not None:
+        trainer.outer.weigh()
+    return trainer
+
+
+@pytest.mark.parametrize("remembered", [True, False])
+@pytest.mark.parametrize("rule", ["unrolled", "paper"])
+def test_every_path_of_a_batch_has_its_own_weight(rule: str, remembered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cge.training.weights._REMEMBERED", 10**9 if remembered else 0)
+    trainer = trainer_with(weighting="lstm", outer=rule)
+    outer, network = trainer.outer, trainer.parameters.network
+    assert outer is not None
+    assert network is not None
+    vectors = trainer.parameters.vectors(None)
+
+    def weights(walks: Any) -> Any:
+        paths = subpaths(walks, 4, shortest=2)
+        with torch.no_grad():
+            return network(vectors, *(torch.tensor(one.astype(np.int64)) for one in (paths.nodes, paths.length)))
+
+    batches = list(trainer.walker.batches(trainer.batch))
+    every = torch.cat([weights(walks) for walks in batches]).double()
+    assert every.std() > 0.2
+    for place, walks in enumerate(batches):
+        expected = weights(walks) if rule == "paper" else (weights(walks) / every.mean()).clamp(0.2, 5)
+        found, base = outer.weights_of(place, walks)
+        np.testing.assert_allclose(found, expected.numpy(), atol=2e-4)
+        assert base.tolist() == [24 * k for k in range(len(walks))]  # 9 + 8 + 7 paths of a walk
+    if rule == "unrolled":
+        assert outer.relative.min() == pytest.approx(0.2)
+
+
+def test_lambda_scales_the_path_loss() -> None:
+    trainer = trainer_with(weighting="none", unsup_weight=0.5, learning_rate=0.04)
+    assert trainer.inner.rate(0.25) == pytest.approx(0.5 * 0.04 * 0.75)
+    still = trainer_with(weighting="none", unsup_weight=0.0, label_pairs=0.0)
+    before = still.parameters.arrays()
+    still.run_round(0)
+    assert np.array_equal(before["sources"], still.parameters.sources)
+    assert np.array_equal(before["encoder.table"], still.parameters.encoder.table.detach().numpy())
+
+
+def test_labels_pull_vectors_down_the_supervised_loss() -> None:
+    trainer = trainer_with(weighting="none", supervised_strength=0.1)
+    nodes, features = trainer.task.train, trainer.task.features
+
+    def loss() -> float:
+        scores = trainer.parameters.scores(features, trainer.parameters.vectors(features), nodes)
+        return float(supervised_loss(scores, trainer.task.labels[nodes]))
+
+    before, others = loss(), trainer.parameters.encoder.table.detach()[0].clone()
+    trainer.inner.pull(nodes)
+    assert loss() < before
+    assert torch.equal(trainer.parameters.encoder.table.detach()[0], others)  # node 0 has no label
+
+
+def test_the_outer_problem_goes_downhill() -> None:
+    """Whatever virtual step is taken afterwards, unseen labels like it better than before."""
+    settings = replace(SMALL, weighting="average", virtual_lr=50.0, weighting_lr=0.05, outer_paths=4096, outer_steps=1)
+    trainer = Trainer(task_of(two_groups()), settings)
+    trainer.run_round(0)
+    assert trainer.outer is not None
+    losses = [trainer.outer.descend(2 * number, True) for number in range(1, 40)]  # always fold 0
+    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+def test_a_sample_stands_for_all_paths() -> None:
+    trainer = trainer_with(weighting="average", outer_paths=60_000)
+    outer = trainer.outer
+    assert outer is not None
+    sample = outer._sample(0, 1, 0)
+    assert sample.share is not None
+    assert float(sample.share.sum()) == pytest.approx(1)
+    mean_length = float((sample.share * sample.length).sum())
+    assert mean_length == pytest.approx(np.average(outer.tree.length, weights=outer._counts), abs=0.01)
+    ends = torch.isin(sample.nodes.gather(1, sample.length[:, None] - 1).squeeze(1), trainer.task.folds[0])
+    assert float(ends.float().mean()) == pytest.approx(0.5)
+
+
+class Odd(cge.PathWeighting):
+    """Has a buffer that moves as it trains, and drops some of its input."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(dim, 1)
+        self.norm = nn.BatchNorm1d(dim)
+        self.drop = nn.Dropout(0.5)
+
+    def score(self, projected: Tensor, length: Tensor) -> Tensor:
+        return self.layer(self.drop(self.norm(projected[:, 0]))).squeeze(1)
+
+
+def test_own_networks_may_have_buffers_and_dropout() -> None:
+    task, settings = task_of(two_groups()), replace(SMALL, weighting=Odd, weighting_lr=0.1)
+    states: list[Saved] = []
+    torch.manual_seed(1)
+    whole = train(task, settings, on_state=lambda state: states.append(state()))
+    torch.manual_seed(2)
+    assert arrays_of(train(task, settings)) == arrays_of(whole)
+    assert all(arrays_of(train(task, settings, saved=state)) == arrays_of(whole) for state in states)
+    assert "network.norm.running_mean" in whole.parameters.arrays()
+    assert not whole.parameters.network.training
+
+
+def test_small_graphs_with_few_labels_do_not_diverge() -> None:
+    """Full softmax, four groups of 120, three labels each: same-label pairs are few nodes' and many."""
+    random = np.random.default_rng(0)
+    group = np.repeat(np.arange(4), 120)
+    pairs = np.argwhere(np.triu(random.random((480, 480)) < np.where(group[:, None] == group, 0.06, 0.004), 1))
+    labels = torch.from_numpy(group)
+    nodes = torch.from_numpy(np.concatenate([np.flatnonzero(group == one)[:3] for one in range(4)]))
+    task = Task(cge.Graph.from_edges(pairs, num_nodes=480), None, labels, 4, nodes, torch.empty(0, dtype=torch.int64))
+    trained = train(task, replace(SMALL, weighting="none", loss="auto", dim=32, window=6, walks_per_node=5, rounds=4))
+    losses = trained.history.column("path_loss")
+    assert max(losses) < losses[0] + 0.1
+    vectors = trained.parameters.vectors(None)
+    assert accuracy_of(trained.parameters.scores(None, vectors, torch.arange(480)).numpy(), group) > 0.85
+
+
+@pytest.mark.parametrize("encoder", ["table", "features"])
+def test_more_same_label_pairs_pull_more(encoder: str) -> None:
+    """With more pairs of one label, vectors of one label are more alike."""
+
+    def contrast(share: float) -> float:
+        settings = replace(SMALL, weighting="none", encoder=encoder, label_pairs=share, rounds=6, learning_rate=0.02)
+        task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+        e = torch.nn.functional.normalize(train(task, settings).parameters.vectors(task.features)[task.train])
+        alike = e @ e.T
+        return float(alike[:4, :4].mean() + alike[4:, 4:].mean() - 2 * alike[:4, 4:].mean())
+
+    assert contrast(1.0) > contrast(0.1) > contrast(0.0) - 0.01
+    assert contrast(1.0) > contrast(0.0) + 0.01
 
 
 @pytest.mark.parametrize("encoder", ["table", "features"])
@@ -185,6 +346,12 @@ def test_nodes_that_no_path_reaches_have_no_vector() -> None:
 def test_an_overflow_names_the_round_and_the_cure() -> None:
     settings = replace(SMALL, weighting="none", learning_rate=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of learning_rate \(now 1e\+30\)"):
+        train(task_of(two_groups()), settings)
+    settings = replace(SMALL, weighting="none", unsup_weight=1e30)
+    with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of unsup_weight \(now 1e\+30\)"):
+        train(task_of(two_groups()), settings)
+    settings = replace(SMALL, weighting="none", supervised_strength=3e38, pretrain=0)
+    with pytest.raises(cge.CgeError, match=r"overflowed in round 2; try a tenth of supervised_strength \(now 3e\+38\)"):
         train(task_of(two_groups()), settings)
     settings = replace(SMALL, weighting="none", head_lr=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of head_lr \(now 1e\+30\)"):

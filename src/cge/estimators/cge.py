@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -151,7 +151,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         negatives: Negatives = 5,
         pretrain: Pretrain = 2,
         rounds: Rounds = 4,
-        patience: Patience = 10,
+        patience: Patience = 3,
         held_out: HeldOut = 0.2,
         refit: Refit = True,
         optimizer: Optimizer = "auto",
@@ -224,8 +224,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         y : {node id: label}, (n,) array with −1 for unknown, or (n, c) array of zeros and ones
             A row of zeros is a node whose labels are not known. With {node id: list of labels} nodes have several.
         validation : like `y`, optional
-            Labels that only choose the best round. Without them, the share `held_out` of `y` chooses it, and then
-            training starts anew on all of `y` and ends after that round (`refit=False` keeps the first training).
+            Labels of other nodes, which only choose the best round; a node that is in `y` as well trains. Without
+            them, the share `held_out` of `y` chooses it, and then training starts anew on all of `y` and ends after
+            that round (`refit=False` keeps the first training).
         resume : folder, optional
             Write a checkpoint here after each round, and go on from the one that is there. The result has the same
             bytes as that of a fit that was never stopped.
@@ -244,9 +245,11 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             if more.ndim != codes.ndim:
                 raise InputError("y and validation must have the same form: one label for each node, or several")
             chosen_on = np.setdiff1d(np.flatnonzero(labeled(more)), trained_on)
+            if labeled(more).any() and not len(chosen_on):
+                raise InputError("every node of validation has a label in y, too, so none is left to choose the round")
             codes = codes.copy()
             codes[chosen_on] = more[chosen_on]
-        elif self.weighting != "none" and self.outer_labels == "validation":
+        elif self.weighting != "none" and self.outer == "unrolled" and self.outer_labels == "validation":
             raise InputError("outer_labels='validation' needs validation labels; pass validation=")
         store = Checkpoints(resume, self, graph, codes, trained_on, chosen_on)
         final, selection, seen = self._train(graph, codes, classes, trained_on, chosen_on, store, on_round)
@@ -283,7 +286,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         """Train, with labels held out and a second training where there are no validation labels."""
         given = len(chosen_on) > 0
         kept, held = (trained_on, chosen_on) if given else self._hold_out(codes, trained_on)
-        names = [name for name in TrainingSettings.__dataclass_fields__ if hasattr(self, name)]
+        names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
         settings = TrainingSettings(**{name: getattr(self, name) for name in names}, seed=self.random_state)
         features = _prepared(graph.features, self.threads)
 
@@ -315,6 +318,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             return trained_on, np.empty(0, np.int64)
         held = stratified_folds(trained_on, codes, parts, self.random_state)[0]
         kept = np.setdiff1d(trained_on, held)
+        if len(kept) < 2:
+            return trained_on, np.empty(0, np.int64)
         if codes.ndim == 1:
             alone = ~np.isin(codes[held], codes[kept])
         else:
@@ -323,9 +328,11 @@ class CGE(BaseEstimator):  # type: ignore[misc]
 
     def _outer_parts(self, codes: Array, trained_on: Array, selecting: Array) -> tuple[Sequence[Array], Array]:
         """Return the outer labels in parts, and the labels that are left to choose the round."""
-        if self.weighting == "none":
+        if self.weighting == "none" or self.outer == "paper":  # Eq. 15 as printed looks at no labels
             return [], selecting
         if self.outer_labels == "folds":
+            if len(trained_on) < 2:
+                raise InputError("weights are learned from at least two labeled nodes; label more, or weighting='none'")
             return stratified_folds(trained_on, codes, min(self.folds, len(trained_on)), self.random_state), selecting
         if len(selecting) < 2:
             raise InputError("outer_labels='validation' needs at least two validation labels; pass more of them")

@@ -35,11 +35,12 @@ class Checkpoints:
     def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:
         self.folder = None if folder is None else Path(folder)
         self.fit = "" if folder is None else _digest(estimator, graph, labels)
+        # One of another fit is refused, whatever its stage.
+        self._found = {stage: self._stored(stage) for stage in _STAGES}
 
     def read(self, stage: str) -> Saved | None:
         """Return the checkpoint of a stage ("select", "train" or "refit"), None where there is none."""
-        found = {name: self._stored(name) for name in _STAGES}  # one of another fit is refused, whatever its stage
-        return found[stage]
+        return self._found.pop(stage, None)
 
     def _stored(self, stage: str) -> Saved | None:
         if self.folder is None or not (self.folder / f"{stage}.json").exists():
@@ -69,7 +70,8 @@ def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     """Return a hash of everything that a fit depends on."""
     settings = {name: value for name, value in estimator.get_params().items() if name not in _FREE}
     named = {name: getattr(value, "__qualname__", value) for name, value in settings.items()}
-    found = hashlib.sha256(json.dumps(named, sort_keys=True, default=str).encode())
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
+    found = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
     features: Any = graph.features
     sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
     for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse]:

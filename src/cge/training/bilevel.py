@@ -8,7 +8,7 @@ depends on the weights a_k, and so does any loss at α′.
 
 **`unrolled`**: the supervised loss of labels that the inner problem did not see, at α′. With a_k = A(p_k) / mean A,
 
-    ∂L_out(α′)/∂a_k = −(ξ λ / b) ⟨v, ∇_α ℓ_k(α)⟩,   v = ∇_α L_out(α′),
+    ∂L_out(α′)/∂a_k = −(ξ λ / b) ⟨v, ∇_α ℓ_k(α)⟩,   v = ∇_α L_out(α′),     (a sample has shares in place of 1/b)
 
 one number per path: does a step on this path help the outer labels? No second-order graph is built. The derivative of
 ℓ_k along v comes from a fused kernel, and one ordinary backward pass takes it through the weighting network.
@@ -63,20 +63,32 @@ class InnerProblem:
 
 @dataclass(frozen=True, eq=False)
 class PathSample:
-    """Paths to weigh, `nodes (b, window)` and `length (b,)`, and the loss of their end points."""
+    """Paths to weigh, `nodes (b, window)` and `length (b,)`, and the loss of their end points.
+
+    `share (b,)` is what part of all paths each one stands for; the shares add up to 1. None means equal parts.
+    """
 
     nodes: Tensor
     length: Tensor
     objective: PairObjective
+    share: Tensor | None = None
+
+    @property
+    def parts(self) -> Tensor:
+        """The share of each path, `(b,)`."""
+        count = len(self.length)
+        return torch.full((count,), 1 / count, dtype=torch.float64) if self.share is None else self.share
 
 
-def normalized(weights: Tensor) -> Tensor:
-    """Return a = A / mean A: learning to weigh must not become learning to scale.
+def normalized(weights: Tensor, parts: Tensor | None = None) -> Tensor:
+    """Return a = A / mean A: learning to weigh must not become learning to scale. `parts` add up to 1.
 
     >>> normalized(torch.tensor([0.2, 0.6])).tolist()
     [0.5, 1.5]
+    >>> normalized(torch.tensor([0.2, 0.6]), torch.tensor([0.5, 0.5])).tolist()
+    [0.5, 1.5]
     """
-    return weights / weights.mean()
+    return weights / (weights.mean() if parts is None else (parts.to(weights.dtype) * weights).sum())
 
 
 def _parameters(module: nn.Module) -> dict[str, Tensor]:
@@ -94,7 +106,7 @@ def _step(
     to_head = dict(zip(head, gradients[len(encoder) :], strict=True))
     targets = functional_call(problem.encoder, encoder, (problem.x,))
     to_sources, to_targets = paths.objective.gradient(
-        weights.detach() / len(weights), problem.sources, targets.detach()
+        weights.detach() * paths.parts.to(weights.dtype), problem.sources, targets.detach()
     )
     through = torch.autograd.grad(targets, list(encoder.values()), to_targets)
     scale = virtual_lr * problem.unsup_weight
@@ -119,7 +131,7 @@ def unrolled_hypergradient(
     """
     vectors = problem.encoder(problem.x).detach()
     weights = network(vectors, paths.nodes, paths.length)
-    relative = normalized(weights)
+    relative = normalized(weights, paths.parts)
     _, encoder, head, targets = _step(problem, paths, relative, virtual_lr)
     encoder = {name: value.requires_grad_() for name, value in encoder.items()}
     loss = problem.supervised(outer, encoder, head)
@@ -130,7 +142,7 @@ def unrolled_hypergradient(
     }
     drift = problem.encoder.tangent(problem.x, direction)
     aligned = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), drift)
-    scale = (virtual_lr or 1.0) * problem.unsup_weight / len(relative)
+    scale = (virtual_lr or 1.0) * problem.unsup_weight * paths.parts.to(relative.dtype)
     (relative * (-scale * aligned)).sum().backward()  # type: ignore[no-untyped-call]
     return loss.detach(), weights.detach()
 
@@ -145,13 +157,14 @@ def paper_hypergradient(
     encoder = {name: value.requires_grad_() for name, value in encoder.items()}
     moved = functional_call(problem.encoder, encoder, (problem.x,))
     losses = paths.objective.losses(sources, moved)
-    share = weights.detach() / len(weights)
-    slope = losses / len(weights)  # the explicit term
+    parts = paths.parts.to(weights.dtype)
+    share = weights.detach() * parts
+    slope = losses * parts  # the explicit term
     if virtual_lr:
         along_sources, to_targets = paths.objective.gradient(share, sources, moved.detach())
         slopes = torch.autograd.grad(moved, list(encoder.values()), to_targets)
         drift = problem.encoder.tangent(problem.x, dict(zip(encoder, slopes, strict=True)))
         aligned = paths.objective.alignment(problem.sources, targets, along_sources, drift)
-        slope = slope - virtual_lr * problem.unsup_weight / len(weights) * aligned  # the implicit term
+        slope = slope - virtual_lr * problem.unsup_weight * parts * aligned  # the implicit term
     (weights * slope).sum().backward()
     return (share * losses).sum(), weights.detach()

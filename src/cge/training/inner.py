@@ -45,6 +45,11 @@ class Inner:
         if settings.encoder == "table":
             with torch.no_grad():
                 parameters.encoder.table[self._unreached] = 0
+        self._known = np.full(task.labels.shape, 0 if task.labels.ndim == 2 else -1)  # training labels, no others
+        self._known[task.train.numpy()] = task.labels.numpy()[task.train.numpy()]
+        several = self._known.ndim == 2
+        members = self._known.sum(0) if several else np.bincount(self._known[self._known >= 0], minlength=1)
+        self._has_partners = bool(members.max(initial=0) > 1)
         kind = settings.optimizer
         self.fused = kind in ("auto", "sgd") and not settings.full_softmax(task.graph)
         self.head_optimizer = self.optimizer_of(parameters.head)
@@ -80,62 +85,78 @@ class Inner:
         number: int,
         weights: Array | None = None,
         base: Array | None = None,
+        *,
+        mixed: bool = False,
     ) -> int:
-        """Descend the path loss of a batch of walks; return its number of pairs.
+        """Descend the path loss of a batch of walks; return the number of its paths.
 
         `first` is the place of the first walk in the round, `done` the share of all rounds before and after the batch;
         `weights` holds a number for each sub-path, in the order of `subpaths`, and `base` where those of a walk begin.
+        With `mixed`, pairs of training nodes with one label come on top, `label_pairs` for each path; they are never
+        weighted.
         """
-        ahead, rates = self.settings.window - 1, (self.rate(done[0]), self.rate(done[1]))
+        rates = self.rate(done[0]), self.rate(done[1])
         if self.fused:
-            return self._kernel(walks, first, ahead, rates, number, weights=weights, base=base, shortest=SHORTEST)
+            return self._kernel_step(walks, first, rates, number, weights, base, mixed)
         paths = subpaths(walks, self.settings.window, shortest=SHORTEST)
-        return self._step(paths.start, paths.end, weights, rates[0], [number, first])
+        extra = self._same_label(len(paths), number, first, mixed)
+        starts, ends = np.r_[paths.start, extra[:, 0]], np.r_[paths.end, extra[:, 1]]
+        worth = np.ones(len(starts), np.float32)
+        if weights is not None:
+            worth[: len(paths)] = weights
+        self._exact_step(starts, ends, worth, rates[0], [number, first])
+        return len(paths)
 
-    def descend_pairs(self, nodes: Tensor, count: int, done: float, number: int) -> None:
-        """Descend the loss of `count` pairs of nodes with one label, drawn among `nodes`; they are never weighted."""
-        labels = np.full(self.task.labels.shape, 0 if self.task.labels.ndim == 2 else -1)
-        labels[nodes.numpy()] = self.task.labels.numpy()[nodes.numpy()]
-        members = labels.sum(0) if labels.ndim == 2 else np.bincount(labels[labels >= 0], minlength=1)
-        if not count or members.max() < 2:
-            return
-        pairs = label_pairs(labels, count, self.settings.seed, stream=[number])
-        rate = self.rate(done)
-        if self.fused:
-            # The same stream of negatives as the paths, from the end.
-            self._kernel(pairs.astype(np.int32), 0, 1, (rate, rate), -1 - number)
-        else:
-            self._step(pairs[:, 0], pairs[:, 1], None, rate, [number, "pairs"])
+    def _same_label(self, paths: int, number: int, first: int, mixed: bool) -> Array:
+        """Draw the same-label pairs that go with so many paths, `(k, 2)`."""
+        count = int(self.settings.label_pairs * paths) if mixed and self._has_partners else 0
+        if not count:
+            return np.empty((0, 2), np.int64)
+        return label_pairs(self._known, count, self.settings.seed, stream=[number, first])
 
-    def _kernel(
-        self, walks: Array, first: int, ahead: int, rates: tuple[float, float], stream: int, **weights: Any
+    def _kernel_step(
+        self,
+        walks: Array,
+        first: int,
+        rates: tuple[float, float],
+        number: int,
+        weights: Array | None,
+        base: Array | None,
+        mixed: bool,
     ) -> int:
-        settings, vectors = self.settings, self.parameters.encoder(self.task.features)
-        common: dict[str, Any] = {"back": 0, "ahead": ahead, "rates": rates, "negatives": settings.negatives}
-        common |= {"share": _SHARE, "seed": settings.seed, "stream": stream, "threads": settings.threads, **weights}
+        """Let the kernel train on a batch as it goes; a feature encoder takes its vectors' gradient afterwards."""
+        settings, sources = self.settings, self.parameters.sources
+        vectors = self.parameters.encoder(self.task.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        if settings.encoder == "table":
-            return train_walks(walks, first, self.parameters.sources, targets, self.parts, **common)
-        descent = np.zeros_like(targets)
-        pairs = train_walks(
-            walks, first, self.parameters.sources, targets, self.parts, **common, written=descent, target_rate=1.0
+        common: dict[str, Any] = {"back": 0, "rates": rates, "negatives": settings.negatives, "share": _SHARE}
+        common |= {"seed": settings.seed, "threads": settings.threads}
+        descent = None
+        if settings.encoder == "features":
+            descent = np.zeros_like(targets)
+            common |= {"written": descent, "target_rate": 1.0}
+        ahead = settings.window - 1
+        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": SHORTEST}
+        paths = train_walks(
+            walks, first, sources, targets, self.parts, ahead=ahead, stream=number, **of_paths, **common
         )
-        self._optimize(vectors, torch.from_numpy(-descent), pairs, rates[0])
-        return pairs
+        extra = self._same_label(paths, number, first, mixed).astype(walks.dtype)
+        # Streams of negatives below zero are those of same-label pairs.
+        pairs = train_walks(extra, first, sources, targets, self.parts, ahead=1, stream=-1 - number, **common)
+        if descent is not None:
+            self._optimize(vectors, torch.from_numpy(-descent), paths + pairs, rates[0])
+        return paths
 
-    def _step(self, starts: Array, ends: Array, weights: Array | None, rate: float, stream: list[str | int]) -> int:
-        """Take one step of the optimizer down the exact gradient of a batch of pairs."""
+    def _exact_step(self, starts: Array, ends: Array, worth: Array, rate: float, stream: list[str | int]) -> None:
+        """Take one step of the optimizers down the exact gradient of a batch of pairs."""
         if not len(starts):
-            return 0
-        worth = torch.ones(len(starts)) if weights is None else torch.from_numpy(weights)
+            return
         vectors = self.parameters.encoder(self.task.features)
         objective = self.objective(starts, ends, stream)
-        to_sources, to_targets = objective.gradient(worth, self._sources.detach(), vectors.detach())
+        gradients = objective.gradient(torch.from_numpy(worth), self._sources.detach(), vectors.detach())
+        self._sources.grad, to_targets = gradients
         if self.settings.encoder == "table":
             to_targets[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
-        self._sources.grad = to_sources
         self._optimize(vectors, to_targets, len(starts), rate)
-        return len(starts)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
         """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike."""
@@ -175,7 +196,7 @@ class Inner:
     def pull(self, nodes: Tensor) -> None:
         """Let the supervised loss move the vectors themselves, by a step of `supervised_strength`."""
         encoder = self.parameters.encoder
-        problem = self.problem(self.parameters.head, nodes)
+        problem = self.problem(self.parameters.head, nodes, self.settings.supervised_strength)
         named = dict(encoder.named_parameters())
         loss = problem.supervised(nodes, named, dict(self.parameters.head.named_parameters()))
         slopes = torch.autograd.grad(loss, list(named.values()))
@@ -183,8 +204,11 @@ class Inner:
             for parameter, slope in zip(named.values(), slopes, strict=True):
                 parameter -= self.settings.supervised_strength * slope
 
-    def problem(self, head: Any, inner: Tensor) -> InnerProblem:
-        """Return the inner problem as the outer one sees it: with this head, trained on the labels of `inner`."""
+    def problem(self, head: Any, inner: Tensor, strength: float) -> InnerProblem:
+        """Return the inner problem as the outer one sees it: with this head, trained on the labels of `inner`.
+
+        `strength` is that by which labels move the vectors.
+        """
         return InnerProblem(
             torch.from_numpy(self.parameters.sources),
             self.parameters.encoder,
@@ -193,5 +217,5 @@ class Inner:
             self.task.labels,
             inner,
             self.settings.unsup_weight,
-            self.settings.supervised_strength,
+            strength,
         )

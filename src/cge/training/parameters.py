@@ -49,6 +49,8 @@ class Parameters:
             )
             self.head: Any = make_head(shape)
             self.network = make_weighting(shape.weighting, shape.dim)
+            if self.network is not None:
+                self.network.eval()  # trains only in the outer problem
 
     def vectors(self, features: NodeFeatures | None) -> Tensor:
         """Return e of all nodes, `(n, dim)`, without recording gradients."""
@@ -104,14 +106,14 @@ class seeded:  # noqa: N801 - reads as a word
 
 
 def module_arrays(module: nn.Module, name: str) -> dict[str, Array]:
-    """Return copies of a module's parameters, called `name.parameter`."""
-    return {f"{name}.{part}": value.detach().numpy().copy() for part, value in module.named_parameters()}
+    """Return copies of a module's parameters and buffers, called `name.parameter`."""
+    return {f"{name}.{part}": value.detach().numpy().copy() for part, value in module.state_dict().items()}
 
 
 def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> None:
-    """Take a module's parameters over from what `module_arrays` gave."""
+    """Take a module's parameters and buffers over from what `module_arrays` gave."""
     with torch.no_grad():
-        for part, value in module.named_parameters():
+        for part, value in module.state_dict().items():
             fitting(arrays, f"{name}.{part}", tuple(value.shape))
             value.copy_(torch.tensor(arrays[f"{name}.{part}"]))
 

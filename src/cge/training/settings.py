@@ -38,35 +38,35 @@ class Task:
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of `cge.training.trainer.train`, with the names, meanings and defaults that `cge.CGE` documents."""
+    """Settings of `cge.training.trainer.train`, with the names and meanings that `cge.CGE` documents."""
 
-    encoder: str = "table"
-    weighting: str | Callable[[int], PathWeighting] = "lstm"
-    dim: int = 128
-    window: int = 6
-    walk_length: int = 10
-    walks_per_node: int = 5
-    loss: str = "auto"
-    negatives: int = 5
-    pretrain: int = 2
-    rounds: int = 4
-    patience: int = 10
-    optimizer: str = "auto"
-    learning_rate: float | None = None
-    unsup_weight: float = 1.0
-    label_pairs: float = 0.1
-    supervised_strength: float = 0.0
-    hidden: int = 64
-    head_steps: int = 20
-    head_lr: float = 0.01
-    weight_decay: float = 5e-4
-    outer: str = "unrolled"
-    virtual_lr: float = 1.0
-    weighting_lr: float = 0.01
-    outer_steps: int = 6
-    outer_paths: int = 2048
-    seed: int = 0
-    threads: int | None = None
+    encoder: str
+    weighting: str | Callable[[int], PathWeighting]
+    dim: int
+    window: int
+    walk_length: int
+    walks_per_node: int
+    loss: str
+    negatives: int
+    pretrain: int
+    rounds: int
+    patience: int
+    optimizer: str
+    learning_rate: float | None
+    unsup_weight: float
+    label_pairs: float
+    supervised_strength: float
+    hidden: int
+    head_steps: int
+    head_lr: float
+    weight_decay: float
+    outer: str
+    virtual_lr: float
+    weighting_lr: float
+    outer_steps: int
+    outer_paths: int
+    seed: int
+    threads: int | None
 
     @property
     def all_rounds(self) -> int:

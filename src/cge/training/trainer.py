@@ -125,33 +125,39 @@ class Trainer:
         """Do round `number` (from 0): line 4 of Algorithm 1 for all walks, then line 5."""
         began = time.perf_counter()
         free = number < self.settings.pretrain  # labels do not touch the vectors
-        with np.errstate(over="ignore", invalid="ignore"):  # `_refuse_overflow` says it better
-            pairs = self._descend_paths(number)
-            if not free:
-                done = number / self.settings.all_rounds
-                self.inner.descend_pairs(self.task.train, int(self.settings.label_pairs * pairs), done, number)
+        outer = None
+        with np.errstate(over="ignore", invalid="ignore"):  # `_need_finite` says it better
+            self._descend_paths(number, free)
+            path_loss = self._path_loss()
+            # A rate above 1 is the first suspect.
+            large = [name for name in ("supervised_strength", "unsup_weight") if getattr(self.settings, name) > 1]
+            self._need_finite(path_loss, [*large, "learning_rate"][0], number)
             supervised = self.inner.descend_labels(self.parameters.head, self.inner.head_optimizer, self.task.train)
+            self._need_finite(supervised, "head_lr", number)
             if not free and self.settings.supervised_strength > 0:
                 self.inner.pull(self.task.train)
-            judged = free or self.task.outer_only or self.settings.outer == "paper"
-            outer = self.outer.descend(number) if self.outer is not None and judged else None
+            if self.outer is not None:
+                if free or self.task.outer_only or self.settings.outer == "paper":
+                    outer = self.outer.descend(number, free)
+                self.outer.weigh()
+                self._need_finite(sum(self.outer.facts()), "weighting_lr", number)
         accuracy, loss = self._validate()
         mean, spread, effective = (None, None, None) if self.outer is None else self.outer.facts()
-        done_round = Round(
-            number + 1,
-            self.settings.all_rounds,
-            "pretrain" if free and self.stage == "train" else self.stage,
-            self._path_loss(),
-            supervised,
-            accuracy if len(self.task.validation) else None,
-            outer,
-            mean,
-            spread,
-            effective,
-            time.perf_counter() - began,
+        self.rounds.append(
+            Round(
+                number + 1,
+                self.settings.all_rounds,
+                "pretrain" if free and self.stage == "train" else self.stage,
+                path_loss,
+                supervised,
+                accuracy if len(self.task.validation) else None,
+                outer,
+                mean,
+                spread,
+                effective,
+                time.perf_counter() - began,
+            )
         )
-        self._refuse_overflow(done_round)
-        self.rounds.append(done_round)
         if (accuracy, -loss) > self.best_score or not len(self.task.validation):
             self.best, self.best_score, self.best_round = self.parameters.arrays(), (accuracy, -loss), number + 1
 
@@ -159,17 +165,14 @@ class Trainer:
         """Say whether the last rounds brought nothing better."""
         return len(self.rounds) - self.best_round >= self.settings.patience
 
-    def _descend_paths(self, number: int) -> int:
-        """Descend the weighted path loss over all walks; return the number of pairs."""
-        if self.outer is not None:
-            self.outer.weigh()
-        pairs, walks_in_all, rounds = 0, self.walker.num_walks, self.settings.all_rounds
+    def _descend_paths(self, number: int, free: bool) -> None:
+        """Descend the weighted path loss over all walks, and from some round on that of same-label pairs."""
+        walks_in_all, rounds = self.walker.num_walks, self.settings.all_rounds
         for place, walks in enumerate(self.walker.batches(self.batch)):
             first = place * self.batch
             done = (number + first / walks_in_all) / rounds, (number + (first + len(walks)) / walks_in_all) / rounds
             weights, base = (None, None) if self.outer is None else self.outer.weights_of(place, walks)
-            pairs += self.inner.descend_paths(walks, first, done, number, weights, base)
-        return pairs
+            self.inner.descend_paths(walks, first, done, number, weights, base, mixed=not free)
 
     def _validate(self) -> tuple[float, float]:
         """Return accuracy and loss on the validation labels."""
@@ -193,16 +196,11 @@ class Trainer:
         sources = torch.from_numpy(self.parameters.sources)
         return float(objective.losses(sources, self.parameters.vectors(self.task.features)).double().mean())
 
-    def _refuse_overflow(self, one: Round) -> None:
-        """Stop when numbers overflow, and say which setting is the likely cause."""
-        causes = (
-            ("learning_rate", self.settings.table_rate, [one.path_loss]),
-            ("head_lr", self.settings.head_lr, [one.supervised_loss]),
-            ("weighting_lr", self.settings.weighting_lr, [one.outer_loss, one.weight_mean, one.weight_spread]),
-        )
-        for name, value, numbers in causes:
-            if not all(number is None or np.isfinite(number) for number in numbers):
-                raise InputError(f"training overflowed in round {one.number}; try a tenth of {name} (now {value:g})")
+    def _need_finite(self, value: float, cause: str, number: int) -> None:
+        """Stop when numbers have overflowed, and name the setting that is the likely cause."""
+        if not np.isfinite(value):
+            now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
+            raise InputError(f"training overflowed in round {number + 1}; try a tenth of {cause} (now {now:g})")
 
     # ------------------------------------------------------------------ stopping and going on
 
@@ -254,6 +252,8 @@ class Trainer:
         self.rounds = [Round(**one) for one in saved.facts["rounds"]]
         self.best_score = tuple(saved.facts["best_score"])
         self.best_round = int(saved.facts["best_round"])
+        if self.outer is not None:
+            self.outer.weigh()
 
     def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
         found = {"head_optimizer": self.inner.head_optimizer}

@@ -49,7 +49,9 @@ class Outer:
         self.head_optimizers = [inner.optimizer_of(head) for head in self.heads]
         kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
         self.optimizer = make_optimizer(kind, network.parameters(), self.settings.weighting_lr)
-        self._choices = [self._telling_paths(fold) for fold in inner.task.folds]
+        self._counts = table.counts
+        self._strata = [self._ending_at(fold) for fold in inner.task.folds]
+        self.weigh()
 
     def weigh(self) -> None:
         """Compute A of every distinct path at the present vectors, and a, the weight in the path loss."""
@@ -58,7 +60,7 @@ class Outer:
         if self.settings.outer == "paper":
             self.relative = self.absolute
         elif len(self.absolute):
-            mean = max(float(self.absolute.mean(dtype=np.float64)), 1e-12)
+            mean = max(float(np.average(self.absolute, weights=self._counts)), 1e-12)
             self.relative = np.clip(self.absolute / np.float32(mean), _FLOOR, _CAP).astype(np.float32)
 
     def weights_of(self, place: int, walks: Array) -> tuple[Array, Array]:
@@ -67,24 +69,31 @@ class Outer:
         ends = np.cumsum(count_subpaths(walks, SHORTEST, self.settings.window))
         return self.relative[numbers], np.concatenate([[0], ends[:-1]])
 
-    def descend(self, number: int) -> float:
-        """Descend the outer loss in the network's parameters, fold after fold; return the mean of that loss."""
-        losses = []
-        steps = self.settings.outer_steps
-        turns = [(number * steps + step) % len(self.heads) for step in range(steps)]
-        for fold in sorted(set(turns)):
+    def descend(self, number: int, free: bool) -> float:
+        """Descend the outer loss in the network's parameters, fold after fold; return the mean of that loss.
+
+        `free` says that labels do not touch the vectors in this round.
+        """
+        losses, steps = [], self.settings.outer_steps
+        strength = 0.0 if free else self.settings.supervised_strength
+        turns = [(number * steps + step) % max(len(self.heads), 1) for step in range(steps)]
+        for fold in sorted(set(turns)) if self.heads else []:
             self.inner.descend_labels(self.heads[fold], self.head_optimizers[fold], self._inner_labels(fold))
-        for step, fold in enumerate(turns):
-            problem = self.inner.problem(self.heads[fold], self._inner_labels(fold))
-            sample = self._sample(fold, number, step)
-            self.optimizer.zero_grad()
-            if self.settings.outer == "paper":
-                loss, _ = paper_hypergradient(self.network, problem, sample, self.settings.virtual_lr)
-            else:
-                outer = self.inner.task.folds[fold]
-                loss, _ = unrolled_hypergradient(self.network, problem, sample, outer, self.settings.virtual_lr)
-            self.optimizer.step()
-            losses.append(float(loss))
+        self.network.train()
+        with seeded(self.settings.seed, "outer", number):  # for networks with dropout
+            for step, fold in enumerate(turns):
+                self.optimizer.zero_grad()
+                if self.settings.outer == "paper":
+                    problem = self.inner.problem(self.inner.parameters.head, self.inner.task.train, strength)
+                    sample = self._sample(None, number, step)
+                    loss, _ = paper_hypergradient(self.network, problem, sample, self.settings.virtual_lr)
+                else:
+                    problem = self.inner.problem(self.heads[fold], self._inner_labels(fold), strength)
+                    sample, outer = self._sample(fold, number, step), self.inner.task.folds[fold]
+                    loss, _ = unrolled_hypergradient(self.network, problem, sample, outer, self.settings.virtual_lr)
+                self.optimizer.step()
+                losses.append(float(loss))
+        self.network.eval()
         return float(np.mean(losses))
 
     def _inner_labels(self, fold: int) -> Tensor:
@@ -92,31 +101,35 @@ class Outer:
         train = self.inner.task.train
         return train if self.inner.task.outer_only else train[~torch.isin(train, self.inner.task.folds[fold])]
 
-    def _telling_paths(self, fold: Tensor) -> tuple[Array, Array]:
-        """Return the paths to draw from for a fold, and the running sum of how often each occurs.
+    def _ending_at(self, fold: Tensor) -> tuple[Array, Array]:
+        """Return the paths that end at nodes of a fold, and the others."""
+        ends = np.isin(self._table.paths.end, fold.numpy())
+        return np.flatnonzero(ends), np.flatnonzero(~ends)
 
-        A table moves only where a path ends, so only paths that end at outer nodes say something to `unrolled`.
+    def _sample(self, fold: int | None, number: int, step: int) -> PathSample:
+        """Draw paths for a step of the outer problem, as often as they occur in the walks.
+
+        Paths that end at a node of the fold say most about it, and there are few of them. So half of the sample is
+        drawn among those, half among the others, and each path stands for its share of all.
         """
-        numbers = np.arange(len(self._table))
-        if self.settings.outer == "unrolled" and self.settings.encoder == "table":
-            ending = numbers[np.isin(self._table.paths.end, fold.numpy())]
-            numbers = ending if len(ending) else numbers
-        return numbers, np.cumsum(self._table.counts[numbers])
-
-    def _sample(self, fold: int, number: int, step: int) -> PathSample:
-        """Draw paths for a step of the outer problem, as often as they occur in the walks."""
-        numbers, sums = self._choices[fold]
+        strata = [np.arange(len(self._table))] if fold is None else [one for one in self._strata[fold] if len(one)]
         random = generator(self.settings.seed, "outer paths", number, step)
-        drawn = random.integers(sums[-1], size=min(self.settings.outer_paths, int(sums[-1])))
-        chosen = np.sort(numbers[np.searchsorted(sums, drawn, side="right")])
-        paths = self._table.paths
-        nodes, length = paths.nodes[chosen].astype(np.int64), paths.length[chosen].astype(np.int64)
+        size, total = -(-self.settings.outer_paths // len(strata)), int(self._counts.sum())
+        chosen, shares = [], []
+        for stratum in strata:
+            sums = np.cumsum(self._counts[stratum])
+            drawn = np.sort(stratum[np.searchsorted(sums, random.integers(sums[-1], size=size), side="right")])
+            chosen.append(drawn)
+            shares.append(np.full(size, sums[-1] / total / size))
+        paths, numbers = self._table.paths, np.concatenate(chosen)
+        nodes, length = paths.nodes[numbers].astype(np.int64), paths.length[numbers].astype(np.int64)
         ends = nodes[np.arange(len(nodes)), length - 1]
         objective = self.inner.objective(nodes[:, 0], ends, ["outer", number, step])
-        return PathSample(torch.from_numpy(nodes), torch.from_numpy(length), objective)
+        share = torch.from_numpy(np.concatenate(shares))
+        return PathSample(torch.from_numpy(nodes), torch.from_numpy(length), objective, share)
 
     def facts(self) -> tuple[float, float, float]:
-        """Return mean and standard deviation of A, and (Σa)²/Σa² as a share of the distinct paths."""
+        """Return mean and standard deviation of A over the distinct paths, and (Σa)²/Σa² as a share of them."""
         a = self.relative.astype(np.float64)
         effective = float(a.sum() ** 2 / max((a**2).sum(), 1e-300) / max(len(a), 1))
         return float(self.absolute.mean(dtype=np.float64)), float(self.absolute.std(dtype=np.float64)), effective
