@@ -1,4 +1,4 @@
-"""The paper's losses, Eqs. 3 to 6, as pure functions of tensors."""
+"""The paper's losses, Eqs. 3 to 6, as pure functions of tensors: the forms that the kernels are tested against."""
 
 from __future__ import annotations
 

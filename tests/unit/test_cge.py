@@ -409,7 +409,7 @@ import numpy as np
 import cge
 from tests.unit.test_cge import SMALL, some
 from tests.unit.test_trainer import two_groups
-model = cge.CGE(weighting="lstm", rounds=60, patience=99, **SMALL)
+model = cge.CGE(weighting="lstm", rounds=16, patience=99, **SMALL)
 model.fit(two_groups(200), some(np.repeat([0, 1], 200)), resume=sys.argv[1])
 model.save(sys.argv[2])
 """
