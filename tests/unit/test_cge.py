@@ -34,7 +34,8 @@ def some(labels: Any = TRUE, every: int = 3) -> Any:
 
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
-    return cge.CGE(weighting="average", **SMALL).fit(two_groups(), some(), validation=some(TRUE, 4))
+    model = cge.CGE(weighting="average", weighting_lr=0.1, **SMALL)
+    return model.fit(two_groups(), some(), validation=some(TRUE, 4))
 
 
 # ---------------------------------------------------------------------- the contract
@@ -94,6 +95,21 @@ def test_what_is_learned(fitted: cge.CGE) -> None:
     assert fitted.labels_seen_ == {"train": 14, "outer": 14, "selection": 6}
 
 
+def test_every_setting_is_documented() -> None:
+    for kind in (cge.CGE, cge.DeepWalk, cge.Node2Vec):
+        text = str(kind.__doc__)
+        assert text.index("Parameters\n----------") < text.index("Attributes\n----------")
+        for name, (_, setting, default) in settings_of(kind).items():
+            assert f"{name} : " in text
+            assert f", default {default!r}\n    {setting.help}; " in text
+
+
+def test_vectors_by_id(fitted: cge.CGE) -> None:
+    assert np.array_equal(fitted.transform([7, 3]), fitted.embedding_[[7, 3]])
+    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 99"):
+        fitted.transform([99])
+
+
 def test_weights_of_paths(fitted: cge.CGE) -> None:
     weights = fitted.path_weights([[0, 1, 2], [0, 1], [5]])
     assert weights.shape == (3,)
@@ -151,6 +167,10 @@ def test_several_labels_per_node() -> None:
     lists = {i: [name for name, has in zip("abc", matrix[i], strict=True) if has] for i in range(0, 2 * SIZE, 3)}
     named = cge.CGE(weighting="average", **SMALL, rounds=8).fit(graph, lists)
     assert named.classes_.tolist() == ["a", "b", "c"]
+    assert named.score(list(lists), list(lists.values())) == model.score(list(lists), matrix[list(lists)])
+    assert model.score([0, 3], matrix[[0, 3]].tolist()) == model.score([0, 3], matrix[[0, 3]])
+    with pytest.raises(cge.CgeError, match="labels has the class 'z', which no training label has"):
+        named.score([0], [["z"]])
     assert np.array_equal(named.predict_proba(), chances)
     unknown = np.where(known.any(axis=1, keepdims=True), known, -1)
     assert np.array_equal(cge.CGE(weighting="average", **SMALL, rounds=8).fit(graph, unknown).predict_proba(), chances)
@@ -176,7 +196,7 @@ def test_wrong_labels_are_refused_in_one_sentence(labels: Any, sentence: str) ->
 
 
 def test_validation_labels_must_fit_the_training_labels() -> None:
-    with pytest.raises(cge.CgeError, match="validation hold the class 5, which no training label has"):
+    with pytest.raises(cge.CgeError, match="validation has the class 5, which no training label has"):
         cge.CGE(**SMALL).fit(two_groups(), some(), {1: 5})
     with pytest.raises(cge.CgeError, match="y and validation must have the same form"):
         cge.CGE(**SMALL).fit(two_groups(), some(), np.ones((40, 2)))
@@ -301,6 +321,13 @@ def test_unseen_nodes_need_features() -> None:
         table.transform(swapped)
 
 
+def test_a_window_fits_into_a_walk() -> None:
+    with pytest.raises(
+        cge.CgeError, match="window must be at most walk_length, 3, for no path is longer than its walk"
+    ):
+        cge.CGE(**SMALL, walk_length=3).fit(two_groups(), some())
+
+
 # ---------------------------------------------------------------------- guards of the weights
 
 
@@ -311,8 +338,39 @@ def test_flat_weights_are_said() -> None:
 
 def test_collapsed_weights_are_said() -> None:
     settings = SMALL | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "rounds": 6, "patience": 99}
-    with pytest.warns(cge.CgeWarning, match=r"path weights collapsed to a mean of .*; use outer='unrolled'"):
-        cge.CGE(weighting="average", **settings).fit(two_groups(), some(), some(TRUE, 4))
+    for validation in (some(TRUE, 4), None):
+        with pytest.warns(cge.CgeWarning, match=r"path weights collapsed to a mean of .*; use outer='unrolled'"):
+            cge.CGE(weighting="average", **settings).fit(two_groups(), some(), validation)
+
+
+class Wide(Constant):
+    def score(self, projected: Any, length: Any) -> Any:
+        return projected[:, 0, :2]
+
+
+class Endless(Constant):
+    def score(self, projected: Any, length: Any) -> Any:
+        return projected[:, 0, 0] * float("nan") * self.unused.sum()
+
+
+class Fixed(cge.PathWeighting):
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+
+
+@pytest.mark.parametrize(
+    ("weighting", "sentence"),
+    [
+        (Wide, r"Wide.score must return one number for each of \d+ paths, shape \(\d+,\), found \(\d+, 2\)"),
+        (Endless, "Endless gave weights that are no numbers; try a tenth of weighting_lr"),
+        (Fixed, "Fixed has no parameters, so there is nothing to learn"),
+        (Constant(16), "weighting must be the class Constant or what makes it, not a made one"),
+        (lambda dim: dim, "a weighting must make a cge.PathWeighting, but .* made a int"),
+    ],
+)
+def test_faulty_weightings_are_named(weighting: Any, sentence: str) -> None:
+    with pytest.raises(cge.CgeError, match=sentence):
+        cge.CGE(weighting=weighting, **SMALL).fit(two_groups(), some())
 
 
 @pytest.mark.slow
@@ -370,6 +428,8 @@ def test_own_weightings_are_given_again(tmp_path: Path) -> None:
     model.save(tmp_path)
     with pytest.raises(cge.CgeError, match=r"weighs paths with 'Constant'; pass it as load\(…, weighting=…\)"):
         cge.load(tmp_path)
+    with pytest.raises(cge.CgeError, match="weighs paths with 'Constant', but weighting is 'Wide'; pass the one"):
+        cge.load(tmp_path, weighting=Wide)
     assert cge.load(tmp_path, weighting=Constant).path_weights([[0, 1]]).tolist() == [0.5]
 
 

@@ -14,7 +14,7 @@ __all__ = ["app", "call"]
 
 app = typer.Typer(
     name="cge",
-    epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected.",
+    epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected, 130 interrupted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",

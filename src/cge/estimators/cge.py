@@ -20,8 +20,8 @@ from cge.data.splits import folds as stratified_folds
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.embeddings import Dim, Negatives, Seed, Threads, WalkLength, WalksPerNode
-from cge.estimators.labels import encode_labels
-from cge.estimators.settings import Setting, check_settings
+from cge.estimators.labels import encode_labels, members
+from cge.estimators.settings import Setting, check_settings, documented
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.models.products import NodeFeatures, SparseFeatures
@@ -36,7 +36,7 @@ __all__ = ["CGE"]
 
 Array = npt.NDArray[Any]
 
-_COLLAPSED, _FLAT = 0.02, 0.01  # mean of A below the one, relative spread of A below the other
+_COLLAPSED, _FLAT = 0.02, 0.02  # mean of A below the one, relative spread of A below the other
 _AT_ONCE = 65_536  # nodes predicted at once
 
 Encoder = Annotated[
@@ -110,10 +110,9 @@ OuterSteps = Annotated[int, Setting("steps of the weighting network in a round",
 OuterPaths = Annotated[int, Setting("paths looked at in such a step", low=1)]
 
 
+@documented
 class CGE(BaseEstimator):  # type: ignore[misc]
     """Customized graph embedding: paths are weighed for your labels, and the weighted paths train vectors and a head.
-
-    Every setting is described by `cge fit --help`, with its legal values.
 
     Attributes
     ----------
@@ -265,6 +264,11 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             raise InputError("y holds no labels; label some nodes, or use cge.DeepWalk, which needs none")
         if len(classes) < 2:
             raise InputError(f"y must hold at least two classes, found only {classes.tolist()[0]!r}")
+        if self.window > self.walk_length:
+            raise InputError(
+                f"window must be at most walk_length, {self.walk_length}, for no path is longer than its walk; "
+                f"found {self.window}"
+            )
         if self.encoder == "features" and graph.features is None:
             raise InputError("encoder='features' needs node features, and the graph has none; use encoder='table'")
         if self.weighting != "none" and self.outer_labels == "folds" and self.outer == "unrolled" and not self.pretrain:
@@ -341,11 +345,14 @@ class CGE(BaseEstimator):  # type: ignore[misc]
 
     def _warn_of_weights(self) -> None:
         """Say so where learning the weights came to nothing."""
-        kept, last = self.history_[self.best_round_ - 1], self.history_[-1]
+        # A second training may end before the weights collapse as they did in the first.
+        kept, last = self.history_[self.best_round_ - 1], (self.selection_history_ or self.history_)[-1]
         if last.weight_mean is None:
             return
         if last.weight_mean < _COLLAPSED:
-            here = "" if kept is last else f" (the kept round {kept.number} had {kept.weight_mean:.2g})"
+            here = (
+                "" if kept.weight_mean < _COLLAPSED else f" (the kept round {kept.number} had {kept.weight_mean:.2g})"
+            )
             cure = "use outer='unrolled'" if self.outer == "paper" else "try a lower weighting_lr"
             warnings.warn(
                 f"path weights collapsed to a mean of {last.weight_mean:.2g}{here}, so paths hardly train the vectors; "
@@ -391,19 +398,28 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         return found
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
-        """Return the share of right predictions; with several labels per node, micro-F1."""
-        predicted, true = self.predict(nodes), np.asarray(labels)
+        """Return the share of right predictions; with several labels per node, micro-F1.
+
+        `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        """
+        predicted = self.predict(nodes)
+        true = members(labels, self.classes_) if self._several else np.asarray(labels)
         if predicted.shape != true.shape:
             raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
         if self._several:
             return accuracy_of(predicted - 0.5, true)
         return float(np.mean(predicted == true)) if len(true) else float("nan")
 
-    def transform(self, graph: Graph | None = None) -> Array:
-        """Return the vectors of a graph's nodes, `(n, dim)`; None means those that were trained on."""
+    def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
+        """Return vectors, `(k, dim)`: of all nodes that were trained on, of some of them by id, or of another graph.
+
+        Another graph needs encoder "features", and the features of training, in the same order.
+        """
         self._need_fit()
         if graph is None or graph is self.graph_:
             return self.embedding_
+        if not isinstance(graph, Graph):
+            return self.embedding_[self.graph_.indices_of(graph)]
         if self.encoder == "table":
             raise InputError(
                 "encoder='table' has vectors only for the nodes it was trained on; use encoder='features' for new ones"
@@ -416,7 +432,10 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         return vectors
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return A of paths, each a sequence of node ids, `(k,)`; with weighting "none" all are 1."""
+        """Return A of paths, each a sequence of node ids, `(k,)`; with weighting "none" all are 1.
+
+        Any sequence of known nodes is weighed, whether the graph has those edges and training met it or not.
+        """
         self._need_fit()
         numbers = [self.graph_.indices_of(path, "paths") for path in paths]
         if any(not len(path) for path in numbers):

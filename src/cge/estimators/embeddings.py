@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cge.errors import InputError
-from cge.estimators.settings import Setting, check_settings
+from cge.estimators.settings import Setting, check_settings, documented
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.sampling import Walker
@@ -88,6 +88,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         self.embedding_, self.node_ids_, self.graph_ = arrays["embedding"], graph.node_ids, graph
 
 
+@documented
 class DeepWalk(_WalkVectors):
     """Vectors from uniform random walks and skip-gram with negative sampling (Perozzi et al. 2014).
 
@@ -129,6 +130,7 @@ class DeepWalk(_WalkVectors):
         self.threads = threads
 
 
+@documented
 class Node2Vec(_WalkVectors):
     """Vectors from node2vec's walks and skip-gram with negative sampling (Grover and Leskovec 2016).
 

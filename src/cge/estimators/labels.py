@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cge.errors import InputError, shown
 from cge.graph import Graph
 
-__all__ = ["encode_labels"]
+__all__ = ["encode_labels", "members"]
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,24 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
             f"{what} must have one entry for each of {graph.num_nodes:,} nodes, found shape {values.shape}"
         )
     return _encode(values, np.arange(graph.num_nodes), graph.num_nodes, what, classes)
+
+
+def members(labels: Any, classes: Array) -> Array:
+    """Return several labels per node, rows of zeros and ones or lists of classes, as zeros and ones, `(k, c)`.
+
+    >>> members([["b"], ["a", "b"]], np.array(["a", "b"])).tolist()
+    [[0, 1], [1, 1]]
+    """
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        return labels
+    rows = [one if isinstance(one, list | tuple | set | frozenset) else [one] for one in labels]
+    known = set(classes.tolist())
+    strange = [label for one in rows for label in one if label not in known]
+    if not strange:
+        return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
+    if all(len(one) == len(classes) and set(one) <= {0, 1} for one in rows):
+        return np.array(rows)
+    raise InputError(f"labels has the class {shown(strange[0])}, which no training label has")
 
 
 def _array(y: Any, what: str) -> Array:
@@ -108,7 +126,7 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     places = np.minimum(places, max(len(classes) - 1, 0))
     strange = present[classes[places] != present] if len(classes) else present
     if len(strange):
-        raise InputError(f"{what} hold the class {shown(strange.tolist()[0])}, which no training label has")
+        raise InputError(f"{what} has the class {shown(strange.tolist()[0])}, which no training label has")
     codes = np.full(size, -1, np.int64)
     codes[numbers] = places
     return codes, classes

@@ -10,7 +10,7 @@ from cge.errors import FileFormatError, InputError
 from cge.estimators.cge import CGE
 from cge.estimators.embeddings import DeepWalk, Node2Vec
 from cge.estimators.settings import check_settings
-from cge.estimators.storing import CUSTOM
+from cge.estimators.storing import CUSTOM, name_of
 from cge.models.weighting import PathWeighting
 from cge.store import read_folder, unpack_graph
 
@@ -39,6 +39,11 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
     if isinstance(custom, dict):
         if weighting is None:
             raise InputError(f"this model weighs paths with {custom.get(CUSTOM)!r}; pass it as load(…, weighting=…)")
+        if name_of(weighting) != custom.get(CUSTOM):
+            raise InputError(
+                f"this model weighs paths with {custom.get(CUSTOM)!r}, but weighting is {name_of(weighting)!r}; "
+                "pass the one it was trained with"
+            )
         settings = settings | {"weighting": weighting}
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")

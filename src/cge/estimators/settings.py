@@ -11,13 +11,15 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass
-from typing import Any, get_type_hints
+from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
 from cge.errors import InputError, shown
 
-__all__ = ["Setting", "check_settings", "settings_of"]
+__all__ = ["Setting", "check_settings", "documented", "settings_of"]
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -82,6 +84,16 @@ def settings_of(estimator: type) -> dict[str, tuple[str, Setting, Any]]:
         ]
         found[name] = (kinds[0].__name__, setting, parameter.default)
     return found
+
+
+def documented(estimator: type[T]) -> type[T]:
+    """Add the settings of an estimator class to its docstring, as its parameters."""
+    lines = ["Parameters", "----------"]
+    for name, (kind, setting, default) in settings_of(estimator).items():
+        lines += [f"{name} : {kind}, default {default!r}", f"    {setting.help}; {setting.legal(kind)}."]
+    before, mark, after = inspect.cleandoc(estimator.__doc__ or "").partition("Attributes\n----------")
+    estimator.__doc__ = before + "\n".join([*lines, "", ""]) + mark + after
+    return estimator
 
 
 def check_settings(estimator: Any) -> None:

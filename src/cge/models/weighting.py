@@ -67,7 +67,18 @@ class PathWeighting(nn.Module):
         projected = self.project(vectors)
         present = torch.arange(nodes.shape[1], device=nodes.device) < length[:, None]  # (b, window)
         gathered = projected[nodes.clamp(min=0)] * present[:, :, None].to(projected.dtype)  # (b, window, k)
-        return torch.sigmoid(self.score(gathered, length))
+        return torch.sigmoid(self._scores(gathered, length))
+
+    def _scores(self, gathered: Tensor, length: Tensor) -> Tensor:
+        """Return what `score` returns, or say what is wrong with it."""
+        found = self.score(gathered, length)
+        if not isinstance(found, Tensor) or found.shape != length.shape:
+            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+            raise InputError(
+                f"{type(self).__name__}.score must return one number for each of {len(length)} paths, "
+                f"shape {tuple(length.shape)}, found {shape}"
+            )
+        return found
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, threads: int | None = None) -> Array:  # noqa: ARG002 - for subclasses
@@ -77,7 +88,7 @@ class PathWeighting(nn.Module):
             piece = slice(begin, begin + _WEIGHED_AT_ONCE)
             nodes, length = torch.tensor(tree.nodes[piece]), torch.tensor(tree.length[piece])
             gathered = projected[nodes.clamp(min=0).flatten()].view(*nodes.shape, -1) * (nodes >= 0)[:, :, None]
-            made[piece] = torch.sigmoid(self.score(gathered, length)).numpy()
+            made[piece] = torch.sigmoid(self._scores(gathered, length)).numpy()
         return made
 
 
@@ -178,10 +189,14 @@ def make_weighting(kind: str | Callable[[int], PathWeighting], dim: int) -> Path
     """Return the network called `kind`, or None for "none" (A ≡ 1); a callable is given `dim` and returns its own."""
     if kind == "none":
         return None
+    if isinstance(kind, nn.Module):
+        raise InputError(f"weighting must be the class {type(kind).__name__} or what makes it, not a made one")
     if callable(kind):
         made = kind(dim)
         if not isinstance(made, PathWeighting):
             raise InputError(f"a weighting must make a cge.PathWeighting, but {kind!r} made a {type(made).__name__}")
+        if not any(parameter.requires_grad for parameter in made.parameters()):
+            raise InputError(f"{type(made).__name__} has no parameters, so there is nothing to learn")
         return made
     if kind not in WEIGHTINGS:
         choices = ", ".join(repr(name) for name in ["none", *WEIGHTINGS])

@@ -74,6 +74,9 @@ class Parameters:
 
     def load(self, arrays: Mapping[str, Array]) -> None:
         """Take parameters over; names and shapes must be those that `arrays` gives."""
+        unknown = sorted(set(arrays) - set(self.arrays()))
+        if unknown:
+            raise InputError(f"the parameters {unknown[0]} belong to no part of this model")
         fitting(arrays, "sources", self.sources.shape)
         self.sources = np.array(arrays["sources"], np.float32)
         for name, module in self._modules():

@@ -140,7 +140,6 @@ class Trainer:
                 if free or self.task.outer_only or self.settings.outer == "paper":
                     outer = self.outer.descend(number, free)
                 self.outer.weigh()
-                self._need_finite(sum(self.outer.facts()), "weighting_lr", number)
         accuracy, loss = self._validate()
         mean, spread, effective = (None, None, None) if self.outer is None else self.outer.facts()
         self.rounds.append(

@@ -9,6 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.errors import InputError
 from cge.models.tree import PathTree
 from cge.models.weighting import PathWeighting
 from cge.randomness import generator
@@ -57,6 +58,11 @@ class Outer:
         """Compute A of every distinct path at the present vectors, and a, the weight in the path loss."""
         vectors = self.inner.parameters.vectors(self.inner.task.features)
         self.absolute = self.network.weigh(vectors, self.tree, self.settings.threads)
+        if not np.isfinite(self.absolute).all():
+            raise InputError(
+                f"{type(self.network).__name__} gave weights that are no numbers; try a tenth of weighting_lr "
+                f"(now {self.settings.weighting_lr:g})"
+            )
         if self.settings.outer == "paper":
             self.relative = self.absolute
         elif len(self.absolute):
