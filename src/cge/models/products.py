@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cge.parallel import float_kernel, run_blocks
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "take_rows"]
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -42,11 +42,11 @@ class SparseFeatures:
 
     def product(self, weight: Array) -> Array:
         """Return X W for `weight (f, k)`."""
-        return _product(self.rows, weight, self.threads)
+        return sparse_product(self.rows, weight, self.threads)
 
     def transposed_product(self, gradient: Array) -> Array:
         """Return Xᵀ G for `gradient (n, k)`."""
-        return _product(self.columns, gradient, self.threads)
+        return sparse_product(self.columns, gradient, self.threads)
 
 
 NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
@@ -78,7 +78,7 @@ def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.threads)
 
 
-def _product(matrix: sp.csr_array, dense: Array, threads: int | None) -> Array:
+def sparse_product(matrix: sp.csr_array, dense: Array, threads: int | None) -> Array:
     """Return a sparse matrix times a dense one; whoever computes a row computes all of it, so threads do not matter."""
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)

@@ -1,0 +1,139 @@
+"""The exact sum over weighted paths: what lies at the ends of all paths from a node, each weighed.
+
+    e_i = Σ_{k=0..K} h_k Σ_{p: i = n_0, …, n_k} A(p) · payload(n_k),   A(p) = Π_t s(n_t, n_{t+1})
+
+A weight that is a product over steps makes the sum over *all* paths K sparse products: e = Σ_k h_k M^k payload, where
+M holds s. Its cost grows with edges and hops, not with paths, and every single path still has its weight.
+
+    s(u, v) = g(u, v) / (z_u^(1−b) z_v^b),   z_u = Σ_v g(u, v)
+
+g is a gate, positive for each step. With g ≡ 1, b = 0 is the random walk (A ≡ 1: paths count by their chance), and
+b = ½ the symmetric normalization of graph convolutions, read as a discount on paths that end at nodes of high degree.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from cge.graph import Graph
+from cge.models.products import sparse_product
+from cge.parallel import float_kernel, run_blocks
+
+__all__ = ["StepRows", "pool", "step_weights"]
+
+Array = npt.NDArray[Any]
+
+_BLOCK = 4096  # rows given to a thread at once
+
+
+class StepRows:
+    """Where the steps of a graph stand: its rows with a step from each node to itself, and their transpose.
+
+    Attributes
+    ----------
+    indptr : (n+1,), indices : (m,)
+        Node u steps to `indices[indptr[u]:indptr[u+1]]`, ascending.
+    rows : (m,)
+        The node that each step leaves.
+    entry : (m,)
+        Which entry of the graph's own rows each step is, −1 for a step to itself that the graph does not have.
+    """
+
+    def __init__(self, graph: Graph, threads: int | None = None) -> None:
+        self.nodes, self.threads = graph.num_nodes, threads
+        own = np.repeat(np.arange(self.nodes), np.diff(graph.indptr))
+        has_loop = np.zeros(self.nodes, bool)
+        has_loop[own[own == graph.indices]] = True
+        loops = np.flatnonzero(~has_loop)
+        source, target = np.r_[own, loops], np.r_[graph.indices, loops].astype(np.int64)
+        entry = np.r_[np.arange(len(own)), np.full(len(loops), -1)]
+        order = np.lexsort((target, source))
+        self.rows, self.indices, self.entry = source[order], target[order], entry[order]
+        self.indptr = np.searchsorted(self.rows, np.arange(self.nodes + 1))
+        # The transpose holds the same steps, sorted by where they lead.
+        self._back = np.lexsort((self.rows, self.indices))
+        self._back_indptr = np.searchsorted(self.indices[self._back], np.arange(self.nodes + 1))
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def matrix(self, values: Array) -> sp.csr_array:
+        """Return M with `values (m,)` for its steps."""
+        return sp.csr_array((values, self.indices, self.indptr), shape=(self.nodes, self.nodes))
+
+    def transposed(self, values: Array) -> sp.csr_array:
+        """Return Mᵀ."""
+        arrays = (values[self._back], self.rows[self._back], self._back_indptr)
+        return sp.csr_array(arrays, shape=(self.nodes, self.nodes))
+
+
+def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Tensor:
+    """Return s of each step, `(m,)`, from its gate g > 0, `(m,)`, and b; differentiable in both."""
+    rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
+    total = torch.zeros(steps.nodes, dtype=gate.dtype).index_add(0, rows, gate)  # z, (n,)
+    log = torch.log(total)
+    return gate * torch.exp(-(1 - discount) * log[rows] - discount * log[ends])
+
+
+class _Step(torch.autograd.Function):
+    """M x, with gradients for the weights of the steps and for x."""
+
+    @staticmethod
+    def forward(context: Any, steps: StepRows, values: Tensor, x: Tensor) -> Tensor:
+        context.steps = steps
+        context.save_for_backward(values, x)
+        return torch.from_numpy(
+            sparse_product(steps.matrix(values.detach().numpy()), x.detach().numpy(), steps.threads)
+        )
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        steps, (values, x) = context.steps, context.saved_tensors
+        to_values = to_x = None
+        above = np.ascontiguousarray(gradient.detach().numpy())
+        if context.needs_input_grad[1]:
+            found = np.empty(len(steps), above.dtype)
+            below = np.ascontiguousarray(x.detach().numpy())
+
+            def block(first: int, stop: int) -> None:
+                _row_products(steps.indptr, steps.indices, above, below, first, stop, found)
+
+            starts = range(0, steps.nodes, _BLOCK)
+            run_blocks(block, [(one, min(one + _BLOCK, steps.nodes)) for one in starts], steps.threads)
+            to_values = torch.from_numpy(found)
+        if context.needs_input_grad[2]:
+            to_x = torch.from_numpy(sparse_product(steps.transposed(values.detach().numpy()), above, steps.threads))
+        return None, to_values, to_x
+
+
+def pool(steps: StepRows, values: Tensor, payload: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
+    """Return Σ_k h_k M^k payload, `(n, d)`, for `payload (n, d)`, the steps' weights `values (m,)` and `hops (K+1,)`.
+
+    Differentiable in all three.
+    """
+    reached, total = payload, hops[0] * payload
+    for weight in hops[1:]:
+        reached = _Step.apply(steps, values, reached)  # type: ignore[no-untyped-call]
+        total = total + weight * reached
+    return total
+
+
+@float_kernel
+def _row_products(
+    indptr: Array, indices: Array, above: Array, below: Array, first: int, stop: int, found: Array
+) -> None:
+    """Write ⟨above[u], below[v]⟩ for each step u → v of some rows."""
+    for u in range(first, stop):
+        for entry in range(indptr[u], indptr[u + 1]):
+            v = indices[entry]
+            total = 0.0
+            for d in range(above.shape[1]):
+                total += above[u, d] * below[v, d]
+            found[entry] = total

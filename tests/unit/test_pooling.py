@@ -1,0 +1,121 @@
+"""The exact sum over weighted paths, against walking every path by hand; what is known of steps, against plain code."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import cge
+from cge.models.pooling import StepRows, pool, step_weights
+from cge.models.steps import common_neighbors, cosines
+
+HOPS = [0.3, -0.7, 1.1, 0.5]
+
+
+def small(directed: bool = False) -> cge.Graph:
+    edges = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3)]
+    return cge.Graph.from_edges(edges, num_nodes=6, directed=directed)  # node 5 is alone
+
+
+def random_values(steps: StepRows) -> torch.Tensor:
+    return torch.from_numpy(np.random.default_rng(0).random(len(steps)) + 0.1)
+
+
+@pytest.mark.parametrize("directed", [False, True])
+def test_pooling_walks_every_path(directed: bool) -> None:
+    graph = small(directed)
+    steps = StepRows(graph)
+    values = random_values(steps)
+    payload = np.random.default_rng(1).normal(size=(6, 2))
+    weight = {(int(u), int(v)): float(s) for u, v, s in zip(steps.rows, steps.indices, values, strict=True)}
+    assert set(weight) == {(u, u) for u in range(6)} | set(map(tuple, np.argwhere(graph.to_scipy().toarray()).tolist()))
+    expected = np.zeros((6, 2))
+    for start in range(6):
+        paths = [((start,), 1.0)]
+        for hop in HOPS:
+            for path, product in paths:
+                expected[start] += hop * product * payload[path[-1]]
+            paths = [
+                ((*path, v), product * s) for path, product in paths for (u, v), s in weight.items() if u == path[-1]
+            ]
+    found = pool(steps, values, torch.from_numpy(payload), HOPS)
+    np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
+
+
+def test_gradients_of_steps_payload_hops_and_discount() -> None:
+    steps = StepRows(small(directed=True))
+    gate = random_values(steps).requires_grad_()
+    discount = torch.tensor(0.3, dtype=torch.float64, requires_grad=True)
+    payload = torch.randn(6, 3, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    hops = torch.tensor(HOPS, dtype=torch.float64, requires_grad=True)
+
+    def value(g: torch.Tensor, b: torch.Tensor, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
+        return pool(steps, step_weights(steps, g, b), x, h)
+
+    assert torch.autograd.gradcheck(value, (gate, discount, payload, hops))
+
+
+def test_step_weights_are_walks_and_convolutions() -> None:
+    graph = small()
+    steps = StepRows(graph)
+    dense = graph.to_scipy().toarray() + np.eye(6)
+    degree = dense.sum(1)
+    ones = torch.ones(len(steps), dtype=torch.float64)
+    walk = steps.matrix(step_weights(steps, ones, 0.0).numpy()).toarray()
+    np.testing.assert_allclose(walk, dense / degree[:, None], rtol=1e-12)
+    symmetric = steps.matrix(step_weights(steps, ones, 0.5).numpy()).toarray()
+    np.testing.assert_allclose(symmetric, dense / np.sqrt(np.outer(degree, degree)), rtol=1e-12)
+    np.testing.assert_allclose(steps.transposed(ones.numpy() * 2).toarray(), 2 * dense.T)
+
+
+def test_steps_know_the_entries_of_the_graph() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 1), (2, 0)], directed=True, self_loops=True, weights=[5, 6, 7])
+    steps = StepRows(graph)
+    assert steps.rows.tolist() == [0, 0, 1, 2, 2]
+    assert steps.indices.tolist() == [0, 1, 1, 0, 2]
+    assert graph.weights is not None
+    assert [0.0 if k < 0 else float(graph.weights[k]) for k in steps.entry] == [0, 5, 6, 7, 0]
+
+
+def test_threads_do_not_change_a_bit() -> None:
+    edges = np.random.default_rng(0).integers(0, 9000, (40_000, 2))
+    graph = cge.Graph.from_edges(edges, num_nodes=9000)
+    results = []
+    for threads in (1, 2):
+        steps = StepRows(graph, threads)
+        values = random_values(steps).float().requires_grad_()
+        payload = torch.randn(9000, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
+        pool(steps, values, payload, HOPS).square().sum().backward()
+        assert values.grad is not None
+        assert payload.grad is not None
+        results.append((values.grad.numpy().tobytes(), payload.grad.numpy().tobytes()))
+    assert results[0] == results[1]
+
+
+def test_common_neighbors_by_hand() -> None:
+    graph = small()
+    found = {
+        (int(u), int(v)): int(c)
+        for u, v, c in zip(np.repeat(np.arange(6), graph.degrees), graph.indices, common_neighbors(graph), strict=True)
+    }
+    assert found[0, 1] == found[1, 0] == 1  # node 2
+    assert found[0, 2] == 2  # nodes 1 and 3
+    assert found[3, 4] == 0
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_cosines_of_dense_and_sparse_features(threads: int) -> None:
+    graph = small()
+    features = np.random.default_rng(0).random((6, 7)) * (np.random.default_rng(1).random((6, 7)) > 0.4)
+    features[4] = 0
+    rows = np.repeat(np.arange(6), graph.degrees)
+
+    def expected(x: np.ndarray) -> np.ndarray:
+        unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+        return (unit[rows] * unit[graph.indices]).sum(1)
+
+    np.testing.assert_allclose(cosines(graph, features, threads), expected(features), atol=1e-6)
+    rarity = np.log1p(6 / np.maximum((features != 0).sum(0), 1))
+    np.testing.assert_allclose(cosines(graph, sp.csr_array(features), threads), expected(features * rarity), atol=1e-6)
