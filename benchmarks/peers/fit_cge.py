@@ -18,7 +18,6 @@ from cge.training.weights import Outer
 _PARTS: list[tuple[Any, str, str]] = [
     (Trainer, "__init__", "set-up"),
     (Inner, "descend_paths", "paths"),
-    (Inner, "descend_pairs", "label pairs"),
     (Inner, "descend_labels", "head"),
     (Outer, "weigh", "weights"),
     (Outer, "weights_of", "weights"),

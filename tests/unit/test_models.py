@@ -155,6 +155,9 @@ def test_sparse_products_do_not_depend_on_threads() -> None:
         assert all(np.array_equal(*pair) for pair in zip(first, other, strict=True))
     np.testing.assert_allclose(first[0], matrix.astype(np.float64) @ weight, rtol=1e-4)
     np.testing.assert_allclose(first[1], matrix.astype(np.float64).T @ upstream, rtol=1e-4)
+    half = SparseFeatures(sp.csr_array(matrix)).with_values(matrix.data / 2)
+    np.testing.assert_allclose(half.product(weight), first[0] / 2, rtol=1e-5)
+    np.testing.assert_allclose(half.transposed_product(upstream), first[1] / 2, rtol=1e-5)
     empty = SparseFeatures(sp.csr_array((5, 4), dtype=np.float32))
     assert empty.product(np.ones((4, 2), np.float32)).tolist() == [[0, 0]] * 5
 

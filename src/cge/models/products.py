@@ -36,9 +36,24 @@ class SparseFeatures:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     @cached_property
+    def _turned(self) -> tuple[Array, Array, Array]:
+        """Rows of the transpose: where they begin, their columns, and which entry of ours each entry is."""
+        numbers = sp.csr_array((np.arange(self.rows.nnz), self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        turned = sp.csr_array(numbers.T)
+        return turned.indptr, turned.indices, turned.data
+
+    @cached_property
     def columns(self) -> sp.csr_array:
         """The transpose, `(f, n)`, in rows as well."""
-        return sp.csr_array(self.rows.T)
+        indptr, indices, entries = self._turned
+        return sp.csr_array((self.rows.data[entries], indices, indptr), shape=self.rows.shape[::-1])
+
+    def with_values(self, values: Array) -> SparseFeatures:
+        """Return features with other values at the same places; what is known of the places is shared."""
+        rows = sp.csr_array((values, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        other = SparseFeatures(rows, self.threads)
+        other.__dict__["_turned"] = self._turned
+        return other
 
     def product(self, weight: Array) -> Array:
         """Return X W for `weight (f, k)`."""
