@@ -307,7 +307,7 @@ def test_features_of_every_form_and_of_no_node() -> None:
 
 def test_unseen_nodes_need_features() -> None:
     graph = two_groups()
-    model = cge.CGE("features", "average", **SMALL).fit(graph, some())
+    model = cge.CGE("features", "average", weighting_lr=0.2, **SMALL).fit(graph, some())
     assert np.array_equal(model.transform(), model.embedding_)
     swapped = cge.Graph.from_edges([("x", "y")], node_ids=["x", "y"], features=np.array(graph.features)[[7, 3]])
     np.testing.assert_allclose(model.transform(swapped), model.embedding_[[7, 3]], rtol=1e-5, atol=1e-6)

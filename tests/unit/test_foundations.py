@@ -116,13 +116,17 @@ def test_long_values_are_cut_in_messages() -> None:
 def test_public_names() -> None:
     """A name is added here on purpose or not at all."""
     assert cge.__all__ == [
+        "CGE",
         "CgeError",
+        "CgeWarning",
         "Dataset",
         "DeepWalk",
         "Graph",
         "Node2Vec",
+        "PathWeighting",
         "Split",
         "__version__",
+        "load",
         "load_dataset",
         "read_features",
         "read_graph",

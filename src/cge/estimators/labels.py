@@ -48,14 +48,14 @@ def members(labels: Any, classes: Array) -> Array:
     """
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return labels
-    rows = [one if isinstance(one, list | tuple | set | frozenset) else [one] for one in labels]
-    known = set(classes.tolist())
-    strange = [label for one in rows for label in one if label not in known]
-    if not strange:
-        return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
+    rows = [list(one) if isinstance(one, list | tuple | set | frozenset) else [one] for one in labels]
     if all(len(one) == len(classes) and set(one) <= {0, 1} for one in rows):
         return np.array(rows)
-    raise InputError(f"labels has the class {shown(strange[0])}, which no training label has")
+    known = set(classes.tolist())
+    strange = [label for one in rows for label in one if label not in known]
+    if strange:
+        raise InputError(f"labels has the class {shown(strange[0])}, which no training label has")
+    return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
 
 
 def _array(y: Any, what: str) -> Array:
