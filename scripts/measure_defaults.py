@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Measure what the defaults of `cge.CGE` were chosen by: validation accuracy on CORA and CITESEER, all else equal.
+"""Measure the defaults of `cge.CGE` beside others: validation accuracy on CORA and CITESEER, all else equal.
 
 Writes results/defaults.md. Test accuracy is told, not chosen by.
 """
@@ -50,7 +50,9 @@ def main() -> int:
         "# How the defaults of CGE were chosen",
         "",
         f"`scripts/measure_defaults.py`, encoder `table`, public splits, mean ± standard deviation over {SEEDS} seeds.",
-        "Each row changes what it names. Defaults were chosen by `mean`, that of the two validation accuracies.",
+        "Each row changes what it names; `mean` is that of the two validation accuracies, with a standard error of about 0.005.",
+        "The defaults came first, from smaller trials, and were kept: `window=8`, `pretrain=0` and `label_pairs=0.03` read 0.003 to",
+        "0.004 higher, which six seeds cannot tell apart; `pretrain=0` would leave folds nothing to judge.",
         "",
         "| | mean | " + " | ".join(f"{name} validation | {name} test" for name in DATA) + " |",
         "|---|" + "--:|" * (1 + 2 * len(DATA)),
