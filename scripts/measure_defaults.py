@@ -47,7 +47,7 @@ def main() -> int:
     """Measure every variant and write the table."""
     warnings.simplefilter("ignore", cge.CgeWarning)
     page = [
-        "# How the defaults of CGE were chosen",
+        "# The defaults of CGE beside others",
         "",
         f"`scripts/measure_defaults.py`, encoder `table`, public splits, mean ± standard deviation over {SEEDS} seeds.",
         "Each row changes what it names; `mean` is that of the two validation accuracies.",
