@@ -34,15 +34,15 @@ def path_loss(weights: Tensor, losses: Tensor) -> Tensor:
     return (weights * losses).mean()
 
 
-def supervised_loss(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6).
+def supervised_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
+    """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6), classes weighed by `class_weights (c,)`.
 
     Labels `(b,)` of whole numbers mean one class per node and a softmax; labels `(b, c)` of zeros and ones mean several
     and a sigmoid for each.
     """
     if labels.ndim == 2:
-        return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype))
-    return functional.cross_entropy(scores, labels)
+        return functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype), pos_weight=class_weights)
+    return functional.cross_entropy(scores, labels, class_weights)
 
 
 def total_loss(supervised: Tensor, unsupervised: Tensor, unsup_weight: float) -> Tensor:

@@ -137,7 +137,7 @@ def _fit(model: CGE, graph: Graph, y: Any, validation: Any, checkpoint: Checkpoi
     again = bool(model.refit and validation is None and model.held_out)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        watch = Watch(checkpoint, model.pretrain + model.rounds, again, shown)
+        watch = Watch(checkpoint, again, shown)
         with _in_the_shell(model, checkpoint), watch:
             model.fit(graph, y, validation, resume=checkpoint.folder, on_round=watch)
     for one in caught:

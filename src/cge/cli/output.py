@@ -14,7 +14,7 @@ from cge.errors import InputError, shown
 
 __all__ = ["Checkpoint", "output_folder"]
 
-_TENSORS = re.compile(r"\.?[a-z]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them
+_TENSORS = re.compile(r"\.?[a-z0-9-]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them
 
 
 @contextmanager

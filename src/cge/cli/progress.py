@@ -15,18 +15,20 @@ from rich.text import Text
 from cge.cli.output import Checkpoint
 
 if TYPE_CHECKING:
-    from cge.training.history import Round
+    from cge.training.history import Epoch, Round
 
 __all__ = ["Watch", "line_of"]
 
 
-def line_of(one: Round) -> str:
-    """Return what there is to say about a round, in one line."""
-    parts = [f"path loss {one.path_loss:.3f}", f"label loss {one.supervised_loss:.3f}"]
+def line_of(one: Round | Epoch) -> str:
+    """Return what there is to say about a round or an epoch, in one line."""
+    told = vars(one)
+    losses = {"path loss": "path_loss", "label loss": "supervised_loss", "disagreement": "consistency_loss"}
+    parts = [f"{words} {told[name]:.3f}" for words, name in losses.items() if name in told]
     if one.validation_accuracy is not None:
         parts.append(f"validation {one.validation_accuracy:.1%}")
-    if one.weight_mean is not None and one.weight_spread is not None:
-        parts.append(f"weights {one.weight_mean:.2f} ± {one.weight_spread:.2f}")
+    if told.get("weight_mean") is not None and told.get("weight_spread") is not None:
+        parts.append(f"weights {told['weight_mean']:.2f} ± {told['weight_spread']:.2f}")
     return " · ".join(parts)
 
 
@@ -37,19 +39,17 @@ class Watch(AbstractContextManager["Watch"]):
     ----------
     checkpoint : Checkpoint
         Where the fit keeps its rounds: those of an earlier run count as done.
-    rounds : int
-        Rounds at most of one training.
     again : bool
         Whether a second training on all labels is to be expected.
     shown : bool
         Whether to show anything.
     """
 
-    def __init__(self, checkpoint: Checkpoint, rounds: int, again: bool, shown: bool) -> None:
-        self._checkpoint, self._shown = checkpoint, shown
+    def __init__(self, checkpoint: Checkpoint, again: bool, shown: bool) -> None:
+        self._checkpoint, self._again, self._shown = checkpoint, again, shown
         self._first = checkpoint.rounds("select") or checkpoint.rounds("train")
         self._seconds: list[float] = []
-        self._bar = _Bar(rounds * (2 if again else 1), f"round {self._first}/{rounds}")
+        self._bar = _Bar(f"after round {self._first}" if self._first else "reading the graph")
 
     def __enter__(self) -> Watch:
         if self._shown:
@@ -60,12 +60,18 @@ class Watch(AbstractContextManager["Watch"]):
         if self._shown:
             self._bar.stop()
 
-    def __call__(self, one: Round) -> None:
-        """Show a round that is done."""
+    def __call__(self, one: Round | Epoch) -> None:
+        """Show a round or an epoch that is done."""
         if not self._shown:
             return
+        if one.number == 1:
+            self._seconds = []
         self._seconds.append(one.seconds)
-        done, of, total = one.number, one.of, self._bar.total
+        if not hasattr(one, "path_loss"):  # an epoch: of one training among several
+            left = (one.of - one.number) * sum(self._seconds) / len(self._seconds)
+            self._bar.advance_to(one.number, one.of, f"{one.stage} · epoch {one.number}/{one.of}", line_of(one), left)
+            return
+        done, of, total = one.number, one.of, one.of * (2 if self._again else 1)
         if one.stage == "refit":  # which ends after the round that the first training has chosen
             of = self._checkpoint.best_round() or one.of
             done, total = self._first + one.number, self._first + of
@@ -78,11 +84,11 @@ class Watch(AbstractContextManager["Watch"]):
 class _Bar(Progress):
     """One bar, with a line of numbers under it."""
 
-    def __init__(self, total: int, words: str) -> None:
-        self.numbers, self.total = "", total
+    def __init__(self, words: str) -> None:
+        self.numbers = ""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
         super().__init__(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
-        self._task = self.add_task(words, total=total, ends=None)
+        self._task = self.add_task(words, total=None, ends=None)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
@@ -90,7 +96,7 @@ class _Bar(Progress):
             yield Text(f"  {self.numbers}", style="dim", no_wrap=True, overflow="ellipsis")
 
     def advance_to(self, done: int, total: int, words: str, numbers: str, left: float) -> None:
-        self.numbers, self.total = numbers, total
+        self.numbers = numbers
         told: dict[str, Any] = {"ends": time.monotonic() + left}
         self.update(self._task, completed=done, total=total, description=words, refresh=True, **told)
 

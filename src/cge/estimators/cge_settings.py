@@ -9,29 +9,41 @@ from cge.estimators.settings import Setting
 from cge.models.weighting import PathWeighting
 
 __all__ = [
+    "ClassWeight",
+    "Consistency",
     "Decay",
+    "Drop",
     "Encoder",
     "Folds",
     "HeadRate",
     "HeadSteps",
     "HeldOut",
     "Hidden",
+    "Hops",
+    "LabelVotes",
     "Loss",
+    "Models",
     "Optimizer",
     "OuterLabels",
     "OuterPaths",
     "OuterRule",
     "OuterSteps",
     "PairShare",
+    "Passes",
     "PathWindow",
     "Patience",
+    "Payload",
     "Pretrain",
+    "ReaderKind",
     "Refit",
     "Rounds",
     "Strength",
     "TableRate",
+    "Temperature",
     "UnsupWeight",
+    "VectorSize",
     "VirtualRate",
+    "Walks",
     "Weighting",
     "WeightingRate",
 ]
@@ -39,19 +51,92 @@ __all__ = [
 Encoder = Annotated[
     str,
     Setting(
-        "where vectors come from: 'table' learns one for each node, 'features' computes them from the node's features",
-        choices=("table", "features"),
+        "where vectors come from: 'paths' sums what lies at the ends of weighted paths; in the paper's algorithm "
+        "'table' learns one for each node and 'features' computes them from the node's features",
+        choices=("paths", "table", "features"),
     ),
 ]
 Weighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "network that weighs a path; 'none' weighs all alike; a callable is given `dim` and makes a PathWeighting",
-        choices=("none", "average", "cnn", "lstm"),
+        "what weighs a path: 'none' weighs all alike, 'degree' discounts ends of high degree, 'cosine' follows steps "
+        "between similar nodes, 'steps' learns weights of steps and hops, 'average', 'cnn' and 'lstm' are networks "
+        "over the whole path; 'auto' asks the selection labels with encoder 'paths' and is 'lstm' otherwise; a "
+        "callable is given the size of its input and makes a PathWeighting",
+        choices=("auto", "none", "degree", "cosine", "steps", "average", "cnn", "lstm"),
         open_to_callables=True,
     ),
 ]
-PathWindow = Annotated[int, Setting("nodes in the longest path", low=2, high=100)]
+VectorSize = Annotated[
+    int | None,
+    Setting("numbers in a vector; None is 32 with encoder 'paths' and 128 otherwise", low=1, high=65536, optional=True),
+]
+Hops = Annotated[int, Setting("encoder 'paths': steps in the longest path", low=1, high=100)]
+Payload = Annotated[
+    str,
+    Setting(
+        "encoder 'paths': what nodes carry: 'features', or a learned 'table'; 'auto' takes features where there are "
+        "any",
+        choices=("auto", "features", "table"),
+    ),
+]
+LabelVotes = Annotated[
+    str,
+    Setting(
+        "encoder 'paths': whether the known labels at the ends of paths vote as well; 'auto' asks the selection labels",
+        choices=("auto", "yes", "no"),
+    ),
+]
+ReaderKind = Annotated[
+    str,
+    Setting(
+        "encoder 'paths': how classes are read off: 'plain' learns from labels only, 'deep' also from agreement on the "
+        "other nodes, 'sparse' likewise and from few features; 'auto' asks the selection labels and may average two",
+        choices=("auto", "plain", "deep", "sparse"),
+    ),
+]
+Models = Annotated[int, Setting("encoder 'paths': trainings of each reader that are averaged", low=1, high=100)]
+ClassWeight = Annotated[
+    str,
+    Setting("encoder 'paths': 'balanced' lets every class count alike in the loss", choices=("none", "balanced")),
+]
+Passes = Annotated[
+    int | None,
+    Setting("encoder 'paths': disturbed passes in an epoch; None goes by `reader`", low=1, high=100, optional=True),
+]
+Drop = Annotated[
+    float | None,
+    Setting(
+        "encoder 'paths': share of nodes, of features or of hidden numbers that a pass drops; None goes by `reader`",
+        low=0,
+        high=0.95,
+        optional=True,
+    ),
+]
+Consistency = Annotated[
+    float | None,
+    Setting(
+        "encoder 'paths': weight of the agreement between passes; None goes by `reader`", low=0, high=100, optional=True
+    ),
+]
+Temperature = Annotated[
+    float | None,
+    Setting(
+        "encoder 'paths': how sharp a prediction passes have to agree on, the lower the sharper; None goes by `reader`",
+        low=0.01,
+        high=1,
+        optional=True,
+    ),
+]
+Walks = Annotated[
+    int | None,
+    Setting(
+        "walks from each node; None is 20 with encoder 'paths', which needs them for networks only, and 5 otherwise",
+        low=1,
+        optional=True,
+    ),
+]
+PathWindow = Annotated[int, Setting("nodes in the longest path, without encoder 'paths'", low=2, high=100)]
 Loss = Annotated[
     str,
     Setting(
@@ -60,8 +145,24 @@ Loss = Annotated[
     ),
 ]
 Pretrain = Annotated[int, Setting("rounds in which labels do not touch the vectors, before the others", low=0)]
-Rounds = Annotated[int, Setting("rounds at most after pre-training, each once over all walks", low=1)]
-Patience = Annotated[int, Setting("rounds without a better validation accuracy before training stops", low=1)]
+Rounds = Annotated[
+    int | None,
+    Setting(
+        "rounds at most after pre-training, each once over all walks; with encoder 'paths', epochs; None is 4, or goes "
+        "by `reader`",
+        low=1,
+        optional=True,
+    ),
+]
+Patience = Annotated[
+    int | None,
+    Setting(
+        "rounds without a better validation accuracy before training stops; None is 3, or 100 epochs with encoder "
+        "'paths'",
+        low=1,
+        optional=True,
+    ),
+]
 HeldOut = Annotated[
     float, Setting("share of the labels that chooses the round where no validation labels are given", low=0, high=0.5)
 ]
@@ -76,7 +177,8 @@ Optimizer = Annotated[
 TableRate = Annotated[
     float | None,
     Setting(
-        "first learning rate of the tables; it falls linearly; None goes by `optimizer`",
+        "first learning rate of the tables, which falls linearly; with encoder 'paths', that of readers; None goes by "
+        "`optimizer` or `reader`",
         above=0,
         high=10,
         optional=True,
@@ -88,7 +190,12 @@ Strength = Annotated[float, Setting("step by which labels move the vectors thems
 Hidden = Annotated[int, Setting("width of the head's hidden layers (encoder 'table')", low=1, high=65536)]
 HeadSteps = Annotated[int, Setting("steps of the head in a round", low=1)]
 HeadRate = Annotated[float, Setting("learning rate of the head and of a feature encoder", above=0, high=10)]
-Decay = Annotated[float, Setting("weight decay of the head", low=0, high=10)]
+Decay = Annotated[
+    float | None,
+    Setting(
+        "weight decay of the head, or of readers; None is 0.0005, or goes by `reader`", low=0, high=10, optional=True
+    ),
+]
 OuterRule = Annotated[
     str,
     Setting("'unrolled': the exact one-step gradient; 'paper': Eq. 15 as printed", choices=("unrolled", "paper")),

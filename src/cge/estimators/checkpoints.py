@@ -22,7 +22,6 @@ __all__ = ["Checkpoints"]
 Array = npt.NDArray[Any]
 
 _KIND = "checkpoint"
-_STAGES = ("select", "train", "refit")
 _FREE = ("threads",)  # settings that may differ when a fit goes on: they do not change the result
 
 
@@ -36,10 +35,11 @@ class Checkpoints:
         self.folder = None if folder is None else Path(folder)
         self.fit = "" if folder is None else _digest(estimator, graph, labels)
         # One of another fit is refused, whatever its stage.
-        self._found = {stage: self._stored(stage) for stage in _STAGES}
+        files = [] if self.folder is None or not self.folder.is_dir() else sorted(self.folder.glob("*.json"))
+        self._found = {file.stem: self._stored(file.stem) for file in files}
 
     def read(self, stage: str) -> Saved | None:
-        """Return the checkpoint of a stage ("select", "train" or "refit"), None where there is none."""
+        """Return the checkpoint of a stage, such as "select", "train" or "refit"; None where there is none."""
         return self._found.pop(stage, None)
 
     def _stored(self, stage: str) -> Saved | None:

@@ -2,22 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor, nn
 
-from cge.models.pooling import StepRows, pool
 from cge.models.products import NodeFeatures, feature_product
 
-__all__ = ["EndsModel"]
+__all__ = ["DeepReader", "Reader", "SparseReader"]
 
 
-class EndsModel(nn.Module):
-    """e = Σ_paths A(p) · payload(end) W + b, then f(ReLU(e)): a projection, the sum over paths, one linear layer.
+class Reader(nn.Module):
+    """Reads classes off the ends of paths: e = Σ_paths A(p) · payload(end) W + b, and scores of e.
 
-    The projection comes first, so the sum runs over `dim` numbers per node whatever the payload's width.
+    The projection W comes before the sum, which then runs over `dim` numbers per node whatever the payload's width.
+    `votes` is the say of known labels at the ends of paths, where paths carry them, in the scores.
     """
+
+    bias: nn.Parameter
+    votes: nn.Parameter
+
+    def project(self, payload: NodeFeatures) -> Tensor:
+        """Return what a node carries, `(n, dim)`."""
+        raise NotImplementedError
+
+    def offset(self) -> Tensor:
+        """Return what is added to the sum, `(dim,)`."""
+        return self.bias
+
+    def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:
+        """Return class scores of e, `(k, classes)`; in training a share of its numbers is dropped."""
+        raise NotImplementedError
+
+
+class DeepReader(Reader):
+    """ReLU(e) and one linear layer. At home with many features of which each says a little, as words do."""
 
     def __init__(self, payload: int, dim: int, classes: int) -> None:
         super().__init__()
@@ -26,16 +43,49 @@ class EndsModel(nn.Module):
         self.score = nn.Linear(dim, classes)
         nn.init.xavier_uniform_(self.score.weight)
         nn.init.zeros_(self.score.bias)
+        self.votes = nn.Parameter(torch.tensor(0.25))
 
     def project(self, payload: NodeFeatures) -> Tensor:
-        """Return what a node carries, `(n, dim)`."""
+        """Apply W."""
         return feature_product(payload, self.weight)
 
-    def vectors(self, steps: StepRows, values: Tensor, payload: NodeFeatures, hops: Sequence[float]) -> Tensor:
-        """Return e of all nodes, `(n, dim)`."""
-        return pool(steps, values, self.project(payload), hops) + self.bias
-
     def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:
-        """Return class scores, `(n, classes)`; in training a share of the hidden numbers is dropped."""
+        """Apply ReLU and the layer."""
         found: Tensor = self.score(nn.functional.dropout(torch.relu(vectors), drop, training=drop > 0))
         return found
+
+
+class SparseReader(Reader):
+    """e are the scores: W = γ_f / σ_f · V, a relevance γ for each feature f.
+
+    Weight decay on the product of γ_f and a row of V is a lasso on whole features: those that say nothing end at zero.
+    `center` and `spread (payload,)` are mean and standard deviation (σ) of a feature over nodes. At home where few
+    features say most.
+    """
+
+    center: Tensor
+    spread: Tensor
+
+    def __init__(self, center: Tensor, spread: Tensor, classes: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(0.5 * nn.init.xavier_uniform_(torch.empty(len(spread), classes)))
+        self.relevance = nn.Parameter(torch.ones(len(spread)))
+        self.bias = nn.Parameter(torch.zeros(classes))
+        self.votes = nn.Parameter(torch.tensor(0.25))
+        self.register_buffer("center", center)
+        self.register_buffer("spread", spread)
+
+    def project(self, payload: NodeFeatures) -> Tensor:
+        """Apply W."""
+        return feature_product(payload, self._weight())
+
+    def offset(self) -> Tensor:
+        """Center the features."""
+        return self.bias - self.center @ self._weight()
+
+    def _weight(self) -> Tensor:
+        return self.weight * (self.relevance / self.spread)[:, None]
+
+    def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:  # noqa: ARG002 - nothing hidden to drop
+        """Return e itself."""
+        return vectors

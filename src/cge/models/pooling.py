@@ -26,52 +26,63 @@ from cge.graph import Graph
 from cge.models.products import sparse_product
 from cge.parallel import float_kernel, run_blocks
 
-__all__ = ["StepRows", "pool", "step_weights"]
+__all__ = ["Pattern", "StepRows", "pool", "product", "step_weights"]
 
 Array = npt.NDArray[Any]
 
 _BLOCK = 4096  # rows given to a thread at once
 
 
-class StepRows:
-    """Where the steps of a graph stand: its rows with a step from each node to itself, and their transpose.
+class Pattern:
+    """Where the entries of a sparse matrix stand: sorted by row, and the same entries sorted by where they lead.
 
     Attributes
     ----------
     indptr : (n+1,), indices : (m,)
-        Node u steps to `indices[indptr[u]:indptr[u+1]]`, ascending.
+        Row u has the entries `indices[indptr[u]:indptr[u+1]]`; the same place may occur several times.
     rows : (m,)
-        The node that each step leaves.
-    entry : (m,)
-        Which entry of the graph's own rows each step is, −1 for a step to itself that the graph does not have.
+        The row of each entry.
     """
 
-    def __init__(self, graph: Graph, threads: int | None = None) -> None:
-        self.nodes, self.threads = graph.num_nodes, threads
-        own = np.repeat(np.arange(self.nodes), np.diff(graph.indptr))
-        has_loop = np.zeros(self.nodes, bool)
-        has_loop[own[own == graph.indices]] = True
-        loops = np.flatnonzero(~has_loop)
-        source, target = np.r_[own, loops], np.r_[graph.indices, loops].astype(np.int64)
-        entry = np.r_[np.arange(len(own)), np.full(len(loops), -1)]
-        order = np.lexsort((target, source))
-        self.rows, self.indices, self.entry = source[order], target[order], entry[order]
-        self.indptr = np.searchsorted(self.rows, np.arange(self.nodes + 1))
-        # The transpose holds the same steps, sorted by where they lead.
-        self._back = np.lexsort((self.rows, self.indices))
-        self._back_indptr = np.searchsorted(self.indices[self._back], np.arange(self.nodes + 1))
+    def __init__(self, rows: Array, indices: Array, nodes: int, threads: int | None = None) -> None:
+        self.nodes, self.threads, self.rows, self.indices = nodes, threads, rows, indices
+        self.indptr = np.searchsorted(rows, np.arange(nodes + 1))
+        self._back = np.argsort(indices, kind="stable")
+        self._back_indptr = np.searchsorted(indices[self._back], np.arange(nodes + 1))
 
     def __len__(self) -> int:
         return len(self.indices)
 
     def matrix(self, values: Array) -> sp.csr_array:
-        """Return M with `values (m,)` for its steps."""
+        """Return the matrix with `values (m,)` as its entries."""
         return sp.csr_array((values, self.indices, self.indptr), shape=(self.nodes, self.nodes))
 
     def transposed(self, values: Array) -> sp.csr_array:
-        """Return Mᵀ."""
+        """Return its transpose."""
         arrays = (values[self._back], self.rows[self._back], self._back_indptr)
         return sp.csr_array(arrays, shape=(self.nodes, self.nodes))
+
+
+class StepRows(Pattern):
+    """Where the steps of a graph stand: its rows with a step from each node to itself, each row ascending.
+
+    Attributes
+    ----------
+    entry : (m,)
+        Which entry of the graph's own rows each step is, −1 for a step to itself that the graph does not have.
+    """
+
+    def __init__(self, graph: Graph, threads: int | None = None) -> None:
+        nodes = graph.num_nodes
+        own = np.repeat(np.arange(nodes), np.diff(graph.indptr))
+        has_loop = np.zeros(nodes, bool)
+        has_loop[own[own == graph.indices]] = True
+        loops = np.flatnonzero(~has_loop)
+        source, target = np.r_[own, loops], np.r_[graph.indices, loops].astype(np.int64)
+        entry = np.r_[np.arange(len(own)), np.full(len(loops), -1)]
+        order = np.lexsort((target, source))
+        self.entry = entry[order]
+        super().__init__(source[order], target[order], nodes, threads)
 
 
 def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Tensor:
@@ -82,11 +93,11 @@ def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Ten
     return gate * torch.exp(-(1 - discount) * log[rows] - discount * log[ends])
 
 
-class _Step(torch.autograd.Function):
-    """M x, with gradients for the weights of the steps and for x."""
+class _Product(torch.autograd.Function):
+    """M x, with gradients for the entries of M and for x."""
 
     @staticmethod
-    def forward(context: Any, steps: StepRows, values: Tensor, x: Tensor) -> Tensor:
+    def forward(context: Any, steps: Pattern, values: Tensor, x: Tensor) -> Tensor:
         context.steps = steps
         context.save_for_backward(values, x)
         return torch.from_numpy(
@@ -113,6 +124,12 @@ class _Step(torch.autograd.Function):
         return None, to_values, to_x
 
 
+def product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
+    """Return M x, `(n, d)`, for the matrix M with `values (m,)`; differentiable in values and x."""
+    found: Tensor = _Product.apply(pattern, values, x)  # type: ignore[no-untyped-call]
+    return found
+
+
 def pool(steps: StepRows, values: Tensor, payload: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
     """Return Σ_k h_k M^k payload, `(n, d)`, for `payload (n, d)`, the steps' weights `values (m,)` and `hops (K+1,)`.
 
@@ -120,7 +137,7 @@ def pool(steps: StepRows, values: Tensor, payload: Tensor, hops: Tensor | Sequen
     """
     reached, total = payload, hops[0] * payload
     for weight in hops[1:]:
-        reached = _Step.apply(steps, values, reached)  # type: ignore[no-untyped-call]
+        reached = product(steps, values, reached)
         total = total + weight * reached
     return total
 

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from cge.graph import Graph
 from cge.parallel import float_kernel, kernel, run_blocks
 
-__all__ = ["common_neighbors", "cosines"]
+__all__ = ["common_neighbors", "cosines", "rarities"]
 
 Array = npt.NDArray[Any]
 
@@ -25,17 +25,26 @@ def common_neighbors(graph: Graph, threads: int | None = None) -> Array:
     return found
 
 
-def cosines(graph: Graph, features: Any, threads: int | None = None) -> Array:
+def rarities(features: Any) -> Array:
+    """Return the logarithm of each sparse feature's rarity, `(f,)`; dense features have none, `(0,)`."""
+    if not sp.issparse(features):
+        return np.empty(0)
+    present = np.maximum(np.bincount(features.indices, minlength=features.shape[1]), 1)
+    found: Array = np.log1p(features.shape[0] / present)
+    return found
+
+
+def cosines(graph: Graph, features: Any, threads: int | None = None, rarity: Array | None = None) -> Array:
     """Return for each entry (u, v) of the graph's rows the cosine of the features of u and v, `(m,)` float32.
 
-    Sparse features are weighed by the logarithm of their rarity first (TF-IDF): shared rare words say more.
+    Sparse features are weighed by `rarity (f,)` first (by default their own: TF-IDF): shared rare words say more.
     """
     found = np.zeros(len(graph.indices), np.float32)
     if sp.issparse(features):
         rows = sp.csr_array(features, dtype=np.float32, copy=True)
         rows.sort_indices()
-        present = np.maximum(np.bincount(rows.indices, minlength=rows.shape[1]), 1)
-        rows.data *= np.log1p(rows.shape[0] / present).astype(np.float32)[rows.indices]
+        rarity = rarities(features) if rarity is None else rarity
+        rows.data *= rarity.astype(np.float32)[rows.indices]
         norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
         rows.data /= np.repeat(np.maximum(norms, 1e-12).astype(np.float32), np.diff(rows.indptr))
         parts = (rows.indptr, rows.indices, rows.data)

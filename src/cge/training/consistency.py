@@ -1,14 +1,17 @@
-"""Training of the path encoder: a loss on labels, and predictions that agree on all nodes however paths are disturbed.
+"""Training of the path encoder: a loss on labels, and predictions that agree however paths are disturbed.
 
 In an epoch the graph is passed R times; each pass drops whole nodes' payloads, single features and hidden numbers. The
 loss is that of the labels, plus λ times how far each pass's predictions are from their sharpened mean (temperature T),
-on every node (Feng et al. 2020, "Graph Random Neural Networks", for the mean of hops).
+on nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022, "GRAND+"). λ is zero
+in the first epochs and then grows: before the labels are learned, agreeing would only harden chance.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -16,47 +19,44 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.errors import InputError
 from cge.losses import supervised_loss
-from cge.models.ends import EndsModel
-from cge.models.pooling import StepRows, pool
+from cge.models.ends import Reader
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
-from cge.training.parameters import load_module, module_arrays, seeded
+from cge.training.history import Epoch
+from cge.training.parameters import load_module, load_optimizer, module_arrays, optimizer_arrays, seeded
 from cge.training.settings import Task
-from cge.training.trainer import accuracy_of
+from cge.training.trainer import Saved, accuracy_of
 
-__all__ = ["ConsistencySettings", "ConsistencyTrainer", "Epoch", "sharpened"]
+__all__ = ["ConsistencySettings", "ConsistencyTrainer", "Pooling", "dropped", "sharpened"]
 
 Array = npt.NDArray[Any]
+Pooling = Callable[[Tensor], Tensor]  # what nodes carry (n, d) → what paths bring to each node (n, d)
 
 
 @dataclass(frozen=True)
 class ConsistencySettings:
-    """Settings of `ConsistencyTrainer`; shares are between 0 and 1."""
+    """Settings of `ConsistencyTrainer`; shares are between 0 and 1.
 
-    dim: int = 32
+    `alone` epochs learn from labels only, then λ = `consistency` is reached in `ramp` more. `agreeing` is the number of
+    nodes at most that have to agree in an epoch.
+    """
+
     passes: int = 4
     node_drop: float = 0.5
     feature_drop: float = 0.5
     hidden_drop: float = 0.5
-    consistency: float = 1.0
-    temperature: float = 0.5
+    consistency: float = 1.5
+    temperature: float = 0.1
     rate: float = 0.01
     weight_decay: float = 5e-4
-    epochs: int = 400
+    alone: int = 50
+    ramp: int = 100
+    epochs: int = 500
     patience: int = 100
+    agreeing: int = 20_000
     seed: int = 0
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """One epoch: the losses, and accuracy and loss on the validation labels."""
-
-    number: int
-    supervised_loss: float
-    consistency_loss: float
-    validation_accuracy: float
-    validation_loss: float
 
 
 def sharpened(chances: Tensor, temperature: float, several: bool) -> Tensor:
@@ -67,99 +67,189 @@ def sharpened(chances: Tensor, temperature: float, several: bool) -> Tensor:
     """
     power = chances ** (1 / temperature)
     total = power + (1 - chances) ** (1 / temperature) if several else power.sum(1, keepdim=True)
-    return power / total
+    return power / total.clamp(min=1e-30)
 
 
 class ConsistencyTrainer:
-    """Trains an `EndsModel` on a task, with given weights of steps and hops; keeps the best epoch's parameters."""
+    """Trains a `Reader` on a task through a pooling of given path weights; keeps the best epoch's parameters.
+
+    `votes (n, c)` are added to the scores, as much as the reader learns to trust them. `class_weights (c,)` weigh the
+    loss of each class. `agreeing` are the nodes whose predictions have to agree; None means all.
+    """
 
     def __init__(
         self,
         task: Task,
         payload: NodeFeatures,
-        steps: StepRows,
-        values: Tensor,
-        hops: Sequence[float],
+        pooling: Pooling,
+        reader: Reader,
         settings: ConsistencySettings,
+        *,
+        votes: Tensor | None = None,
+        class_weights: Tensor | None = None,
+        agreeing: Tensor | None = None,
+        stage: str = "train",
     ) -> None:
-        self.task, self.payload, self.settings = task, payload, settings
-        self.steps, self.values, self.hops = steps, values.detach(), list(hops)
-        with seeded(settings.seed, "ends"):
-            self.model = EndsModel(int(payload.shape[1]), settings.dim, task.classes)
-        self.optimizer = torch.optim.Adam(self.model.parameters(), settings.rate, weight_decay=settings.weight_decay)
+        self.task, self.payload, self.pooling, self.settings = task, payload, pooling, settings
+        self.reader, self.votes, self.class_weights, self.stage = reader, votes, class_weights, stage
+        self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
+        self.optimizer = torch.optim.Adam(reader.parameters(), settings.rate, weight_decay=settings.weight_decay)
         self.epochs: list[Epoch] = []
-        self.best, self.best_epoch = module_arrays(self.model, "model"), 0
+        self.best, self.best_epoch = module_arrays(reader, "reader"), 0
         self._best_score = (-1.0, -np.inf)
 
-    def run(self, on_epoch: Callable[[Epoch], None] | None = None) -> None:
-        """Train to the last epoch or until patience ends; then the model has the best epoch's parameters."""
+    def run(
+        self,
+        stop_after: int | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+        on_state: Callable[[Callable[[], Saved]], None] | None = None,
+    ) -> None:
+        """Train to the last epoch, to epoch `stop_after`, or until patience ends. A later call goes on."""
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums of several threads depend on their number
         try:
-            while len(self.epochs) < self.settings.epochs and self.waited() < self.settings.patience:
+            last = self.settings.epochs if stop_after is None else stop_after
+            while len(self.epochs) < last and not self.out_of_patience():
                 self.run_epoch(len(self.epochs))
+                if on_state is not None:
+                    on_state(self.state)
                 if on_epoch is not None:
                     on_epoch(self.epochs[-1])
-            load_module(self.model, "model", self.best)
         finally:
             torch.set_num_threads(threads)
 
-    def waited(self) -> int:
-        """Return how many epochs have passed since the best one."""
-        return len(self.epochs) - self.best_epoch
+    def out_of_patience(self) -> bool:
+        """Say whether the last epochs brought nothing better; λ must have had its time first."""
+        settings, done = self.settings, len(self.epochs)
+        grown = settings.alone + settings.ramp if settings.consistency > 0 else 0
+        return done - max(self.best_epoch, grown) >= settings.patience
 
     def run_epoch(self, number: int) -> None:
         """Do epoch `number` (from 0)."""
+        began = time.perf_counter()
         with seeded(self.settings.seed, "epoch", number):
-            scores = self._disturbed(number)
+            strength, among = self._strength(number), self._among(number)
             train = self.task.train
-            losses = [supervised_loss(one[train], self.task.labels[train]) for one in scores]
+            scores = self._disturbed(number, torch.cat([train, among]) if strength else train)
+            labels = self.task.labels[train]
+            losses = [supervised_loss(one[: len(train)], labels, self.class_weights) for one in scores]
             supervised = torch.stack(losses).mean()
-            apart = self._disagreement(scores)
+            apart = self._disagreement([one[len(train) :] for one in scores]) if strength else torch.zeros(())
             self.optimizer.zero_grad()
-            (supervised + self.settings.consistency * apart).backward()  # type: ignore[no-untyped-call]
+            (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
+        if not np.isfinite(float(supervised.detach())):
+            raise InputError(
+                f"training overflowed in epoch {number + 1}; try a tenth of learning_rate (now {self.settings.rate:g})"
+            )
         accuracy, loss = self._validate()
-        self.epochs.append(Epoch(number + 1, float(supervised.detach()), float(apart.detach()), accuracy, loss))
-        if (accuracy, -loss) > self._best_score or not len(self.task.validation):
-            self.best, self.best_epoch = module_arrays(self.model, "model"), number + 1
+        selecting = len(self.task.validation) > 0
+        self.epochs.append(
+            Epoch(
+                number + 1,
+                self.settings.epochs,
+                self.stage,
+                float(supervised.detach()),
+                float(apart.detach()),
+                accuracy if selecting else None,
+                loss if selecting else None,
+                time.perf_counter() - began,
+            )
+        )
+        if (accuracy, -loss) > self._best_score or not selecting:
+            self.best, self.best_epoch = module_arrays(self.reader, "reader"), number + 1
             self._best_score = (accuracy, -loss)
 
-    def _disturbed(self, number: int) -> list[Tensor]:
-        """Return the class scores of all nodes in each pass; the passes are pooled side by side."""
-        settings, nodes = self.settings, self.task.graph.num_nodes
+    def _strength(self, number: int) -> float:
+        """Return λ of an epoch."""
+        settings = self.settings
+        grown = min(1.0, max(0, number - settings.alone) / settings.ramp) if settings.ramp else 1.0
+        return settings.consistency * grown if number >= settings.alone else 0.0
+
+    def _among(self, number: int) -> Tensor:
+        """Return the nodes that have to agree in an epoch."""
+        if len(self.agreeing) <= self.settings.agreeing:
+            return self.agreeing
+        random = generator(self.settings.seed, "agreeing", number)
+        chosen = random.choice(len(self.agreeing), self.settings.agreeing, replace=False, shuffle=False)
+        return self.agreeing[torch.from_numpy(np.sort(chosen))]
+
+    def _disturbed(self, number: int, nodes: Tensor) -> list[Tensor]:
+        """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
+        settings, count = self.settings, self.task.graph.num_nodes
         random = generator(settings.seed, "feature drop", number)
         carried = []
         for _ in range(settings.passes):
-            kept = (torch.rand(nodes, 1) >= settings.node_drop).float() / (1 - settings.node_drop)
-            carried.append(self.model.project(_dropped(self.payload, settings.feature_drop, random)) * kept)
-        pooled = pool(self.steps, self.values, torch.cat(carried, dim=1), self.hops)
-        parts = torch.split(pooled, settings.dim, dim=1)
-        return [self.model.scores(one + self.model.bias, settings.hidden_drop) for one in parts]
+            kept = (torch.rand(count, 1) >= settings.node_drop).float() / (1 - settings.node_drop)
+            carried.append(self.reader.project(dropped(self.payload, settings.feature_drop, random)) * kept)
+        parts = torch.split(self.pooling(torch.cat(carried, dim=1)), carried[0].shape[1], dim=1)
+        return [self._scores(one[nodes], nodes, settings.hidden_drop) for one in parts]
+
+    def _scores(self, pooled: Tensor, nodes: Tensor, drop: float = 0.0) -> Tensor:
+        found = self.reader.scores(pooled + self.reader.offset(), drop)
+        return found if self.votes is None else found + self.reader.votes * self.votes[nodes]
 
     def _disagreement(self, scores: list[Tensor]) -> Tensor:
-        """Return the mean squared distance of each pass's chances from their sharpened mean."""
+        """Return the mean squared distance of each pass's chances from their sharpened mean, where it is confident."""
         several = self.task.labels.ndim == 2
         chances = [torch.sigmoid(one) if several else torch.softmax(one, dim=1) for one in scores]
-        aim = sharpened(torch.stack(chances).mean(0), self.settings.temperature, several).detach()
-        return torch.stack([((one - aim) ** 2).sum(1).mean() for one in chances]).mean()
+        mean = torch.stack(chances).mean(0).detach()
+        aim = sharpened(mean, self.settings.temperature, several)
+        sure = torch.ones(len(mean)) if several else (mean.max(1).values > min(2 / mean.shape[1], 0.9)).float()
+        apart = torch.stack([((one - aim) ** 2).sum(1) for one in chances]).mean(0)
+        return (apart * sure).sum() / sure.sum().clamp(min=1)
 
-    def vectors(self) -> Tensor:
-        """Return e of all nodes, `(n, dim)`, undisturbed."""
+    def best_reader(self) -> Reader:
+        """Return a reader with the parameters of the best epoch."""
+        found = deepcopy(self.reader)
+        load_module(found, "reader", self.best)
+        return found
+
+    def best_scores(self) -> Tensor:
+        """Return the class scores of all nodes in the best epoch, undisturbed, `(n, c)`."""
+        reader = self.best_reader()
         with torch.no_grad():
-            return self.model.vectors(self.steps, self.values, self.payload, self.hops)
+            scores = reader.scores(self.pooling(reader.project(self.payload)) + reader.offset())
+            return scores if self.votes is None else scores + reader.votes * self.votes
 
     def _validate(self) -> tuple[float, float]:
         nodes = self.task.validation
         if not len(nodes):
             return 0.0, 0.0
         with torch.no_grad():
-            scores = self.model.scores(self.vectors()[nodes])
+            scores = self._scores(self.pooling(self.reader.project(self.payload))[nodes], nodes)
         labels = self.task.labels[nodes]
         return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 
+    # ------------------------------------------------------------------ stopping and going on
 
-def _dropped(payload: NodeFeatures, share: float, random: np.random.Generator) -> NodeFeatures:
+    def state(self) -> Saved:
+        """Return everything that a later run needs to go on to the same bytes."""
+        arrays = module_arrays(self.reader, "now") | {f"best.{name}": array for name, array in self.best.items()}
+        arrays |= optimizer_arrays(self.optimizer, "optimizer")
+        facts = {
+            "epochs": [asdict(one) for one in self.epochs],
+            "best_score": [float(part) for part in self._best_score],
+            "best_epoch": self.best_epoch,
+        }
+        return Saved(facts, arrays)
+
+    def load(self, saved: Saved) -> None:
+        """Take over what `state` returned."""
+        try:
+            load_module(self.reader, "now", saved.arrays)
+            load_optimizer(self.optimizer, "optimizer", saved.arrays)
+            best = {name.removeprefix("best."): one for name, one in saved.arrays.items() if name.startswith("best.")}
+            if set(best) != set(self.best):
+                raise ValueError("the best epoch is missing")
+            self.best, self.best_epoch = best, int(saved.facts["best_epoch"])
+            self.epochs = [Epoch(**one) for one in saved.facts["epochs"]]
+            self._best_score = (float(saved.facts["best_score"][0]), float(saved.facts["best_score"][1]))
+        except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
+            raise InputError(f"the saved state does not belong to this training: {wrong}") from wrong
+
+
+def dropped(payload: NodeFeatures, share: float, random: np.random.Generator) -> NodeFeatures:
     """Return the payload with a share of its numbers set to zero and the others made larger."""
     if not share:
         return payload

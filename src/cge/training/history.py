@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["History", "Round"]
+__all__ = ["Epoch", "History", "Round"]
 
 
 @dataclass(frozen=True)
@@ -49,16 +49,45 @@ class Round:
     seconds: float
 
 
-class History(Sequence[Round]):
-    """The rounds of a training, in order; `print` shows them as a table.
+@dataclass(frozen=True)
+class Epoch:
+    """One epoch of the path encoder. None stands where there are no validation labels.
+
+    Attributes
+    ----------
+    number, of : int
+        Number of the epoch, from 1, and how many there may be.
+    stage : str
+        What is trained, "refit" on all labels once the epoch is chosen.
+    supervised_loss : float
+        Mean loss of the training labels over the disturbed passes.
+    consistency_loss : float
+        How far the passes' predictions are from their sharpened mean; 0 while only labels are learned.
+    validation_accuracy, validation_loss : float or None
+    seconds : float
+        Time that the epoch took.
+    """
+
+    number: int
+    of: int
+    stage: str
+    supervised_loss: float
+    consistency_loss: float
+    validation_accuracy: float | None
+    validation_loss: float | None
+    seconds: float
+
+
+class History(Sequence[Any]):
+    """The rounds or epochs of a training, in order; `print` shows them as a table.
 
     >>> one = Round(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
     >>> History([one]).column("path_loss")
     [2.5]
     """
 
-    def __init__(self, rounds: Sequence[Round] = ()) -> None:
-        self._rounds = tuple(rounds)
+    def __init__(self, rounds: Sequence[Round] | Sequence[Epoch] = ()) -> None:
+        self._rounds: tuple[Any, ...] = tuple(rounds)
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -66,7 +95,7 @@ class History(Sequence[Round]):
     def __getitem__(self, place: Any) -> Any:
         return History(self._rounds[place]) if isinstance(place, slice) else self._rounds[place]
 
-    def __iter__(self) -> Iterator[Round]:
+    def __iter__(self) -> Iterator[Any]:
         return iter(self._rounds)
 
     def column(self, name: str) -> list[Any]:
@@ -81,7 +110,7 @@ class History(Sequence[Round]):
         return f"History({len(self)} rounds)"
 
     def __str__(self) -> str:
-        names = [field.name for field in fields(Round)]
+        names = [field.name for field in fields(self._rounds[0])] if self._rounds else []
         table = [names] + [[_cell(value) for value in asdict(one).values()] for one in self._rounds]
         widths = [max(len(row[k]) for row in table) for k in range(len(names))]
         lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table)

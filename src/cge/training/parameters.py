@@ -16,7 +16,17 @@ from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncode
 from cge.models.products import NodeFeatures, take_rows
 from cge.randomness import generator, key
 
-__all__ = ["Parameters", "Shape", "load_module", "make_head", "make_optimizer", "module_arrays", "seeded"]
+__all__ = [
+    "Parameters",
+    "Shape",
+    "load_module",
+    "load_optimizer",
+    "make_head",
+    "make_optimizer",
+    "module_arrays",
+    "optimizer_arrays",
+    "seeded",
+]
 
 Array = npt.NDArray[Any]
 
@@ -136,3 +146,22 @@ def make_optimizer(
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}
     made: torch.optim.Optimizer = kinds[kind](list(parameters), lr=rate, weight_decay=weight_decay)
     return made
+
+
+def optimizer_arrays(optimizer: torch.optim.Optimizer, name: str) -> dict[str, Array]:
+    """Return copies of what an optimizer remembers, called `name.parameter.part`."""
+    found: dict[str, Array] = {}
+    for place, values in optimizer.state_dict()["state"].items():
+        kept = {part: value for part, value in values.items() if value is not None}
+        found |= {f"{name}.{place}.{part}": torch.as_tensor(value).numpy().copy() for part, value in kept.items()}
+    return found
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, name: str, arrays: Mapping[str, Array]) -> None:
+    """Take over what `optimizer_arrays` gave."""
+    given: dict[int, dict[str, Any]] = {}
+    for full, array in arrays.items():
+        if full.startswith(f"{name}."):
+            number, part = full.removeprefix(f"{name}.").split(".")
+            given.setdefault(int(number), {})[part] = torch.tensor(array)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": given})

@@ -22,7 +22,14 @@ from cge.losses import supervised_loss
 from cge.sampling import Walker, subpaths
 from cge.training.history import History, Round
 from cge.training.inner import SHORTEST, Inner
-from cge.training.parameters import Parameters, Shape, load_module, module_arrays
+from cge.training.parameters import (
+    Parameters,
+    Shape,
+    load_module,
+    load_optimizer,
+    module_arrays,
+    optimizer_arrays,
+)
 from cge.training.settings import Task, TrainingSettings
 from cge.training.weights import Outer
 
@@ -208,11 +215,7 @@ class Trainer:
         arrays = {f"now.{name}": array for name, array in self.parameters.arrays().items()}
         arrays |= {f"best.{name}": array for name, array in self.best.items()}
         for name, optimizer in self._optimizers().items():
-            for place, values in optimizer.state_dict()["state"].items():
-                kept = {part: value for part, value in values.items() if value is not None}
-                arrays |= {
-                    f"{name}.{place}.{part}": torch.as_tensor(value).numpy().copy() for part, value in kept.items()
-                }
+            arrays |= optimizer_arrays(optimizer, name)
         for place, head in enumerate([] if self.outer is None else self.outer.heads):
             arrays |= module_arrays(head, f"fold.{place}")
         facts = {
@@ -242,12 +245,7 @@ class Trainer:
         for place, head in enumerate([] if self.outer is None else self.outer.heads):
             load_module(head, f"fold.{place}", saved.arrays)
         for name, optimizer in self._optimizers().items():
-            given: dict[int, dict[str, Any]] = {}
-            for full, array in saved.arrays.items():
-                if full.startswith(f"{name}."):
-                    number, part = full.removeprefix(f"{name}.").split(".")
-                    given.setdefault(int(number), {})[part] = torch.tensor(array)
-            optimizer.load_state_dict({**optimizer.state_dict(), "state": given})
+            load_optimizer(optimizer, name, saved.arrays)
         self.rounds = [Round(**one) for one in saved.facts["rounds"]]
         self.best_score = tuple(saved.facts["best_score"])
         self.best_round = int(saved.facts["best_round"])

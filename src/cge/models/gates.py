@@ -1,0 +1,160 @@
+"""Weights of single steps, learned or closed-form: a gate on what is known of a step, a degree discount, hop weights.
+
+    A(p) = h_k Π_t s(n_t, n_{t+1}),   s(u, v) = g(u, v) / (z_u^(1−b) z_v^b),   g = w(u, v) · exp(θ · inputs(u, v))
+
+w is the edge's weight. Five inputs and a step's type are looked at; a step from a node to itself has a number of its
+own, θ_stay. All in all a handful of numbers, which a few labels can teach. θ = 0, b = 0 and equal h are A ≡ 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from cge.graph import Graph
+from cge.models.pooling import StepRows, pool, step_weights
+from cge.models.steps import common_neighbors, cosines, rarities
+
+__all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "step_inputs"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """How inputs are made comparable: their names, mean and spread over the edges of the graph that was trained on.
+
+    `rarity (f,)` are the weights of sparse features in the cosine, empty where there are none.
+    """
+
+    names: tuple[str, ...]
+    mean: Array
+    spread: Array
+    rarity: Array
+
+
+@dataclass(frozen=True, eq=False)
+class StepInputs:
+    """What is known of each step, `values (m, q)`, zero for steps that stay; `stays (m,)` 0 or 1; `weights (m,)`."""
+
+    values: Tensor
+    stays: Tensor
+    weights: Tensor
+
+
+def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tuple[StepInputs, Scale]:
+    """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one."""
+    own = steps.entry >= 0
+    moves = own & (steps.rows != steps.indices)
+    entry = steps.entry[moves]
+    degree = np.maximum(np.diff(graph.indptr), 1).astype(np.float64)
+    from_degree, to_degree = degree[steps.rows[moves]], degree[steps.indices[moves]]
+    shared = common_neighbors(graph, steps.threads)[entry]
+    columns = {
+        "common neighbors": np.log1p(shared),
+        "jaccard": shared / np.maximum(from_degree + to_degree - shared, 1),
+        "degrees": np.log(from_degree) + np.log(to_degree),
+        "degree difference": np.abs(np.log(from_degree) - np.log(to_degree)),
+    }
+    rarity = np.empty(0) if scale is None else scale.rarity
+    if graph.features is not None:
+        if scale is None:
+            rarity = rarities(graph.features)
+        columns = {"cosine": cosines(graph, graph.features, steps.threads, rarity)[entry], **columns}
+    elif scale is not None and "cosine" in scale.names:
+        columns = {"cosine": np.zeros(len(entry)), **columns}
+    if scale is None:
+        names, table = tuple(columns), np.stack(list(columns.values()), axis=1)
+        mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
+        names += tuple(f"type {name}" for name in graph.edge_type_names)
+        scale = Scale(names, mean, np.where(spread > 1e-12, spread, 1.0), rarity)
+    plain = [name for name in scale.names if not name.startswith("type ")]
+    values = np.zeros((len(steps), len(scale.names)), np.float32)
+    for place, name in enumerate(plain):
+        values[moves, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
+    if graph.edge_types is not None:
+        known = np.array([*(_place(scale.names, f"type {name}") for name in graph.edge_type_names)], np.int64)
+        places = known[graph.edge_types[entry]]
+        rows = np.flatnonzero(moves)
+        values[rows[places >= 0], places[places >= 0]] = 1
+    weights = np.ones(len(steps), np.float32)
+    if graph.weights is not None:
+        weights[own] = graph.weights[steps.entry[own]]
+        weights[~own] = graph.weights.mean() if len(graph.weights) else 1.0
+    return StepInputs(torch.from_numpy(values), torch.from_numpy((~moves).astype(np.float32)), _tensor(weights)), scale
+
+
+def _place(names: Sequence[str], name: str) -> int:
+    return names.index(name) if name in names else -1
+
+
+class StepWeighting(nn.Module):
+    """θ, θ_stay, b and h: `gate (q,)`, `stay`, `discount` and `hops (K+1,)`, all learnable.
+
+    Hop weights may be negative; their absolute values sum to one, so that weights only say what matters more.
+    """
+
+    def __init__(self, gate: Sequence[float], stay: float, discount: float, hops: Sequence[float]) -> None:
+        super().__init__()
+        self.gate = nn.Parameter(_tensor(gate))
+        self.stay = nn.Parameter(_tensor(stay))
+        self.discount = nn.Parameter(_tensor(discount))
+        self.hops = nn.Parameter(_tensor(hops))
+
+    def step_values(self, steps: StepRows, inputs: StepInputs) -> Tensor:
+        """Return s of each step, `(m,)`."""
+        exponent = inputs.values @ self.gate + self.stay * inputs.stays
+        return step_weights(steps, inputs.weights * torch.exp(exponent.clamp(-20, 20)), self.discount)
+
+    def hop_weights(self) -> Tensor:
+        """Return h, `(K+1,)`."""
+        return self.hops / self.hops.abs().sum().clamp(min=1e-12)
+
+
+def _tensor(values: Any) -> Tensor:
+    return torch.tensor(np.asarray(values, np.float32))
+
+
+class StepPooling:
+    """The sum over all paths of a graph with the weights of a `StepWeighting`."""
+
+    def __init__(self, steps: StepRows, inputs: StepInputs, weighting: StepWeighting) -> None:
+        self.steps, self.inputs, self.weighting = steps, inputs, weighting
+        self._prior = [one.detach().clone() for one in weighting.parameters()]
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Return θ, θ_stay, b and h."""
+        return list(self.weighting.parameters())
+
+    def prior(self) -> list[Tensor]:
+        """Return what they were at the beginning."""
+        return self._prior
+
+    def pooling(self) -> Callable[[Tensor], Tensor]:
+        """Return the pooling with the weights as they are now, differentiable in them."""
+        values, hops = self.weighting.step_values(self.steps, self.inputs), self.weighting.hop_weights()
+        return lambda payload: pool(self.steps, values, payload, hops)
+
+    def fixed(self) -> Callable[[Tensor], Tensor]:
+        """Return the pooling with the weights as they are now, which learn no more."""
+        values, hops = self.values(), self.hops()
+        return lambda payload: pool(self.steps, values, payload, hops)
+
+    def values(self) -> Tensor:
+        """Return s of each step, `(m,)`."""
+        with torch.no_grad():
+            return self.weighting.step_values(self.steps, self.inputs)
+
+    def hops(self) -> list[float]:
+        """Return h without zeros at its end, at least h_0."""
+        with torch.no_grad():
+            found = self.weighting.hop_weights().tolist()
+        while len(found) > 1 and found[-1] == 0:
+            found.pop()
+        return found

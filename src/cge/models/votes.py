@@ -1,0 +1,64 @@
+"""Known labels at the ends of paths: how all weighted paths from a node vote, its own label excluded."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.models.pooling import StepRows
+from cge.models.products import sparse_product
+
+__all__ = ["label_votes", "returning"]
+
+Array = npt.NDArray[Any]
+
+_AT_ONCE = 64  # nodes whose returning paths are summed at once
+_DOUBT = 0.05  # share of the votes given to all classes alike, so that no class is impossible
+
+
+def returning(steps: StepRows, values: Array, hops: Sequence[float], nodes: Array) -> Array:
+    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start."""
+    matrix = steps.matrix(values)
+    found = np.zeros(len(nodes), np.float32)
+    for begin in range(0, len(nodes), _AT_ONCE):
+        some = nodes[begin : begin + _AT_ONCE]
+        column = np.arange(len(some))
+        reached = np.zeros((steps.nodes, len(some)), np.float32)
+        reached[some, column] = 1
+        total = hops[0] * reached[some, column]
+        for weight in hops[1:]:
+            reached = sparse_product(matrix, reached, steps.threads)
+            total = total + np.float32(weight) * reached[some, column]
+        found[begin : begin + _AT_ONCE] = total
+    return found
+
+
+def label_votes(steps: StepRows, values: Array, hops: Sequence[float], known: Array, members: Array) -> Array:
+    """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
+
+    `known (k,)` are node numbers, `members (k, c)` their classes as zeros and ones. A known node's own label is no
+    vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
+    With one label per node a row is the logarithm of a posterior; with several it is log-odds against "no".
+    """
+    several = bool((members.sum(axis=1) != 1).any())
+    carried = np.zeros((steps.nodes, members.shape[1] + 1), np.float32)
+    carried[known, :-1] = members
+    carried[known, -1] = 1  # how many labels are met at all
+    matrix = steps.matrix(values)
+    total, reached = np.float32(hops[0]) * carried, carried
+    for weight in hops[1:]:
+        reached = sparse_product(matrix, reached, steps.threads)
+        total += np.float32(weight) * reached
+    total[known] -= returning(steps, values, hops, known)[:, None] * carried[known]
+    votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
+    heard = met > 1e-12
+    if several:
+        share = np.clip(np.where(heard, votes / np.maximum(met, 1e-12), 0.5), 0, 1)
+        share = (1 - _DOUBT) * share + _DOUBT * (members.mean(axis=0) if len(members) else 0.5)
+        return np.where(heard, np.log(share) - np.log1p(-np.minimum(share, 1 - 1e-6)), 0).astype(np.float32)
+    classes = votes.shape[1]
+    chance = (1 - _DOUBT) * votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-12) + _DOUBT / classes
+    return np.where(heard, np.log(chance) + np.log(classes), 0).astype(np.float32)

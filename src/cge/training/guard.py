@@ -1,0 +1,84 @@
+"""The guard: which weights of paths are used is decided by labels that did not train them.
+
+Candidates are trained for some epochs each. A more complicated one takes the place of a simpler one only where it is
+right on more of the selection labels by more than one standard error of the difference. So weights that do not help
+step aside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.models.gates import StepWeighting
+from cge.training.consistency import ConsistencyTrainer
+from cge.training.trainer import accuracy_of
+
+__all__ = ["Screened", "better", "difference", "priors", "profiles", "screened"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Screened:
+    """How a candidate does on the selection labels: accuracy, and which were right, `(k,)`."""
+
+    accuracy: float
+    right: Array
+
+
+def priors(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
+    """Return the weights that need no learning, by name, for the inputs called `names` and paths of up to `hops` steps.
+
+    "none" is A ≡ 1; "degree" discounts ends of high degree; "cosine" follows steps between similar nodes.
+    """
+    nothing, equal = [0.0] * len(names), [1.0] * (hops + 1)
+    found = {
+        "none": StepWeighting(nothing, 0.0, 0.0, equal),
+        "degree": StepWeighting(nothing, 0.0, 0.5, equal),
+    }
+    if "cosine" in names:
+        alike = [1.0 if name == "cosine" else 0.0 for name in names]
+        found["cosine"] = StepWeighting(alike, 1.0, 0.5, equal)
+    return found
+
+
+def profiles(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
+    """Return weights that favor some hops: a node's own payload, its neighbors', and those two steps away."""
+    nothing = [0.0] * len(names)
+    shapes = {"own": (1, 0, 0), "neighbors": (0, 1, 0), "two steps": (0, 0, 1), "own and two steps": (1, 0, 1)}
+    found = {}
+    for name, shape in shapes.items():
+        profile = [float(one) for one in shape[: hops + 1]] + [0.0] * (hops - 2)
+        if not any(profile):
+            continue
+        for discount in (0.5,) if name == "own" else (0.0, 0.5, 1.0):
+            label = name if name == "own" else f"{name}, b = {discount:g}"
+            found[label] = StepWeighting(nothing, 0.0, discount, profile)
+    return found
+
+
+def screened(trainer: ConsistencyTrainer) -> Screened:
+    """Return how the best epoch of a trainer does on its validation labels."""
+    nodes = trainer.task.validation
+    scores, labels = trainer.best_scores()[nodes], trainer.task.labels[nodes]
+    right = (scores.argmax(1) == labels) if labels.ndim == 1 else ((scores > 0) == (labels > 0)).float().mean(1)
+    return Screened(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy())
+
+
+def better(challenger: Screened, holder: Screened, errors: float = 1.0) -> bool:
+    """Say whether a challenger is right more often by more than `errors` standard errors of the paired difference."""
+    gain, error = difference(challenger, holder)
+    return gain > errors * error
+
+
+def difference(one: Screened, other: Screened) -> tuple[float, float]:
+    """Return by how much one is right more often than the other, and the standard error of that."""
+    apart = one.right - other.right
+    if len(apart) < 2:
+        return 0.0, float("inf")
+    return float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart)))

@@ -1,0 +1,173 @@
+"""A graph as the path encoder sees it, and the weights of its paths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+from cge.graph import Graph
+from cge.models.gates import Scale, StepPooling, StepWeighting, step_inputs
+from cge.models.pooling import StepRows
+from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
+from cge.models.products import NodeFeatures, SparseFeatures
+from cge.models.votes import label_votes
+from cge.models.weighting import PathWeighting
+from cge.sampling import Walker
+from cge.training.consistency import Pooling
+
+__all__ = ["PathData", "PathWeights"]
+
+Array = npt.NDArray[Any]
+
+_LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
+
+
+class PathData:
+    """Steps of a graph, what is known of them, and what nodes carry: features, or each node itself.
+
+    Parameters
+    ----------
+    payload : str
+        "table" lets nodes carry themselves though they have features.
+    like : PathData, optional
+        The graph that was trained on, where this is another: its scales are used, and nodes are known by their ids.
+    scale, dense : optional
+        Scales of step inputs and of dense features, `(center, spread)`, where they are known.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        payload: str = "auto",
+        threads: int | None = None,
+        *,
+        like: PathData | None = None,
+        scale: Scale | None = None,
+        dense: tuple[Array, Array] | None = None,
+    ) -> None:
+        if like is not None:
+            payload, scale, dense = "auto" if like.by_features else "table", like.scale, like.dense
+        self.graph, self.threads, self.like = graph, threads, like
+        self.by_features: bool = graph.features is not None and payload != "table"
+        self.steps = StepRows(graph, threads)
+        self.inputs, self.scale = step_inputs(graph, self.steps, scale)
+        self.dense = _dense_scale(graph.features if self.by_features else None) if dense is None else dense
+        self._payloads: dict[str, NodeFeatures] = {}
+        self._prefixes: dict[tuple[int, int, int], Prefixes] = {}
+        self._items: dict[int, Tensor] = {}
+
+    def payload(self, rows: str) -> NodeFeatures:
+        """Return what nodes carry, `(n, f)`, sparse rows of unit length in the norm `rows`, "l1" or "l2".
+
+        Dense features are centered and scaled, and their rows always have unit length in "l2".
+        """
+        if rows not in self._payloads:
+            self._payloads[rows] = self._made(rows)
+        return self._payloads[rows]
+
+    def _made(self, rows: str) -> NodeFeatures:
+        features: Any = self.graph.features
+        if not self.by_features:
+            return SparseFeatures(self._identity(), self.threads)
+        if sp.issparse(features):
+            size = abs(features) if rows == "l1" else features.multiply(features)
+            norms = np.asarray(size.sum(axis=1)).ravel()
+            norms = np.maximum(norms if rows == "l1" else np.sqrt(norms), 1e-12).astype(np.float32)
+            scaled = features.data / np.repeat(norms, np.diff(features.indptr))
+            return SparseFeatures(
+                sp.csr_array((scaled.astype(np.float32), features.indices, features.indptr), shape=features.shape),
+                self.threads,
+            )
+        told = (features - self.dense[0]) / self.dense[1]
+        norms = np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-12)
+        return torch.from_numpy((told / norms).astype(np.float32))
+
+    def _identity(self) -> sp.csr_array:
+        """Return a row for each node with a one in the column of that node in the graph that was trained on."""
+        count = self.graph.num_nodes
+        if self.like is None:
+            return sp.eye_array(count, dtype=np.float32, format="csr")
+        trained = self.like.graph
+        known = np.flatnonzero(trained.contains(self.graph.node_ids))
+        places, ones = trained.indices_of(self.graph.node_ids[known]), np.ones(len(known), np.float32)
+        return sp.csr_array((ones, (known, places)), shape=(count, trained.num_nodes))
+
+    def feature_scale(self) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation of each column of the payload, `(f,)`."""
+        payload = self.payload("l2")
+        if isinstance(payload, Tensor):
+            return payload.mean(0), payload.std(0).clamp(min=1e-6)
+        rows, count = payload.rows, payload.shape[0]
+        mean = np.asarray(rows.sum(axis=0)).ravel() / count
+        square = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]) / count
+        spread = np.sqrt(np.maximum(square - mean**2, 0))
+        spread = np.where(spread > 1e-9, spread, 1.0)
+        return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(spread.astype(np.float32))
+
+    def carrying(self) -> Tensor:
+        """Return the nodes that carry anything."""
+        payload = self.payload("l2")
+        if isinstance(payload, Tensor):
+            return torch.arange(len(payload))
+        return torch.from_numpy(np.flatnonzero(np.diff(payload.rows.indptr)))
+
+    def prefixes(self, hops: int, walks: int, seed: int) -> Prefixes:
+        """Return sampled paths of up to `hops` steps from every node."""
+        key = (hops, walks, seed)
+        if key not in self._prefixes:
+            walker = Walker(self.graph, hops + 1, walks, seed=seed, threads=self.threads, stream=("prefixes",))
+            self._prefixes[key] = sample_prefixes(walker.sample(0, walker.num_walks), self.steps)
+        return self._prefixes[key]
+
+    def items(self, seed: int) -> Tensor:
+        """Return what networks read of steps and starts, `(m + n, q)`."""
+        if seed not in self._items:
+            payload = self.payload("l2") if self.by_features else None
+            self._items[seed] = item_vectors(self.graph, self.steps, self.inputs, payload, seed)
+        return self._items[seed]
+
+
+def _dense_scale(features: Any) -> tuple[Array, Array]:
+    """Return mean and spread of each dense feature; both are empty for others."""
+    if features is None or sp.issparse(features):
+        return np.empty(0, np.float32), np.empty(0, np.float32)
+    return features.mean(0), np.maximum(features.std(0), 1e-6)
+
+
+@dataclass(frozen=True, eq=False)
+class PathWeights:
+    """Weights of paths by name: of steps and hops, or a network over `sampled` paths (hops, walks per node, seed)."""
+
+    name: str
+    module: StepWeighting | PathWeighting
+    sampled: tuple[int, int, int] = field(default=(0, 0, 0))
+
+    def pooling(self, data: PathData) -> Pooling:
+        """Return the sum over the paths of a graph with these weights."""
+        if isinstance(self.module, StepWeighting):
+            return StepPooling(data.steps, data.inputs, self.module).fixed()
+        return self.learnable(data).fixed()
+
+    def learnable(self, data: PathData, starts: Array | None = None) -> PrefixPooling:
+        """Return the mean over sampled paths, of all nodes or of some, whose weights can learn."""
+        if not isinstance(self.module, PathWeighting):
+            raise TypeError("only networks look at sampled paths")
+        prefixes = data.prefixes(*self.sampled)
+        if starts is not None:
+            prefixes = prefixes.of(starts, data.graph.num_nodes)
+        return PrefixPooling(prefixes, data.items(self.sampled[2]), self.module, data.steps)
+
+    def votes(self, data: PathData, known: Array, members: Array) -> Array:
+        """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
+        if isinstance(self.module, StepWeighting):
+            weighting = self.module
+        else:
+            weighting = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.5, [1.0])
+        values = StepPooling(data.steps, data.inputs, weighting).values().numpy()
+        return label_votes(data.steps, values, [1.0] * (_LABEL_HOPS + 1), known, members)

@@ -1,0 +1,178 @@
+"""The outer problem of the path encoder: step and hop weights that serve labels which the readers did not see.
+
+The training labels are cut into folds. For each fold a reader learns from the other folds, with plain cross-entropy;
+the weights descend the loss of the held-out folds, together with a temperature, so that they cannot gain by mere scale.
+A penalty keeps them near the prior they start from, the more the fewer labels there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from cge.losses import supervised_loss
+from cge.models.ends import DeepReader
+from cge.models.products import NodeFeatures
+from cge.randomness import generator
+from cge.training.consistency import dropped
+from cge.training.parameters import seeded
+from cge.training.settings import Task
+
+__all__ = ["Learned", "OuterSettings", "WeightedPooling", "learn_weights"]
+
+Array = npt.NDArray[Any]
+
+
+class WeightedPooling(Protocol):
+    """Pools what nodes carry with weights that have parameters."""
+
+    def parameters(self) -> Sequence[nn.Parameter]:
+        """Return what can be learned."""
+        ...
+
+    def prior(self) -> Sequence[Tensor]:
+        """Return where each parameter starts from."""
+        ...
+
+    def pooling(self) -> Callable[[Tensor], Tensor]:
+        """Return the pooling with the weights as they are now, differentiable in them."""
+        ...
+
+
+@dataclass(frozen=True)
+class OuterSettings:
+    """Settings of `learn_weights`. `alone` steps teach the readers before the weights move at all."""
+
+    dim: int = 16
+    steps: int = 150
+    alone: int = 30
+    rate: float = 0.03
+    weights_rate: float = 0.03
+    penalty: float = 1.0
+    weight_decay: float = 5e-4
+    feature_drop: float = 0.5
+    hidden_drop: float = 0.5
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Learned:
+    """How learning went: the outer loss before and after, and whether the readers had anything to say.
+
+    `taught` is False where the held-out loss is not clearly below that of guessing; the weights are then those of the
+    prior.
+    """
+
+    before: float
+    after: float
+    taught: bool
+
+
+def learn_weights(
+    task: Task,
+    payload: NodeFeatures,
+    weighted: WeightedPooling,
+    settings: OuterSettings,
+    *,
+    class_weights: Tensor | None = None,
+    on_step: Callable[[int], None] | None = None,
+) -> Learned:
+    """Descend the outer loss over the weights; `task.folds` are the folds. The weights are changed in place."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums of several threads depend on their number
+    try:
+        return _Outer(task, payload, weighted, settings, class_weights).run(on_step)
+    finally:
+        torch.set_num_threads(threads)
+
+
+class _Outer:
+    """Readers, one for each fold, and the weights they share."""
+
+    def __init__(
+        self,
+        task: Task,
+        payload: NodeFeatures,
+        weighted: WeightedPooling,
+        settings: OuterSettings,
+        class_weights: Tensor | None,
+    ) -> None:
+        self.task, self.payload, self.weighted, self.settings = task, payload, weighted, settings
+        self.class_weights = class_weights
+        folds = [fold.numpy() for fold in task.folds]
+        self.folds = [torch.from_numpy(fold) for fold in folds]
+        train = task.train.numpy()
+        self.others = [torch.from_numpy(np.setdiff1d(train, fold)) for fold in folds]
+        with seeded(settings.seed, "fold readers"):
+            first = DeepReader(int(payload.shape[1]), settings.dim, task.classes)
+        self.readers = [deepcopy(first) for _ in folds]
+        inner = [parameter for reader in self.readers for parameter in reader.parameters()]
+        self.inner = torch.optim.Adam(inner, settings.rate, weight_decay=settings.weight_decay)
+        self.heat = nn.Parameter(torch.zeros(()))  # logarithm of the temperature
+        self.weights = list(weighted.parameters())
+        self.outer = torch.optim.Adam([*self.weights, self.heat], settings.weights_rate, betas=(0.9, 0.99))
+        self.labels = sum(len(fold) for fold in folds)
+
+    def run(self, on_step: Callable[[int], None] | None) -> Learned:
+        settings, prior = self.settings, [parameter.detach().clone() for parameter in self.weights]
+        before: list[float] = []
+        after: list[float] = []
+        # The mean of the last third is kept: single steps follow single disturbances.
+        kept, count, last = [torch.zeros_like(one) for one in prior], 0, settings.steps - settings.steps // 3
+        for step in range(settings.alone + settings.steps):
+            moving = step - settings.alone
+            loss = self._step(step, moving >= 0)
+            if settings.alone - 10 <= step < settings.alone:
+                before.append(loss)
+            if moving >= last:
+                after.append(loss)
+                count += 1
+                kept = [one + parameter.detach() for one, parameter in zip(kept, self.weights, strict=True)]
+            if on_step is not None:
+                on_step(step)
+        guess = float(np.log(self.task.classes)) if self.task.labels.ndim == 1 else float(np.log(2))
+        taught = float(np.mean(after)) < 0.95 * guess
+        with torch.no_grad():
+            for parameter, total, start in zip(self.weights, kept, prior, strict=True):
+                parameter.copy_(total / count if taught else start)
+        return Learned(float(np.mean(before)), float(np.mean(after)), taught)
+
+    def _step(self, step: int, moving: bool) -> float:
+        """Let the readers descend their own labels, and the weights those of the folds; return the outer loss."""
+        settings, labels = self.settings, self.task.labels
+        random = generator(settings.seed, "outer drop", step)
+        with seeded(settings.seed, "outer", step):
+            carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
+            pooled = torch.split(self.weighted.pooling()(torch.cat(carried, dim=1)), settings.dim, dim=1)
+            inner, outer = torch.zeros(()), torch.zeros(())
+            for reader, part, own, held in zip(self.readers, pooled, self.others, self.folds, strict=True):
+                known = reader.scores(part[own] + reader.bias, settings.hidden_drop)
+                inner = inner + supervised_loss(known, labels[own], self.class_weights)
+                scores = reader.scores(part[held] + reader.bias) * torch.exp(self.heat)
+                outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / self.labels)
+            inside = [parameter for reader in self.readers for parameter in reader.parameters()]
+            gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
+            if moving:
+                penalty = sum(
+                    ((one - start) ** 2).sum() for one, start in zip(self.weights, self.weighted.prior(), strict=True)
+                )
+                loss = outer + settings.penalty / self.labels * penalty
+                above = torch.autograd.grad(loss, [*self.weights, self.heat])
+                _descend(self.outer, [*self.weights, self.heat], above)
+            _descend(self.inner, inside, gradients)
+        return float(outer.detach())
+
+
+def _descend(
+    optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]
+) -> None:
+    for parameter, gradient in zip(parameters, gradients, strict=True):
+        parameter.grad = gradient
+    optimizer.step()

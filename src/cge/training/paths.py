@@ -1,0 +1,277 @@
+"""Training of the path encoder from end to end: weigh paths, choose how to read what they bring, and learn to read.
+
+What is chosen on the selection labels, where it is left open ("auto"):
+
+1. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
+   After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
+   error.
+2. The better of degree discount and A ≡ 1, read by the best reader, is the base. Closed-form and learned weights
+   challenge it; they have to be right more often by more than one standard error.
+3. Paths carry the known training labels as well, where that is right more often in the same sense.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.models.ends import DeepReader, Reader, SparseReader
+from cge.models.gates import StepPooling
+from cge.models.weighting import PathWeighting, make_weighting
+from cge.training.consistency import ConsistencySettings, ConsistencyTrainer
+from cge.training.guard import Screened, better, difference, priors, profiles, screened
+from cge.training.history import Epoch
+from cge.training.parameters import seeded
+from cge.training.path_data import PathData, PathWeights
+from cge.training.path_weights import OuterSettings, learn_weights
+from cge.training.settings import Task
+
+__all__ = ["READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_reader"]
+
+Array = npt.NDArray[Any]
+
+_JUDGED_AFTER = {"plain": 100, "deep": 200, "sparse": 200}  # epochs
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a reader is trained: the norm of the payload's rows ("l1" or "l2"), and the settings."""
+
+    rows: str
+    settings: ConsistencySettings
+
+
+READERS = {
+    "plain": Recipe("l2", ConsistencySettings(passes=1, node_drop=0.0, consistency=0.0, epochs=300)),
+    "deep": Recipe("l1", ConsistencySettings()),
+    "sparse": Recipe(
+        "l2",
+        ConsistencySettings(
+            passes=2, feature_drop=0.2, hidden_drop=0.0, consistency=1.0, weight_decay=0.03, epochs=600
+        ),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class PathSettings:
+    """Settings of the path encoder, with the names and meanings that `cge.CGE` documents; None follows the recipe."""
+
+    weighting: str | Callable[[int], PathWeighting]
+    reader: str
+    label_votes: str
+    dim: int
+    hops: int
+    passes: int | None
+    node_drop: float | None
+    feature_drop: float | None
+    hidden_drop: float | None
+    consistency: float | None
+    temperature: float | None
+    learning_rate: float | None
+    weight_decay: float | None
+    rounds: int | None
+    patience: int
+    walks_per_node: int
+    seed: int
+
+    def recipe(self, reader: str, seed: int) -> Recipe:
+        """Return a recipe with the settings that were given."""
+        names = ("passes", "node_drop", "feature_drop", "hidden_drop", "consistency", "temperature", "weight_decay")
+        given = {name: getattr(self, name) for name in names} | {"rate": self.learning_rate, "epochs": self.rounds}
+        told = {name: value for name, value in given.items() if value is not None}
+        recipe = READERS[reader]
+        return replace(recipe, settings=replace(recipe.settings, **told, patience=self.patience, seed=seed))
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A candidate that the selection labels judged: what, read how, its accuracy, its gain over what it challenged.
+
+    `gain` and `error` (its standard error) are None for a candidate that challenged none.
+    """
+
+    weights: str
+    reader: str
+    accuracy: float
+    gain: float | None
+    error: float | None
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What was chosen: the weights, the readers whose chances are averaged, whether labels vote, and the comparison."""
+
+    weights: PathWeights
+    readers: tuple[str, ...]
+    votes: bool
+    compared: tuple[Compared, ...] = field(default=())
+
+
+def make_reader(reader: str, data: PathData, dim: int, classes: int, seed: int) -> Reader:
+    """Return an untrained reader of what the nodes of a graph carry."""
+    payload = data.payload(READERS[reader].rows)
+    with seeded(seed, "reader"):
+        if reader == "sparse":
+            return SparseReader(*data.feature_scale(), classes)
+        return DeepReader(int(payload.shape[1]), dim, classes)
+
+
+class PlanMaker:
+    """Decides how a task is learned; `begun` are the trainings that it has begun, by weights, reader and votes."""
+
+    def __init__(
+        self,
+        task: Task,
+        data: PathData,
+        settings: PathSettings,
+        class_weights: Tensor | None = None,
+        on_epoch: Callable[[Epoch], None] | None = None,
+    ) -> None:
+        self.task, self.data, self.settings = task, data, settings
+        self.class_weights, self.on_epoch = class_weights, on_epoch
+        self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
+        self.compared: list[Compared] = []
+        self._votes: dict[str, Tensor] = {}
+        self._selecting = len(task.validation) > 1
+        self._priors = priors(data.scale.names, settings.hops)
+
+    def make(self) -> Plan:
+        """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
+        weights = self._first_weights()
+        readers = self._readers(weights)
+        if self.settings.weighting == "auto" and self._selecting:
+            weights = self._challenged(weights, readers[0])
+        votes = self.settings.label_votes == "yes"
+        if self.settings.label_votes == "auto" and self._selecting:
+            votes = self._voting(weights, readers[0])
+        return Plan(weights, readers, votes, tuple(self.compared))
+
+    # ------------------------------------------------------------------ weights
+
+    def _first_weights(self) -> PathWeights:
+        """Return the weights that were asked for, or with "auto" those that others will challenge."""
+        asked = self.settings.weighting
+        if isinstance(asked, str) and asked in self._priors:
+            return self._prior(asked)
+        if asked == "auto":
+            return self._prior("degree")
+        return self.learned(asked, self._likelier("degree", "cosine"))
+
+    def _prior(self, name: str) -> PathWeights:
+        return PathWeights(name, self._priors[name])
+
+    def _likelier(self, first: str, second: str) -> PathWeights:
+        """Return the prior that the plain reader does better with; the first one where they are level."""
+        if not self._selecting or second not in self._priors:
+            return self._prior(first)
+        judged = {name: self.judge(self._prior(name), "plain") for name in (first, second)}
+        return self._prior(max(judged, key=lambda name: judged[name].accuracy))
+
+    def learned(self, kind: str | Callable[[int], PathWeighting], start: PathWeights) -> PathWeights:
+        """Return weights learned on folds of the training labels: of steps, from a start, or of a network."""
+        settings, payload = OuterSettings(seed=self.settings.seed), self.data.payload("l2")
+        if kind == "steps":
+            module: Any = deepcopy(start.module)
+            weights = PathWeights("steps", module)
+            pooling: Any = StepPooling(self.data.steps, self.data.inputs, module)
+        else:
+            with seeded(self.settings.seed, "network"):
+                network: Any = make_weighting(kind, int(self.data.items(self.settings.seed).shape[1]))
+            sampled = (self.settings.hops, self.settings.walks_per_node, self.settings.seed)
+            weights = PathWeights(kind if isinstance(kind, str) else "custom", network, sampled)
+            pooling = weights.learnable(self.data, self.task.train.numpy())
+        learn_weights(self.task, payload, pooling, settings, class_weights=self.class_weights)
+        weights.module.eval()
+        return weights
+
+    def _challenged(self, base: PathWeights, reader: str) -> PathWeights:
+        """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
+        none, holder = self._prior("none"), self.judge(base, reader)
+        self._note(base.name, reader, holder, None)
+        found = self.judge(none, reader)
+        self._note(none.name, reader, found, holder)
+        if found.accuracy > holder.accuracy:  # as simple as the base
+            base, holder = none, found
+        tried = [(self._prior("cosine"), 1.0)] if "cosine" in self._priors else []
+        if len(self.task.folds) > 1:
+            tried.append((self.learned("steps", self._likelier("degree", "cosine")), 1.0))
+        if reader == "plain":
+            # Hop profiles are for graphs where neighbors differ, which is where agreement is of no use. One of a dozen
+            # is ahead by chance more easily than one alone.
+            several = profiles(self.data.scale.names, self.settings.hops)
+            tried += [(PathWeights(name, module), 2.0) for name, module in several.items()]
+        kept, best = base, holder.accuracy
+        for challenger, errors in tried:
+            found = self.judge(challenger, reader)
+            self._note(challenger.name, reader, found, holder)
+            if better(found, holder, errors) and found.accuracy > best:
+                kept, best = challenger, found.accuracy
+        return kept
+
+    # ------------------------------------------------------------------ readers and votes
+
+    def _readers(self, weights: PathWeights) -> tuple[str, ...]:
+        """Return the readers that are left after the first epochs, the best first."""
+        asked = self.settings.reader
+        if asked != "auto" or not self._selecting:
+            return ("deep" if asked == "auto" else asked,)
+        judged = {reader: self.judge(weights, reader) for reader in READERS}
+        best = max(judged, key=lambda reader: judged[reader].accuracy)
+        for reader, one in judged.items():
+            self._note(weights.name, reader, one, None if reader == best else judged[best])
+        # Sparse and deep readers err differently, so their mean is worth having; plain is deep without consistency.
+        level = [reader for reader in judged if reader != best and not better(judged[best], judged[reader])]
+        partner = [reader for reader in level if "sparse" in (best, reader)]
+        return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
+
+    def _voting(self, weights: PathWeights, reader: str) -> bool:
+        """Say whether known labels at the ends of paths help."""
+        found, holder = self.judge(weights, reader, votes=True), self.judge(weights, reader)
+        self._note(f"{weights.name} + labels", reader, found, holder)
+        return better(found, holder)
+
+    # ------------------------------------------------------------------ trainings
+
+    def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
+        """Return a training of a reader that has not begun."""
+        recipe = self.settings.recipe(reader, seed)
+        return ConsistencyTrainer(
+            self.task,
+            self.data.payload(recipe.rows),
+            weights.pooling(self.data),
+            make_reader(reader, self.data, self.settings.dim, self.task.classes, seed),
+            recipe.settings,
+            votes=self.votes(weights) if votes else None,
+            class_weights=self.class_weights,
+            agreeing=self.data.carrying(),
+            stage=stage,
+        )
+
+    def votes(self, weights: PathWeights) -> Tensor:
+        """Return the votes of the training labels, `(n, c)`."""
+        if weights.name not in self._votes:
+            train = self.task.train.numpy()
+            labels = self.task.labels.numpy()[train]
+            members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
+            self._votes[weights.name] = torch.from_numpy(weights.votes(self.data, train, members))
+        return self._votes[weights.name]
+
+    def judge(self, weights: PathWeights, reader: str, votes: bool = False) -> Screened:
+        """Train for the first epochs and ask the selection labels."""
+        key = (weights.name, reader, votes)
+        if key not in self.begun:
+            self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
+            self.begun[key].run(_JUDGED_AFTER[reader], self.on_epoch)
+        return screened(self.begun[key])
+
+    def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:
+        gain, error = (None, None) if holder is None else difference(found, holder)
+        self.compared.append(Compared(weights, reader, found.accuracy, gain, error))
