@@ -32,9 +32,14 @@ def some(labels: Any = TRUE, every: int = 3) -> Any:
     return found
 
 
+def pairs(encoder: str = "table", weighting: Any = "lstm", **settings: Any) -> cge.CGE:
+    """Return an estimator of the paper's algorithm, which trains on pairs of path ends."""
+    return cge.CGE(encoder, weighting, **settings)
+
+
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
-    model = cge.CGE(weighting="average", weighting_lr=0.1, **SMALL)
+    model = pairs(weighting="average", weighting_lr=0.1, **SMALL)
     return model.fit(two_groups(), some(), validation=some(TRUE, 4))
 
 
@@ -76,7 +81,7 @@ def test_the_constructor_only_stores() -> None:
 )
 def test_wrong_settings_name_what_is_legal(name: str, value: Any, legal: str) -> None:
     with pytest.raises(cge.CgeError) as caught:
-        cge.CGE(**{name: value}).fit(two_groups(), some())
+        pairs(**{name: value}).fit(two_groups(), some())
     assert str(caught.value) == f"{name} must be {legal}, found {value!r}"
 
 
@@ -116,7 +121,7 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
     assert ((weights > 0) & (weights < 1)).all()
     assert fitted.path_weights([[0, 1]])[0] == weights[1]
     assert fitted.path_weights([]).shape == (0,)
-    twin = cge.CGE(weighting="none", **SMALL).fit(two_groups(), some())
+    twin = pairs(weighting="none", **SMALL).fit(two_groups(), some())
     assert twin.path_weights([[0, 1], [3]]).tolist() == [1, 1]
     with pytest.raises(cge.CgeError, match="1 node in paths is not in the graph: 99"):
         fitted.path_weights([[0, 99]])
@@ -126,7 +131,7 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
 
 def test_progress_is_told_round_by_round() -> None:
     told: list[Round] = []
-    model = cge.CGE(weighting="none", **SMALL).fit(two_groups(), some(), some(TRUE, 4), on_round=told.append)
+    model = pairs(weighting="none", **SMALL).fit(two_groups(), some(), some(TRUE, 4), on_round=told.append)
     assert told == list(model.history_)
     assert [(one.number, one.of) for one in told] == [(k, 6) for k in range(1, 7)]
 
@@ -137,7 +142,7 @@ def test_progress_is_told_round_by_round() -> None:
 def test_labels_in_every_form_give_the_same_model() -> None:
     graph = two_groups()
     names = np.array(["ape", "bee"])
-    as_numbers = cge.CGE(weighting="none", **SMALL).fit(graph, some())
+    as_numbers = pairs(weighting="none", **SMALL).fit(graph, some())
     forms: list[Any] = [
         {int(i): str(names[TRUE[i]]) for i in range(0, 2 * SIZE, 3)},
         np.array([names[TRUE[i]] if i % 3 == 0 else None for i in range(2 * SIZE)], object),
@@ -146,7 +151,7 @@ def test_labels_in_every_form_give_the_same_model() -> None:
         np.where(np.arange(2 * SIZE) % 3 == 0, TRUE, np.nan),
     ]
     for form in forms:
-        model = cge.CGE(weighting="none", **SMALL).fit(graph, form)
+        model = pairs(weighting="none", **SMALL).fit(graph, form)
         assert np.array_equal(model.embedding_, as_numbers.embedding_)
         assert np.array_equal(np.searchsorted(model.classes_, model.predict()), as_numbers.predict())
 
@@ -155,7 +160,7 @@ def test_several_labels_per_node() -> None:
     graph = two_groups()
     matrix = np.column_stack([TRUE == 0, TRUE == 1, np.arange(2 * SIZE) % 2]).astype(int)
     known = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], matrix, 0)
-    model = cge.CGE(weighting="average", **SMALL, rounds=8).fit(graph, known)
+    model = pairs(weighting="average", **SMALL, rounds=8).fit(graph, known)
     chances = model.predict_proba()
     assert chances.shape == (2 * SIZE, 3)
     assert not np.allclose(chances.sum(axis=1), 1)
@@ -165,7 +170,7 @@ def test_several_labels_per_node() -> None:
     assert model.score(model.node_ids_, matrix) == pytest.approx(2 * hits / (predicted.sum() + matrix.sum()))
     assert np.mean(predicted[:, :2] == matrix[:, :2]) > 0.9
     lists = {i: [name for name, has in zip("abc", matrix[i], strict=True) if has] for i in range(0, 2 * SIZE, 3)}
-    named = cge.CGE(weighting="average", **SMALL, rounds=8).fit(graph, lists)
+    named = pairs(weighting="average", **SMALL, rounds=8).fit(graph, lists)
     assert named.classes_.tolist() == ["a", "b", "c"]
     assert named.score(list(lists), list(lists.values())) == model.score(list(lists), matrix[list(lists)])
     assert model.score([0, 3], matrix[[0, 3]].tolist()) == model.score([0, 3], matrix[[0, 3]])
@@ -173,7 +178,7 @@ def test_several_labels_per_node() -> None:
         named.score([0], [["z"]])
     assert np.array_equal(named.predict_proba(), chances)
     unknown = np.where(known.any(axis=1, keepdims=True), known, -1)
-    assert np.array_equal(cge.CGE(weighting="average", **SMALL, rounds=8).fit(graph, unknown).predict_proba(), chances)
+    assert np.array_equal(pairs(weighting="average", **SMALL, rounds=8).fit(graph, unknown).predict_proba(), chances)
 
 
 @pytest.mark.parametrize(
@@ -192,71 +197,71 @@ def test_several_labels_per_node() -> None:
 )
 def test_wrong_labels_are_refused_in_one_sentence(labels: Any, sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        cge.CGE(**SMALL).fit(two_groups(), labels)
+        pairs(**SMALL).fit(two_groups(), labels)
 
 
 def test_validation_labels_must_fit_the_training_labels() -> None:
     with pytest.raises(cge.CgeError, match="validation has the class 5, which no training label has"):
-        cge.CGE(**SMALL).fit(two_groups(), some(), {1: 5})
+        pairs(**SMALL).fit(two_groups(), some(), {1: 5})
     with pytest.raises(cge.CgeError, match="y and validation must have the same form"):
-        cge.CGE(**SMALL).fit(two_groups(), some(), np.ones((40, 2)))
+        pairs(**SMALL).fit(two_groups(), some(), np.ones((40, 2)))
     with pytest.raises(cge.CgeError, match="every node of validation has a label in y, too, so none is left"):
-        cge.CGE(**SMALL).fit(two_groups(), some(), some())
+        pairs(**SMALL).fit(two_groups(), some(), some())
 
 
 def test_one_labeled_node_cannot_weigh_paths() -> None:
     with pytest.raises(cge.CgeError, match="weights are learned from at least two labeled nodes; label more, or"):
-        cge.CGE(**SMALL).fit(two_groups(), {3: ["a", "b"]})
-    assert cge.CGE(weighting="none", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
+        pairs(**SMALL).fit(two_groups(), {3: ["a", "b"]})
+    assert pairs(weighting="none", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
 
 
 # ---------------------------------------------------------------------- which labels do what
 
 
 def test_without_validation_labels_some_are_held_out_and_then_used() -> None:
-    refit = cge.CGE(weighting="none", **SMALL).fit(two_groups(), some())
+    refit = pairs(weighting="none", **SMALL).fit(two_groups(), some())
     assert refit.labels_seen_ == {"train": 14, "outer": 0, "selection": 3}
     assert refit.selection_history_ is not None
     assert set(refit.history_.column("stage")) == {"refit"}
     assert len(refit.history_) == refit.best_round_
     chosen = refit.selection_history_.column("validation_accuracy")
     assert chosen[refit.best_round_ - 1] == max(chosen)
-    kept = cge.CGE(weighting="none", refit=False, **SMALL).fit(two_groups(), some())
+    kept = pairs(weighting="none", refit=False, **SMALL).fit(two_groups(), some())
     assert kept.labels_seen_ == {"train": 11, "outer": 0, "selection": 3}
     assert kept.selection_history_ is None
-    last = cge.CGE(weighting="none", held_out=0.0, **SMALL).fit(two_groups(), some())
+    last = pairs(weighting="none", held_out=0.0, **SMALL).fit(two_groups(), some())
     assert last.labels_seen_["selection"] == 0
     assert last.best_round_ == 6
 
 
 def test_no_class_loses_its_last_label_to_the_choice() -> None:
-    model = cge.CGE(weighting="none", held_out=0.5, **SMALL).fit(two_groups(), {0: "a", 1: "a", 2: "a", 25: "b"})
+    model = pairs(weighting="none", held_out=0.5, **SMALL).fit(two_groups(), {0: "a", 1: "a", 2: "a", 25: "b"})
     assert set(model.predict_proba().shape) == {40, 2}
     assert 1 <= model.labels_seen_["selection"] <= 2
 
 
 def test_half_of_the_validation_labels_can_weigh_paths() -> None:
-    model = cge.CGE(weighting="average", outer_labels="validation", **SMALL)
+    model = pairs(weighting="average", outer_labels="validation", **SMALL)
     model.fit(two_groups(), some(), some(TRUE, 4))
     assert model.labels_seen_ == {"train": 14, "outer": 3, "selection": 3}
     assert all(one.outer_loss is not None for one in model.history_)
     with pytest.raises(cge.CgeError, match="outer_labels='validation' needs validation labels; pass validation="):
-        cge.CGE(outer_labels="validation", **SMALL).fit(two_groups(), some())
+        pairs(outer_labels="validation", **SMALL).fit(two_groups(), some())
     with pytest.raises(cge.CgeError, match="needs at least two validation labels; pass more of them"):
-        cge.CGE(outer_labels="validation", **SMALL).fit(two_groups(), some(), {4: 0})
+        pairs(outer_labels="validation", **SMALL).fit(two_groups(), some(), {4: 0})
 
 
 def test_folds_need_rounds_without_labels() -> None:
     with pytest.raises(cge.CgeError, match="use pretrain=1 or more, or outer_labels='validation'"):
-        cge.CGE(pretrain=0, **SMALL).fit(two_groups(), some())
-    cge.CGE(pretrain=0, weighting="none", **SMALL).fit(two_groups(), some())
+        pairs(pretrain=0, **SMALL).fit(two_groups(), some())
+    pairs(pretrain=0, weighting="none", **SMALL).fit(two_groups(), some())
 
 
 # ---------------------------------------------------------------------- odd graphs
 
 
 def test_a_label_for_every_node() -> None:
-    model = cge.CGE(weighting="average", **SMALL).fit(two_groups(), TRUE)
+    model = pairs(weighting="average", **SMALL).fit(two_groups(), TRUE)
     assert model.score(model.node_ids_, TRUE) == 1.0
 
 
@@ -266,7 +271,7 @@ def test_isolated_nodes_and_components_are_predicted() -> None:
     pairs = [(ids[u], ids[v]) for u, v in zip(*plain.to_scipy().nonzero(), strict=True) if (u < SIZE) == (v < SIZE)]
     graph = cge.Graph.from_edges(pairs, node_ids=[*ids, "alone"])
     labels = {ids[i]: int(TRUE[i]) for i in range(0, 2 * SIZE, 3)}
-    model = cge.CGE(weighting="lstm", **SMALL).fit(graph, labels)
+    model = pairs(weighting="lstm", **SMALL).fit(graph, labels)
     assert model.score(ids, TRUE) == 1.0
     assert not model.embedding_[-1].any()
     assert model.predict(["alone"])[0] in (0, 1)
@@ -276,7 +281,7 @@ def test_isolated_nodes_and_components_are_predicted() -> None:
 def test_directed_and_weighted_graphs() -> None:
     edges = [(i, (i + 1) % 10) for i in range(10)] + [(10 + i, 10 + (i + 1) % 10) for i in range(10)] + [(0, 10)]
     graph = cge.Graph.from_edges(edges, directed=True, weights=np.arange(1, 22))
-    model = cge.CGE(weighting="cnn", **SMALL).fit(graph, {0: "a", 4: "a", 10: "b", 15: "b"})
+    model = pairs(weighting="cnn", **SMALL).fit(graph, {0: "a", 4: "a", 10: "b", 15: "b"})
     assert model.predict([2, 13]).tolist() == ["a", "b"]
 
 
@@ -297,17 +302,17 @@ def test_features_of_every_form_and_of_no_node() -> None:
     dense = graph.with_features(features)
     sparse = graph.with_features(sp.csr_array(features))
     for encoder in ("table", "features"):
-        one = cge.CGE(encoder, "none", **SMALL).fit(dense, some())
-        two = cge.CGE(encoder, "none", **SMALL).fit(sparse, some())
+        one = pairs(encoder, "none", **SMALL).fit(dense, some())
+        two = pairs(encoder, "none", **SMALL).fit(sparse, some())
         np.testing.assert_allclose(one.predict_proba(), two.predict_proba(), atol=2e-3)
         assert np.isfinite(one.predict_proba([5])).all()
     with pytest.raises(cge.CgeError, match="encoder='features' needs node features, and the graph has none"):
-        cge.CGE("features", **SMALL).fit(two_groups(features=False), some())
+        pairs("features", **SMALL).fit(two_groups(features=False), some())
 
 
 def test_unseen_nodes_need_features() -> None:
     graph = two_groups()
-    model = cge.CGE("features", "average", weighting_lr=0.2, **SMALL).fit(graph, some())
+    model = pairs("features", "average", weighting_lr=0.2, **SMALL).fit(graph, some())
     assert np.array_equal(model.transform(), model.embedding_)
     swapped = cge.Graph.from_edges([("x", "y")], node_ids=["x", "y"], features=np.array(graph.features)[[7, 3]])
     np.testing.assert_allclose(model.transform(swapped), model.embedding_[[7, 3]], rtol=1e-5, atol=1e-6)
@@ -316,7 +321,7 @@ def test_unseen_nodes_need_features() -> None:
     )
     with pytest.raises(cge.CgeError, match="new nodes need 6 features, as in training, found 0"):
         model.transform(two_groups(features=False))
-    table = cge.CGE("table", "none", **SMALL).fit(graph, some())
+    table = pairs("table", "none", **SMALL).fit(graph, some())
     with pytest.raises(cge.CgeError, match="use encoder='features' for new ones"):
         table.transform(swapped)
 
@@ -325,7 +330,7 @@ def test_a_window_fits_into_a_walk() -> None:
     with pytest.raises(
         cge.CgeError, match="window must be at most walk_length, 3, for no path is longer than its walk"
     ):
-        cge.CGE(**SMALL, walk_length=3).fit(two_groups(), some())
+        pairs(**SMALL, walk_length=3).fit(two_groups(), some())
 
 
 # ---------------------------------------------------------------------- guards of the weights
@@ -333,14 +338,14 @@ def test_a_window_fits_into_a_walk() -> None:
 
 def test_flat_weights_are_said() -> None:
     with pytest.warns(cge.CgeWarning, match=r"path weights stayed flat \(spread 0 around 0.5\)"):
-        cge.CGE(weighting=Constant, **SMALL).fit(two_groups(), some())
+        pairs(weighting=Constant, **SMALL).fit(two_groups(), some())
 
 
 def test_collapsed_weights_are_said() -> None:
     settings = SMALL | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "rounds": 6, "patience": 99}
     for validation in (some(TRUE, 4), None):
         with pytest.warns(cge.CgeWarning, match=r"path weights collapsed to a mean of .*; use outer='unrolled'"):
-            cge.CGE(weighting="average", **settings).fit(two_groups(), some(), validation)
+            pairs(weighting="average", **settings).fit(two_groups(), some(), validation)
 
 
 class Wide(Constant):
@@ -370,7 +375,7 @@ class Fixed(cge.PathWeighting):
 )
 def test_faulty_weightings_are_named(weighting: Any, sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        cge.CGE(weighting=weighting, **SMALL).fit(two_groups(), some())
+        pairs(weighting=weighting, **SMALL).fit(two_groups(), some())
 
 
 @pytest.mark.slow
@@ -380,10 +385,10 @@ def test_the_printed_rule_collapses_on_cora_and_the_unrolled_does_not() -> None:
     y[data.split.train], v[data.split.validation] = data.labels[data.split.train], data.labels[data.split.validation]
     settings: dict[str, Any] = {"weighting": "average", "outer_steps": 40, "patience": 99}
     with pytest.warns(cge.CgeWarning, match="path weights collapsed"):
-        paper = cge.CGE(outer="paper", **settings).fit(data.graph, y, v)
+        paper = pairs(outer="paper", **settings).fit(data.graph, y, v)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        unrolled = cge.CGE(outer="unrolled", **settings).fit(data.graph, y, v)
+        unrolled = pairs(outer="unrolled", **settings).fit(data.graph, y, v)
     assert paper.history_[-1].weight_mean < 0.02
     assert unrolled.history_[-1].weight_mean > 0.2
     test = data.graph.node_ids[data.split.test]
@@ -409,7 +414,7 @@ def test_a_saved_model_comes_back_whole(tmp_path: Path, fitted: cge.CGE) -> None
 
 def test_strings_several_labels_and_walk_vectors_come_back(tmp_path: Path) -> None:
     graph = cge.Graph.from_edges([("ä", "b"), ("b", "c"), ("c", "ä"), ("d", "e"), ("e", "f"), ("f", "d")])
-    model = cge.CGE(weighting="none", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
+    model = pairs(weighting="none", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
     model.save(tmp_path / "several")
     back = cge.load(tmp_path / "several")
     assert back.classes_.tolist() == ["x", "y"]
@@ -424,7 +429,7 @@ def test_strings_several_labels_and_walk_vectors_come_back(tmp_path: Path) -> No
 
 def test_own_weightings_are_given_again(tmp_path: Path) -> None:
     with pytest.warns(cge.CgeWarning, match="flat"):
-        model = cge.CGE(weighting=Constant, **SMALL).fit(two_groups(), some())
+        model = pairs(weighting=Constant, **SMALL).fit(two_groups(), some())
     model.save(tmp_path)
     with pytest.raises(cge.CgeError, match=r"weighs paths with 'Constant'; pass it as load\(…, weighting=…\)"):
         cge.load(tmp_path)
@@ -453,10 +458,10 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.CGE) -> None:
 
 def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
     graph = two_groups()
-    cge.CGE(weighting="none", **SMALL).fit(graph, some(), resume=tmp_path)
-    again = cge.CGE(weighting="none", threads=1, **SMALL).fit(graph, some(), resume=tmp_path)  # nothing left to do
-    assert np.array_equal(again.embedding_, cge.CGE(weighting="none", **SMALL).fit(graph, some()).embedding_)
-    for other, labels in ((cge.CGE(weighting="none", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
+    pairs(weighting="none", **SMALL).fit(graph, some(), resume=tmp_path)
+    again = pairs(weighting="none", threads=1, **SMALL).fit(graph, some(), resume=tmp_path)  # nothing left to do
+    assert np.array_equal(again.embedding_, pairs(weighting="none", **SMALL).fit(graph, some()).embedding_)
+    for other, labels in ((pairs(weighting="none", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
         with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
             clone(other).fit(graph, labels, resume=tmp_path)
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):  # of a stage that it will not reach
@@ -469,7 +474,7 @@ import numpy as np
 import cge
 from tests.unit.test_cge import SMALL, some
 from tests.unit.test_trainer import two_groups
-model = cge.CGE(weighting="lstm", rounds=16, patience=99, **SMALL)
+model = cge.CGE("table", weighting="lstm", rounds=16, patience=99, **SMALL)
 model.fit(two_groups(200), some(np.repeat([0, 1], 200)), resume=sys.argv[1])
 model.save(sys.argv[2])
 """

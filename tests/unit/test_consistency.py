@@ -10,34 +10,61 @@ import pytest
 import scipy.sparse as sp
 import torch
 
-from cge.models.pooling import StepRows, step_weights
+from cge.losses import supervised_loss
+from cge.models.ends import DeepReader, SparseReader
+from cge.models.gates import StepPooling, StepWeighting, step_inputs
+from cge.models.pooling import StepRows
 from cge.models.products import SparseFeatures
+from cge.randomness import generator
 from cge.training.consistency import ConsistencySettings, ConsistencyTrainer, sharpened
+from cge.training.parameters import seeded
 from cge.training.trainer import accuracy_of
 from tests.unit.test_trainer import task_of, two_groups
 
-SMALL = ConsistencySettings(dim=8, passes=2, epochs=60, patience=60, feature_drop=0.2, rate=0.05)
+SMALL = ConsistencySettings(
+    passes=2, epochs=60, patience=60, feature_drop=0.2, rate=0.05, alone=5, ramp=5, consistency=1.0, temperature=0.5
+)
 
 
-def trainer(settings: ConsistencySettings = SMALL, sparse: bool = True, threads: int = 1, **task: Any) -> Any:
+def trainer(
+    settings: ConsistencySettings = SMALL,
+    sparse: bool = True,
+    threads: int = 1,
+    dim: int = 8,
+    reader: str = "deep",
+    votes: Any = None,
+    class_weights: Any = None,
+    agreeing: Any = None,
+    **task: Any,
+) -> Any:
     graph = two_groups(features=False)
     told = np.random.default_rng(0).random((40, 6)) + np.repeat(np.eye(2, 6), 20, axis=0)
     graph = graph.with_features(told - told.mean(0))
     steps = StepRows(graph, threads)
-    values = step_weights(steps, torch.ones(len(steps)), 0.5)
+    inputs, scale = step_inputs(graph, steps)
+    pooling = StepPooling(steps, inputs, StepWeighting([0.0] * len(scale.names), 0.0, 0.5, [1.0] * 4)).fixed()
     payload = SparseFeatures(sp.csr_array(graph.features), threads) if sparse else torch.tensor(graph.features)
-    return ConsistencyTrainer(task_of(graph, **task), payload, steps, values, [0.25] * 4, settings)
+    made = task_of(graph, **task)
+    with seeded(settings.seed, "reader"):
+        if reader == "sparse":
+            features = torch.tensor(graph.features)
+            one: Any = SparseReader(features.mean(0), features.std(0), made.classes)
+        else:
+            one = DeepReader(6, dim, made.classes)
+    more = {"votes": votes, "class_weights": class_weights, "agreeing": agreeing}
+    return ConsistencyTrainer(made, payload, pooling, one, settings, **more)
 
 
+@pytest.mark.parametrize("reader", ["deep", "sparse"])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_it_learns_the_groups_and_restores_the_best_epoch(sparse: bool) -> None:
-    one = trainer(sparse=sparse)
+def test_it_learns_the_groups_and_keeps_the_best_epoch(sparse: bool, reader: str) -> None:
+    one = trainer(sparse=sparse, reader=reader)
     one.run()
     accuracies = [epoch.validation_accuracy for epoch in one.epochs]
     assert max(accuracies) >= 0.9
     assert one.epochs[one.best_epoch - 1].validation_accuracy == max(accuracies)
-    scores = one.model.scores(one.vectors()).detach().numpy()
     nodes = one.task.validation.numpy()
+    scores = one.best_scores().numpy()
     assert accuracy_of(scores[nodes], one.task.labels.numpy()[nodes]) == max(accuracies)
 
 
@@ -47,29 +74,50 @@ def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
     torch.manual_seed(3)
     found = []
     for threads in (1, 2):
-        one = trainer(replace(SMALL, epochs=5), threads=threads)
+        one = trainer(replace(SMALL, epochs=15), threads=threads)
         one.run()
         found.append({name: array.tobytes() for name, array in one.best.items()})
     assert found[0] == found[1]
     assert torch.equal(torch.rand(2), expected)
-    other = trainer(replace(SMALL, epochs=5, seed=1))
+    other = trainer(replace(SMALL, epochs=15, seed=1))
     other.run()
-    assert other.best["model.weight"].tobytes() != found[0]["model.weight"]
+    assert other.best["reader.weight"].tobytes() != found[0]["reader.weight"]
 
 
-def test_consistency_pulls_predictions_together() -> None:
+def test_a_stopped_training_goes_on_to_the_same_bytes() -> None:
+    whole, first = trainer(replace(SMALL, epochs=20)), trainer(replace(SMALL, epochs=20))
+    whole.run()
+    first.run(stop_after=7)
+    assert len(first.epochs) == 7
+    second = trainer(replace(SMALL, epochs=20))
+    second.load(first.state())
+    second.run()
+    assert {name: one.tobytes() for name, one in second.best.items()} == {
+        name: one.tobytes() for name, one in whole.best.items()
+    }
+    assert [one.supervised_loss for one in second.epochs] == [one.supervised_loss for one in whole.epochs]
+
+
+def test_labels_alone_come_first_and_then_agreement_grows() -> None:
+    one = trainer(replace(SMALL, alone=3, ramp=4, consistency=2.0))
+    assert [one._strength(k) for k in range(9)] == [0, 0, 0, 0, 0.5, 1.0, 1.5, 2.0, 2.0]
+    one.run(stop_after=6)
+    assert [epoch.consistency_loss > 0 for epoch in one.epochs] == [False] * 4 + [True] * 2
+
+
+def test_agreement_pulls_predictions_together() -> None:
     losses = []
-    for weight in (0.0, 5.0):
+    for weight in (1e-9, 5.0):
         one = trainer(replace(SMALL, consistency=weight))
         one.run()
         losses.append(np.mean([epoch.consistency_loss for epoch in one.epochs[-10:]]))
     assert losses[1] < losses[0]
 
 
-def test_patience_ends_and_without_validation_the_last_epoch_counts() -> None:
+def test_patience_waits_for_agreement_and_without_validation_the_last_epoch_counts() -> None:
     one = trainer(replace(SMALL, patience=5))
     one.run()
-    assert one.waited() == 5 or len(one.epochs) == 60
+    assert len(one.epochs) - max(one.best_epoch, 10) == 5 or len(one.epochs) == 60
     last = trainer(replace(SMALL, epochs=7, patience=2), validation=torch.empty(0, dtype=torch.int64))
     last.run()
     assert last.best_epoch == 7
@@ -77,19 +125,63 @@ def test_patience_ends_and_without_validation_the_last_epoch_counts() -> None:
 
 def test_nothing_dropped_is_nothing_disturbed() -> None:
     one = trainer(replace(SMALL, node_drop=0.0, feature_drop=0.0, hidden_drop=0.0))
-    scores = one._disturbed(0)
+    scores = one._disturbed(generator(0), torch.arange(40))
     torch.testing.assert_close(scores[0], scores[1])
-    torch.testing.assert_close(scores[0], one.model.scores(one.vectors()))
+    torch.testing.assert_close(scores[0], one.best_scores())
 
 
 def test_what_is_dropped_keeps_its_mean() -> None:
-    one = trainer(replace(SMALL, hidden_drop=0.0, passes=4000, node_drop=0.5, feature_drop=0.5, dim=1))
+    one = trainer(replace(SMALL, hidden_drop=0.0, passes=4000, node_drop=0.5, feature_drop=0.5), dim=1)
     with torch.no_grad():
-        one.model.score.weight.fill_(1.0)
-        one.model.bias.fill_(50.0)  # ReLU lets everything through
-        mean = torch.stack(one._disturbed(0)).mean(0)
-        expected = one.model.scores(one.vectors())
+        one.reader.score.weight.fill_(1.0)
+        one.reader.bias.fill_(50.0)  # ReLU lets everything through
+        mean = torch.stack(one._disturbed(generator(0), torch.arange(40))).mean(0)
+        expected = one.reader.scores(one.pooling(one.reader.project(one.payload)) + one.reader.offset())
     torch.testing.assert_close(mean, expected, rtol=0.02, atol=0.05)
+
+
+def test_disagreement_counts_confident_nodes_only() -> None:
+    one = trainer(classes=4)
+    sure, unsure = [3.0, 0.0, 0.0, 0.0], [0.3, 0.0, 0.0, 0.0]
+    first, second = torch.tensor([sure, unsure]).double(), torch.tensor([sure, unsure]).double() * 1.1
+    chances = [torch.softmax(scores, 1)[0] for scores in (first, second)]
+    aim = sharpened((chances[0] + chances[1])[None] / 2, 0.5, False)[0]
+    expected = sum(float(((one - aim) ** 2).sum()) for one in chances) / 2
+    assert float(one._disagreement([first, second])) == pytest.approx(expected)
+
+
+def test_votes_are_added_as_much_as_they_are_trusted() -> None:
+    votes = torch.zeros(40, 2)
+    votes[:20, 0] = votes[20:, 1] = 3.0
+    one = trainer(votes=votes)
+    plain = trainer()
+    torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.reader.votes * votes)
+    before = float(one.reader.votes)
+    one.run(stop_after=20)
+    assert float(one.reader.votes) > before  # they are right
+
+
+def test_class_weights_are_those_of_the_loss() -> None:
+    scores, labels, weights = torch.randn(5, 3).double(), torch.tensor([0, 1, 2, 0, 0]), torch.tensor([1.0, 2.0, 4.0])
+    each = -torch.log_softmax(scores, 1)[torch.arange(5), labels]
+    weighed = weights.double()[labels]
+    expected = float((each * weighed).sum() / weighed.sum())
+    assert float(supervised_loss(scores, labels, weights.double())) == pytest.approx(expected)
+
+
+def test_few_of_many_nodes_have_to_agree() -> None:
+    one = trainer(replace(SMALL, agreeing=10))
+    first, second = one._among(generator(0, "a")), one._among(generator(0, "b"))
+    assert len(first) == len(set(first.tolist())) == 10
+    assert not torch.equal(first, second)
+    assert trainer(agreeing=torch.tensor([3, 4]))._among(generator(0)).tolist() == [3, 4]
+
+
+def test_a_sparse_reader_forgets_features_that_say_nothing() -> None:
+    one = trainer(replace(SMALL, weight_decay=0.1, rate=0.03, epochs=300, patience=300), reader="sparse")
+    one.run()
+    strength = (one.reader.weight * (one.reader.relevance / one.reader.spread)[:, None]).abs().sum(1).detach()
+    assert strength[:2].min() > 10 * strength[2:].max()  # only the first two tell the groups apart
 
 
 def test_sharpened_chances() -> None:

@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 
 import cge
+from cge.estimators.pair_fit import chosen
 from cge.estimators.settings import settings_of
 from cge.losses import supervised_loss
 from cge.sampling import subpaths
 from cge.training.settings import Task, TrainingSettings
 from cge.training.trainer import Saved, Trainer, accuracy_of, train
 
-DEFAULTS = {name: default for name, (_, _, default) in settings_of(cge.CGE).items()}
+DEFAULTS = {name: chosen(cge.CGE("table"), name) for name in settings_of(cge.CGE)}
 SMALL = TrainingSettings(
     **{field.name: DEFAULTS[field.name] for field in fields(TrainingSettings) if field.name != "seed"}
     | {"dim": 16, "window": 4, "walks_per_node": 4, "loss": "negative", "pretrain": 2, "rounds": 3, "patience": 99}

@@ -92,6 +92,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         How many labels served training, the weights ("outer") and the choice of the round ("selection").
     weights_ : str
         The weights of paths that were used; with weighting "auto", those that were chosen.
+    weight_parameters_ : dict
+        Of weights of steps: "gate" (a number for each input; positive: such steps are followed more), "stay" (that of
+        staying), "discount" (b) and "hops" (h). Empty for networks.
+    readers_ : list of str
+        With encoder "paths", the readers that predict; two are averaged.
+    label_votes_ : bool
+        Whether known labels at the ends of paths vote.
     compared_ : list of dict
         With encoder "paths", what was compared to choose them: weights, reader, accuracy on the selection labels, and
         gain over what it challenged with its standard error.
@@ -336,6 +343,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self.history_, self.best_round_ = fitted.history, fitted.best_round
         self.selection_history_, self.embedding_ = fitted.selection_history, fitted.vectors()
         self.weights_, self.compared_ = fitted.weights_name, fitted.comparison
+        self.readers_, self.label_votes_ = fitted.reader_names, fitted.voting
+        self.weight_parameters_ = fitted.weight_parameters
 
     def _need_fit(self) -> None:
         if not hasattr(self, "_fitted"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -138,6 +138,10 @@ class PairFit:
         """What weighs paths."""
         kind = self.trained.parameters.shape.weighting
         return kind if isinstance(kind, str) else "custom"
+
+    reader_names: ClassVar[list[str]] = []
+    voting: ClassVar[bool] = False
+    weight_parameters: ClassVar[dict[str, Any]] = {}
 
     @property
     def comparison(self) -> list[dict[str, Any]]:

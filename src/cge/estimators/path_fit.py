@@ -284,6 +284,26 @@ class PathFit:
         return self.plan.weights.name
 
     @property
+    def reader_names(self) -> list[str]:
+        """Which readers predict."""
+        return list(dict.fromkeys(name for name, _ in self.leaders))
+
+    @property
+    def weight_parameters(self) -> dict[str, Any]:
+        """The numbers that weigh steps and hops."""
+        module = self.plan.weights.module
+        if not isinstance(module, StepWeighting):
+            return {}
+        gate = dict(zip(self.data.scale.names, module.gate.tolist(), strict=True))
+        hops = module.hop_weights().tolist()
+        return {"gate": gate, "stay": module.stay.item(), "discount": module.discount.item(), "hops": hops}
+
+    @property
+    def voting(self) -> bool:
+        """Whether known labels vote."""
+        return self.plan.votes
+
+    @property
     def comparison(self) -> list[dict[str, Any]]:
         """What was compared, as rows."""
         return [asdict(one) for one in self.plan.compared]

@@ -28,8 +28,8 @@ class Reader(nn.Module):
         """Return what is added to the sum, `(dim,)`."""
         return self.bias
 
-    def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:
-        """Return class scores of e, `(k, classes)`; in training a share of its numbers is dropped."""
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Return class scores of e, `(k, classes)`; hidden numbers are multiplied by the mask, `(k, dim)`."""
         raise NotImplementedError
 
 
@@ -49,9 +49,10 @@ class DeepReader(Reader):
         """Apply W."""
         return feature_product(payload, self.weight)
 
-    def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply ReLU and the layer."""
-        found: Tensor = self.score(nn.functional.dropout(torch.relu(vectors), drop, training=drop > 0))
+        hidden = torch.relu(vectors)
+        found: Tensor = self.score(hidden if mask is None else hidden * mask)
         return found
 
 
@@ -86,6 +87,6 @@ class SparseReader(Reader):
     def _weight(self) -> Tensor:
         return self.weight * (self.relevance / self.spread)[:, None]
 
-    def scores(self, vectors: Tensor, drop: float = 0.0) -> Tensor:  # noqa: ARG002 - nothing hidden to drop
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - nothing is hidden
         """Return e itself."""
         return vectors

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 
 from cge.graph import Graph
-from cge.models.pooling import StepRows, pool, step_weights
+from cge.models.pooling import FixedPool, StepRows, pool, step_weights
 from cge.models.steps import common_neighbors, cosines, rarities
 
 __all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "step_inputs"]
@@ -143,8 +143,7 @@ class StepPooling:
 
     def fixed(self) -> Callable[[Tensor], Tensor]:
         """Return the pooling with the weights as they are now, which learn no more."""
-        values, hops = self.values(), self.hops()
-        return lambda payload: pool(self.steps, values, payload, hops)
+        return FixedPool(self.steps, self.values(), self.hops())
 
     def values(self) -> Tensor:
         """Return s of each step, `(m,)`."""

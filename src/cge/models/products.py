@@ -12,13 +12,13 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cge.parallel import float_kernel, run_blocks
+from cge.parallel import float_kernel, run_blocks, thread_count
 
 __all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 400_000  # entries of a sparse matrix given to a thread at once, about
+_WORK = 2_000_000  # products of two numbers that are worth a thread
 
 
 class SparseFeatures:
@@ -93,29 +93,58 @@ def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.threads)
 
 
-def sparse_product(matrix: sp.csr_array, dense: Array, threads: int | None) -> Array:
-    """Return a sparse matrix times a dense one; whoever computes a row computes all of it, so threads do not matter."""
+def sparse_product(
+    matrix: sp.csr_array,
+    dense: Array,
+    threads: int | None,
+    *,
+    factor: float = 1.0,
+    base: Array | None = None,
+    share: float = 0.0,
+) -> Array:
+    """Return `factor · matrix @ dense + share · base` for a sparse matrix, dense others, `base` like the result.
+
+    Whoever computes a row computes all of it, so threads do not matter.
+    """
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)
+    start = out if base is None else np.ascontiguousarray(base, out.dtype)  # not looked at where share is 0
     values = matrix.data.astype(out.dtype, copy=False)
-    entries = np.searchsorted(matrix.indptr, np.arange(0, matrix.nnz + _BLOCK, _BLOCK))
-    cuts = np.unique(np.r_[0, np.minimum(entries, len(out)), len(out)]).tolist()
+    pieces = max(min(matrix.nnz * dense.shape[1] // _WORK, 2 * thread_count(threads)), 1)
+    places = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, pieces + 1)[1:-1])
+    cuts = np.unique(np.r_[0, places, len(out)]).tolist()
+    kind = out.dtype.type
 
     def block(first: int, stop: int) -> None:
-        _rows(matrix.indptr, matrix.indices, values, dense, first, stop, out)
+        _rows(matrix.indptr, matrix.indices, values, dense, first, stop, kind(factor), start, kind(share), out)
 
     run_blocks(block, list(pairwise(cuts)), threads)
     return out
 
 
 @float_kernel
-def _rows(indptr: Array, indices: Array, values: Array, dense: Array, first: int, stop: int, out: Array) -> None:
+def _rows(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    dense: Array,
+    first: int,
+    stop: int,
+    factor: float,
+    base: Array,
+    share: float,
+    out: Array,
+) -> None:
     width = dense.shape[1]
     for row in range(first, stop):
-        for k in range(width):
-            out[row, k] = 0
+        if share != 0:
+            for k in range(width):
+                out[row, k] = share * base[row, k]
+        else:
+            for k in range(width):
+                out[row, k] = 0
         for entry in range(indptr[row], indptr[row + 1]):
-            value = values[entry]
+            value = factor * values[entry]
             line = dense[indices[entry]]
             for k in range(width):
                 out[row, k] += value * line[k]

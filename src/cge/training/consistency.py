@@ -25,11 +25,11 @@ from cge.models.ends import Reader
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
 from cge.training.history import Epoch
-from cge.training.parameters import load_module, load_optimizer, module_arrays, optimizer_arrays, seeded
+from cge.training.parameters import load_module, load_optimizer, module_arrays, optimizer_arrays
 from cge.training.settings import Task
 from cge.training.trainer import Saved, accuracy_of
 
-__all__ = ["ConsistencySettings", "ConsistencyTrainer", "Pooling", "dropped", "sharpened"]
+__all__ = ["ConsistencySettings", "ConsistencyTrainer", "Pooling", "dropped", "kept", "sharpened"]
 
 Array = npt.NDArray[Any]
 Pooling = Callable[[Tensor], Tensor]  # what nodes carry (n, d) → what paths bring to each node (n, d)
@@ -55,7 +55,7 @@ class ConsistencySettings:
     ramp: int = 100
     epochs: int = 500
     patience: int = 100
-    agreeing: int = 20_000
+    agreeing: int = 5_000
     seed: int = 0
 
 
@@ -127,17 +127,16 @@ class ConsistencyTrainer:
     def run_epoch(self, number: int) -> None:
         """Do epoch `number` (from 0)."""
         began = time.perf_counter()
-        with seeded(self.settings.seed, "epoch", number):
-            strength, among = self._strength(number), self._among(number)
-            train = self.task.train
-            scores = self._disturbed(number, torch.cat([train, among]) if strength else train)
-            labels = self.task.labels[train]
-            losses = [supervised_loss(one[: len(train)], labels, self.class_weights) for one in scores]
-            supervised = torch.stack(losses).mean()
-            apart = self._disagreement([one[len(train) :] for one in scores]) if strength else torch.zeros(())
-            self.optimizer.zero_grad()
-            (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
-            self.optimizer.step()
+        random = generator(self.settings.seed, "epoch", number)
+        strength, train = self._strength(number), self.task.train
+        nodes = torch.cat([train, self._among(random)]) if strength else train
+        scores, labels = self._disturbed(random, nodes), self.task.labels[train]
+        losses = [supervised_loss(one[: len(train)], labels, self.class_weights) for one in scores]
+        supervised = torch.stack(losses).mean()
+        apart = self._disagreement([one[len(train) :] for one in scores]) if strength else torch.zeros(())
+        self.optimizer.zero_grad()
+        (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
+        self.optimizer.step()
         if not np.isfinite(float(supervised.detach())):
             raise InputError(
                 f"training overflowed in epoch {number + 1}; try a tenth of learning_rate (now {self.settings.rate:g})"
@@ -166,27 +165,27 @@ class ConsistencyTrainer:
         grown = min(1.0, max(0, number - settings.alone) / settings.ramp) if settings.ramp else 1.0
         return settings.consistency * grown if number >= settings.alone else 0.0
 
-    def _among(self, number: int) -> Tensor:
+    def _among(self, random: np.random.Generator) -> Tensor:
         """Return the nodes that have to agree in an epoch."""
         if len(self.agreeing) <= self.settings.agreeing:
             return self.agreeing
-        random = generator(self.settings.seed, "agreeing", number)
         chosen = random.choice(len(self.agreeing), self.settings.agreeing, replace=False, shuffle=False)
         return self.agreeing[torch.from_numpy(np.sort(chosen))]
 
-    def _disturbed(self, number: int, nodes: Tensor) -> list[Tensor]:
+    def _disturbed(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
         """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
-        settings, count = self.settings, self.task.graph.num_nodes
-        random = generator(settings.seed, "feature drop", number)
-        carried = []
+        settings, count, carried = self.settings, self.task.graph.num_nodes, []
         for _ in range(settings.passes):
-            kept = (torch.rand(count, 1) >= settings.node_drop).float() / (1 - settings.node_drop)
-            carried.append(self.reader.project(dropped(self.payload, settings.feature_drop, random)) * kept)
+            whole, mask = self.reader.project(dropped(self.payload, settings.feature_drop, random)), None
+            if settings.node_drop:
+                mask = kept((count, 1), settings.node_drop, random)
+            carried.append(whole if mask is None else whole * mask)
         parts = torch.split(self.pooling(torch.cat(carried, dim=1)), carried[0].shape[1], dim=1)
-        return [self._scores(one[nodes], nodes, settings.hidden_drop) for one in parts]
+        masks = [kept((len(nodes), one.shape[1]), settings.hidden_drop, random) for one in parts]
+        return [self._scores(one[nodes], nodes, mask) for one, mask in zip(parts, masks, strict=True)]
 
-    def _scores(self, pooled: Tensor, nodes: Tensor, drop: float = 0.0) -> Tensor:
-        found = self.reader.scores(pooled + self.reader.offset(), drop)
+    def _scores(self, pooled: Tensor, nodes: Tensor, mask: Tensor | None = None) -> Tensor:
+        found = self.reader.scores(pooled + self.reader.offset(), mask)
         return found if self.votes is None else found + self.reader.votes * self.votes[nodes]
 
     def _disagreement(self, scores: list[Tensor]) -> Tensor:
@@ -249,11 +248,18 @@ class ConsistencyTrainer:
             raise InputError(f"the saved state does not belong to this training: {wrong}") from wrong
 
 
+def kept(shape: tuple[int, int], share: float, random: np.random.Generator) -> Tensor | None:
+    """Return factors that drop a share of the numbers and make the others larger; None where nothing is dropped."""
+    if not share:
+        return None
+    return torch.from_numpy((random.random(shape, np.float32) >= share) / np.float32(1 - share))
+
+
 def dropped(payload: NodeFeatures, share: float, random: np.random.Generator) -> NodeFeatures:
     """Return the payload with a share of its numbers set to zero and the others made larger."""
     if not share:
         return payload
     if isinstance(payload, SparseFeatures):
-        kept = random.random(payload.rows.nnz, np.float32) >= share
-        return payload.with_values(payload.rows.data * kept / np.float32(1 - share))
+        stays = random.random(payload.rows.nnz, np.float32) >= share
+        return payload.with_values(payload.rows.data * stays / np.float32(1 - share))
     return payload * torch.from_numpy(random.random(tuple(payload.shape), np.float32) >= share) / (1 - share)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from cge.graph import Graph
-from cge.models.gates import Scale, StepPooling, StepWeighting, step_inputs
+from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, step_inputs
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
 from cge.models.products import NodeFeatures, SparseFeatures
@@ -51,13 +51,17 @@ class PathData:
         scale: Scale | None = None,
         dense: tuple[Array, Array] | None = None,
     ) -> None:
+        features = graph.features
         if like is not None:
-            payload, scale, dense = "auto" if like.by_features else "table", like.scale, like.dense
+            payload, scale, dense = ("auto" if like.by_features else "table"), like.scale, like.dense
         self.graph, self.threads, self.like = graph, threads, like
-        self.by_features: bool = graph.features is not None and payload != "table"
+        self.by_features: bool = features is not None and payload != "table"
         self.steps = StepRows(graph, threads)
-        self.inputs, self.scale = step_inputs(graph, self.steps, scale)
-        self.dense = _dense_scale(graph.features if self.by_features else None) if dense is None else dense
+        found: tuple[StepInputs, Scale] = step_inputs(graph, self.steps, scale)
+        self.inputs: StepInputs = found[0]
+        self.scale: Scale = found[1]
+        told = features if self.by_features else None
+        self.dense: tuple[Array, Array] = _dense_scale(told) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[int, int, int], Prefixes] = {}
         self._items: dict[int, Tensor] = {}

@@ -21,7 +21,7 @@ from cge.losses import supervised_loss
 from cge.models.ends import DeepReader
 from cge.models.products import NodeFeatures
 from cge.randomness import generator
-from cge.training.consistency import dropped
+from cge.training.consistency import dropped, kept
 from cge.training.parameters import seeded
 from cge.training.settings import Task
 
@@ -125,7 +125,7 @@ class _Outer:
         before: list[float] = []
         after: list[float] = []
         # The mean of the last third is kept: single steps follow single disturbances.
-        kept, count, last = [torch.zeros_like(one) for one in prior], 0, settings.steps - settings.steps // 3
+        totals, count, last = [torch.zeros_like(one) for one in prior], 0, settings.steps - settings.steps // 3
         for step in range(settings.alone + settings.steps):
             moving = step - settings.alone
             loss = self._step(step, moving >= 0)
@@ -134,39 +134,39 @@ class _Outer:
             if moving >= last:
                 after.append(loss)
                 count += 1
-                kept = [one + parameter.detach() for one, parameter in zip(kept, self.weights, strict=True)]
+                totals = [one + parameter.detach() for one, parameter in zip(totals, self.weights, strict=True)]
             if on_step is not None:
                 on_step(step)
         guess = float(np.log(self.task.classes)) if self.task.labels.ndim == 1 else float(np.log(2))
         taught = float(np.mean(after)) < 0.95 * guess
         with torch.no_grad():
-            for parameter, total, start in zip(self.weights, kept, prior, strict=True):
+            for parameter, total, start in zip(self.weights, totals, prior, strict=True):
                 parameter.copy_(total / count if taught else start)
         return Learned(float(np.mean(before)), float(np.mean(after)), taught)
 
     def _step(self, step: int, moving: bool) -> float:
         """Let the readers descend their own labels, and the weights those of the folds; return the outer loss."""
         settings, labels = self.settings, self.task.labels
-        random = generator(settings.seed, "outer drop", step)
-        with seeded(settings.seed, "outer", step):
-            carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
-            pooled = torch.split(self.weighted.pooling()(torch.cat(carried, dim=1)), settings.dim, dim=1)
-            inner, outer = torch.zeros(()), torch.zeros(())
-            for reader, part, own, held in zip(self.readers, pooled, self.others, self.folds, strict=True):
-                known = reader.scores(part[own] + reader.bias, settings.hidden_drop)
-                inner = inner + supervised_loss(known, labels[own], self.class_weights)
-                scores = reader.scores(part[held] + reader.bias) * torch.exp(self.heat)
-                outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / self.labels)
-            inside = [parameter for reader in self.readers for parameter in reader.parameters()]
-            gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
-            if moving:
-                penalty = sum(
-                    ((one - start) ** 2).sum() for one, start in zip(self.weights, self.weighted.prior(), strict=True)
-                )
-                loss = outer + settings.penalty / self.labels * penalty
-                above = torch.autograd.grad(loss, [*self.weights, self.heat])
-                _descend(self.outer, [*self.weights, self.heat], above)
-            _descend(self.inner, inside, gradients)
+        random = generator(settings.seed, "outer", step)
+        carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
+        pooled = torch.split(self.weighted.pooling()(torch.cat(carried, dim=1)), settings.dim, dim=1)
+        inner, outer = torch.zeros(()), torch.zeros(())
+        for reader, part, own, held in zip(self.readers, pooled, self.others, self.folds, strict=True):
+            mask = kept((len(own), settings.dim), settings.hidden_drop, random)
+            known = reader.scores(part[own] + reader.bias, mask)
+            inner = inner + supervised_loss(known, labels[own], self.class_weights)
+            scores = reader.scores(part[held] + reader.bias) * torch.exp(self.heat)
+            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / self.labels)
+        inside = [parameter for reader in self.readers for parameter in reader.parameters()]
+        gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
+        if moving:
+            penalty = sum(
+                ((one - start) ** 2).sum() for one, start in zip(self.weights, self.weighted.prior(), strict=True)
+            )
+            loss = outer + settings.penalty / self.labels * penalty
+            above = torch.autograd.grad(loss, [*self.weights, self.heat])
+            _descend(self.outer, [*self.weights, self.heat], above)
+        _descend(self.inner, inside, gradients)
         return float(outer.detach())
 
 

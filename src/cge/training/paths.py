@@ -2,12 +2,13 @@
 
 What is chosen on the selection labels, where it is left open ("auto"):
 
-1. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
+1. Paths carry the known training labels as well, where a plain reader is right more often with them than without by
+   more than one standard error, and the reader that is chosen agrees.
+2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
-2. The better of degree discount and A ≡ 1, read by the best reader, is the base. Closed-form and learned weights
+3. The better of degree discount and A ≡ 1, read by the best reader, is the base. Closed-form and learned weights
    challenge it; they have to be right more often by more than one standard error.
-3. Paths carry the known training labels as well, where that is right more often in the same sense.
 """
 
 from __future__ import annotations
@@ -141,18 +142,21 @@ class PlanMaker:
         self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
         self._selecting = len(task.validation) > 1
+        self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        weights = self._first_weights()
+        weights, open_votes = self._first_weights(), self.settings.label_votes == "auto" and self._selecting
+        self._voting = self.settings.label_votes == "yes"
+        if open_votes:
+            self._voting = self._votes_help(weights, "plain")
         readers = self._readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
             weights = self._challenged(weights, readers[0])
-        votes = self.settings.label_votes == "yes"
-        if self.settings.label_votes == "auto" and self._selecting:
-            votes = self._voting(weights, readers[0])
-        return Plan(weights, readers, votes, tuple(self.compared))
+        if open_votes and self._voting and readers[0] != "plain":
+            self._voting = self._votes_help(weights, readers[0])
+        return Plan(weights, readers, self._voting, tuple(self.compared))
 
     # ------------------------------------------------------------------ weights
 
@@ -207,7 +211,7 @@ class PlanMaker:
             # Hop profiles are for graphs where neighbors differ, which is where agreement is of no use. One of a dozen
             # is ahead by chance more easily than one alone.
             several = profiles(self.data.scale.names, self.settings.hops)
-            tried += [(PathWeights(name, module), 2.0) for name, module in several.items()]
+            tried += [(PathWeights(name, one), 1.0 if name == "own" else 2.0) for name, one in several.items()]
         kept, best = base, holder.accuracy
         for challenger, errors in tried:
             found = self.judge(challenger, reader)
@@ -232,9 +236,9 @@ class PlanMaker:
         partner = [reader for reader in level if "sparse" in (best, reader)]
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
 
-    def _voting(self, weights: PathWeights, reader: str) -> bool:
-        """Say whether known labels at the ends of paths help."""
-        found, holder = self.judge(weights, reader, votes=True), self.judge(weights, reader)
+    def _votes_help(self, weights: PathWeights, reader: str) -> bool:
+        """Say whether known labels at the ends of paths help a reader."""
+        found, holder = self.judge(weights, reader, votes=True), self.judge(weights, reader, votes=False)
         self._note(f"{weights.name} + labels", reader, found, holder)
         return better(found, holder)
 
@@ -264,8 +268,9 @@ class PlanMaker:
             self._votes[weights.name] = torch.from_numpy(weights.votes(self.data, train, members))
         return self._votes[weights.name]
 
-    def judge(self, weights: PathWeights, reader: str, votes: bool = False) -> Screened:
-        """Train for the first epochs and ask the selection labels."""
+    def judge(self, weights: PathWeights, reader: str, votes: bool | None = None) -> Screened:
+        """Train for the first epochs and ask the selection labels; labels vote as it stands where nothing is said."""
+        votes = self._voting if votes is None else votes
         key = (weights.name, reader, votes)
         if key not in self.begun:
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")

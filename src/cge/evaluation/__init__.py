@@ -1,0 +1,1 @@
+"""How results are judged: intervals and paired tests."""

@@ -1,0 +1,60 @@
+"""Whether a difference between two methods is more than chance."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+from cge.errors import InputError
+
+__all__ = ["Interval", "Paired", "mean_interval", "paired"]
+
+
+@dataclass(frozen=True)
+class Interval:
+    """A mean over runs with its standard deviation (n − 1) and 95 % interval (Student's t); None for a single run."""
+
+    mean: float
+    sd: float | None
+    low: float | None
+    high: float | None
+    runs: int
+
+
+@dataclass(frozen=True)
+class Paired:
+    """Mean difference of paired runs, and the p-value of Student's paired t-test, two-sided; None where it is not."""
+
+    gain: float
+    p: float | None
+    runs: int
+
+
+def mean_interval(values: Sequence[float]) -> Interval:
+    """Return mean, deviation and interval of runs.
+
+    >>> mean_interval([0.8, 0.82, 0.84]).mean
+    0.82
+    """
+    if not len(values):
+        raise InputError("a mean needs at least one run")
+    array = np.asarray(values, float)
+    mean = float(array.mean())
+    if len(array) == 1:
+        return Interval(mean, None, None, None, 1)
+    sd = float(array.std(ddof=1))
+    half = float(stats.t.ppf(0.975, len(array) - 1)) * sd / np.sqrt(len(array))
+    return Interval(mean, sd, mean - half, mean + half, len(array))
+
+
+def paired(one: Sequence[float], other: Sequence[float]) -> Paired:
+    """Compare two methods run by run: entry i of both comes from the same seed or split."""
+    if len(one) != len(other):
+        raise InputError(f"paired runs must be as many on both sides, found {len(one)} and {len(other)}")
+    apart = np.asarray(one, float) - np.asarray(other, float)
+    if len(apart) < 2 or np.ptp(apart) == 0:
+        return Paired(float(apart.mean()) if len(apart) else 0.0, None, len(apart))
+    return Paired(float(apart.mean()), float(stats.ttest_1samp(apart, 0.0).pvalue), len(apart))

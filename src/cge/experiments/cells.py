@@ -1,0 +1,70 @@
+"""Runs the cells of a study on several processes; each result is on disk as soon as it is there."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cge.errors import FileFormatError
+
+__all__ = ["Cell", "read_cells", "run_cells"]
+
+
+@dataclass(frozen=True, order=True)
+class Cell:
+    """One run of a study."""
+
+    graph: str
+    method: str
+    seed: int
+
+    def __str__(self) -> str:
+        return f"{self.graph}/{self.method}/{self.seed}"
+
+
+def read_cells(folder: Path) -> dict[Cell, dict[str, Any]]:
+    """Return the results that a folder holds: one file for each graph, one line of JSON for each cell."""
+    found = {}
+    for file in sorted(folder.glob("*.jsonl")):
+        for number, line in enumerate(file.read_text().splitlines(), start=1):
+            try:
+                row = json.loads(line)
+                found[Cell(row["graph"], row["method"], row["seed"])] = row
+            except (ValueError, KeyError, TypeError):
+                raise FileFormatError(file, "this is no result; remove the line", line=number) from None
+    return found
+
+
+def run_cells(
+    cells: Iterable[Cell],
+    work: Callable[[Cell], dict[str, Any]],
+    folder: Path,
+    jobs: int,
+    on_done: Callable[[Cell, dict[str, Any]], None] | None = None,
+) -> None:
+    """Run `work` for every cell that has no result yet and add a line for each; a run that was cut off goes on.
+
+    `work` is a function of a module, which processes can find.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    done = read_cells(folder)
+    left: Sequence[Cell] = [cell for cell in dict.fromkeys(cells) if cell not in done]
+    context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
+    with ProcessPoolExecutor(max(1, min(jobs, len(left))), context) as pool:
+        futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in left}
+        try:
+            for future in as_completed(futures):
+                cell, row = futures[future], future.result()
+                line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
+                with (folder / f"{cell.graph}.jsonl").open("a") as file:
+                    file.write(line + "\n")
+                if on_done is not None:
+                    on_done(cell, row)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise

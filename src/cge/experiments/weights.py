@@ -1,0 +1,184 @@
+"""Where do weights of paths pay? A ≡ 1, closed-form and learned weights on graphs of many kinds, and ablations."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from sklearn.metrics import roc_auc_score
+from torch import Tensor, nn
+
+from cge.data import load_dataset
+from cge.data.dataset import Dataset
+from cge.data.splits import Split, per_class
+from cge.errors import InputError
+from cge.estimators.cge import CGE
+from cge.experiments.cells import Cell
+from cge.graph import Graph
+from cge.models.weighting import PathWeighting
+from cge.randomness import generator
+from cge.sampling import Walker
+
+__all__ = ["GRAPHS", "METHODS", "cells", "run", "with_random_edges"]
+
+Array = npt.NDArray[Any]
+
+GRAPHS = (
+    "cora",
+    "citeseer",
+    "pubmed",
+    "cora+50%",
+    "cora+100%",
+    "cora+200%",
+    "citeseer+50%",
+    "citeseer+100%",
+    "citeseer+200%",
+    "chameleon",
+    "squirrel",
+    "actor",
+    "vispub",
+    "debian",
+    "nell-0.1",
+    "nell-0.01",
+    "nell-0.001",
+)
+_PER_CLASS = 20  # training labels of each class, where a data set has no split
+
+
+class Alike(PathWeighting):
+    """Weighs all sampled paths alike: A ≡ ½, whatever it is taught."""
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.nothing = nn.Parameter(torch.zeros(dim))
+
+    def project(self, vectors: Tensor) -> Tensor:
+        """Look at nothing."""
+        return vectors @ (0 * self.nothing)[:, None]
+
+    def score(self, projected: Tensor, length: Tensor) -> Tensor:  # noqa: ARG002 - short or long
+        """Return zeros."""
+        return projected.sum((1, 2))
+
+
+METHODS: dict[str, dict[str, Any]] = {
+    "auto": {},
+    "none": {"weighting": "none"},
+    "degree": {"weighting": "degree"},
+    "cosine": {"weighting": "cosine"},
+    "steps": {"weighting": "steps"},
+    "average": {"weighting": "average"},
+    "cnn": {"weighting": "cnn"},
+    "lstm": {"weighting": "lstm"},
+    "features only": {"weighting": "none", "hops": 0, "reader": "plain", "label_votes": "no"},
+    # Ablations, all of the degree discount.
+    "degree, plain": {"weighting": "degree", "reader": "plain"},
+    "degree, deep": {"weighting": "degree", "reader": "deep"},
+    "degree, sparse": {"weighting": "degree", "reader": "sparse"},
+    "degree, 2 hops": {"weighting": "degree", "hops": 2},
+    "degree, 8 hops": {"weighting": "degree", "hops": 8},
+    "degree, table": {"weighting": "degree", "payload": "table"},
+    "degree, labels vote": {"weighting": "degree", "label_votes": "yes"},
+    "degree, 3 models": {"weighting": "degree", "n_models": 3},
+    "sampled, alike": {"weighting": Alike},
+}
+_SETS = {
+    "main": ("auto", "none", "degree", "cosine", "steps", "lstm", "features only"),
+    "ablation": tuple(name for name in METHODS if "," in name),
+}
+
+
+def cells(only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield the cells of the study, or those of `only`: "cora", "cora/steps", "*/auto" or "cora/ablation"."""
+    wanted, _, method = (only or "*").partition("/")
+    if wanted != "*" and wanted not in GRAPHS:
+        raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
+    if method and method not in METHODS and method not in _SETS:
+        raise InputError(f"the study has no method {method!r}; it has {', '.join([*METHODS, *_SETS])}")
+    methods = _SETS.get(method, (method,)) if method else _SETS["main"]
+    for seed in range(seeds):
+        for graph in GRAPHS if wanted == "*" else (wanted,):
+            for name in methods:
+                if not (name in ("cosine", "features only") and _dataset(graph).graph.features is None):
+                    yield Cell(graph, name, seed)
+
+
+@cache
+def _dataset(graph: str) -> Dataset:
+    return load_dataset(graph.partition("+")[0])
+
+
+def with_random_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, set[tuple[int, int]]]:
+    """Return a graph with `share` times as many random edges added as it has, and the new ones as pairs (u < v)."""
+    source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
+    own = np.stack([source, graph.indices], axis=1)
+    own = own[own[:, 0] <= own[:, 1]]
+    there = set(map(tuple, own.tolist()))
+    draws = generator(seed, "random edges").integers(0, graph.num_nodes, (round(share * len(own)), 2))
+    fresh = {(int(min(a, b)), int(max(a, b))) for a, b in draws if a != b} - there
+    edges = np.concatenate([own, np.array(sorted(fresh), np.int64).reshape(-1, 2)])
+    return Graph.from_edges(edges, features=graph.features, num_nodes=graph.num_nodes), fresh
+
+
+def _task(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
+    """Return graph, labels, split and random edges of a cell; the seed draws edges, and a split where there is none."""
+    data = _dataset(cell.graph)
+    graph, noise = data.graph, set[tuple[int, int]]()
+    added = re.search(r"\+(\d+)%", cell.graph)
+    if added:
+        graph, noise = with_random_edges(graph, int(added[1]) / 100, cell.seed)
+    labels = data.labels
+    if data.splits:
+        return graph, labels, data.splits[cell.seed % len(data.splits)], noise
+    size = np.bincount(labels[labels >= 0])
+    rare = np.flatnonzero(size < 2 * _PER_CLASS)  # too few to train and to test on
+    labels = np.where(np.isin(labels, rare), -1, labels)
+    classes = np.unique(labels[labels >= 0])
+    labels = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
+    return graph, labels, per_class(labels, _PER_CLASS, 500, None, seed=cell.seed), noise
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Run a cell on one thread."""
+    graph, labels, split, noise = _task(cell)
+    began = time.perf_counter()
+    y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
+    model = CGE(**METHODS[cell.method], random_state=cell.seed, threads=1).fit(graph, y, validation)
+    seconds = time.perf_counter() - began
+    ids = graph.node_ids
+    row = {
+        "test": model.score(ids[split.test], labels[split.test]),
+        "validation": model.score(ids[split.validation], labels[split.validation]),
+        "n_test": len(split.test),
+        "labels": model.labels_seen_,
+        "weights": model.weights_,
+        "readers": model.readers_,
+        "votes": model.label_votes_,
+        "seconds": round(seconds, 1),
+        "compared": model.compared_,
+        "parameters": model.weight_parameters_,
+    }
+    if noise:
+        row["noise_auc"] = _noise_auc(model, graph, noise, cell.seed)
+    return row
+
+
+def _marked(nodes: Array, size: int) -> Array:
+    found = np.zeros(size, bool)
+    found[nodes] = True
+    return found
+
+
+def _noise_auc(model: CGE, graph: Graph, noise: set[tuple[int, int]], seed: int) -> float:
+    """Return the chance that a two-step path of true edges weighs more than one with a random edge."""
+    walks = Walker(graph, 3, 1, seed=seed, stream=("auc",)).sample(0, graph.num_nodes)
+    walks = walks[(walks >= 0).all(axis=1)]
+    true = [all((min(a, b), max(a, b)) not in noise for a, b in pairwise(walk)) for walk in walks.tolist()]
+    return float(roc_auc_score(true, model.path_weights(graph.node_ids[walks].tolist())))

@@ -1,0 +1,123 @@
+"""Tables of the study of weights, from its cells."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cge.evaluation.significance import mean_interval, paired
+from cge.experiments.cells import Cell, read_cells
+from cge.experiments.weights import GRAPHS, METHODS
+
+__all__ = ["tables_of", "write_report"]
+
+_PRIORS = ("none", "degree")
+_ABOUT = (
+    "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), all with the defaults of "
+    "`cge.CGE` but for what the method names. Differences are paired by seed; p from Student's paired t-test, "
+    "two-sided. Validation labels choose, test labels only score. Seconds are of one thread while another process ran "
+    "beside it. Made by `cge reproduce weights`."
+)
+
+
+def tables_of(found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of each graph and method, with paired tests against A ≡ 1 and the degree discount."""
+    graphs: dict[str, Any] = {}
+    for graph in GRAPHS:
+        rows = {}
+        for method in METHODS:
+            runs = {cell.seed: row for cell, row in found.items() if (cell.graph, cell.method) == (graph, method)}
+            if runs:
+                rows[method] = _row(graph, runs, found)
+        if rows:
+            graphs[graph] = rows
+    return {"cells": len(found), "graphs": graphs}
+
+
+def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
+    ordered = [runs[seed] for seed in sorted(runs)]
+    interval = mean_interval([row["test"] for row in ordered])
+    row: dict[str, Any] = {
+        "test": vars(interval),
+        "validation": mean_interval([one["validation"] for one in ordered]).mean,
+        "seconds": mean_interval([one["seconds"] for one in ordered]).mean,
+        "n_test": ordered[0]["n_test"],
+        "labels": ordered[0]["labels"],
+        "chosen": dict(Counter(one["weights"] for one in ordered)),
+        "readers": dict(Counter(" + ".join(one["readers"]) for one in ordered)),
+        "votes": sum(one["votes"] for one in ordered),
+    }
+    aucs = [one["noise_auc"] for one in ordered if one.get("noise_auc") is not None]
+    if aucs:
+        row["noise_auc"] = mean_interval(aucs).mean
+    for other in _PRIORS:
+        both = [seed for seed in sorted(runs) if Cell(graph, other, seed) in found]
+        if both:
+            mine, theirs = ([source[seed] for seed in both] for source in _tests(graph, runs, other, found))
+            row[f"against {other}"] = vars(paired(mine, theirs))
+    return row
+
+
+def _tests(
+    graph: str, runs: dict[int, dict[str, Any]], other: str, found: Mapping[Cell, dict[str, Any]]
+) -> tuple[dict[int, float], dict[int, float]]:
+    theirs = {cell.seed: row["test"] for cell, row in found.items() if (cell.graph, cell.method) == (graph, other)}
+    return {seed: row["test"] for seed, row in runs.items()}, theirs
+
+
+def write_report(folder: Path) -> dict[str, Any]:
+    """Write `weights.md` and `weights.json` to a folder from the cells in its `weights/`; return the tables."""
+    tables = tables_of(read_cells(folder / "weights"))
+    lines = ["# Weights of paths: where they pay", "", _ABOUT]
+    for graph, rows in tables["graphs"].items():
+        first = next(iter(rows.values()))
+        labels = first["labels"]
+        lines += [
+            "",
+            f"## {graph}",
+            "",
+            f"{first['n_test']:,} test nodes; {labels['train']:,} labels train, {labels['selection']:,} choose.",
+            "",
+            "| method | test | against A ≡ 1 | against degree | chosen | readers | AUC of random edges | s |",
+            "|---|---|---|---|---|---|---|---|",
+            *(_line(name, row) for name, row in rows.items()),
+        ]
+    _replace(folder / "weights.md", "\n".join([*lines, ""]))
+    _replace(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
+    return tables
+
+
+def _line(name: str, row: dict[str, Any]) -> str:
+    test = row["test"]
+    sd = "" if test["sd"] is None else f" ± {100 * test['sd']:.1f}"
+    chosen = ", ".join(f"{what} {count}" for what, count in row["chosen"].items()) if name == "auto" else ""
+    readers = ", ".join(f"{what} {count}" for what, count in row["readers"].items())
+    readers += f"; labels vote {row['votes']}" if row["votes"] else ""
+    auc = f"{row['noise_auc']:.2f}" if "noise_auc" in row else ""
+    cells = [
+        "A ≡ 1 (none)" if name == "none" else name,
+        f"{100 * test['mean']:.1f}{sd} ({test['runs']})",
+        *(_against(row.get(f"against {other}")) for other in _PRIORS),
+        chosen,
+        readers,
+        auc,
+        f"{row['seconds']:.0f}",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def _against(found: dict[str, Any] | None) -> str:
+    if found is None or found["p"] is None:
+        return ""
+    p = "< 0.001" if found["p"] < 0.001 else f"= {found['p']:.3f}"
+    return f"{100 * found['gain']:+.1f} (p {p})"
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write a file at once or not at all."""
+    new = path.with_name(f".{path.name}.tmp")
+    new.write_text(text)
+    new.replace(path)
