@@ -16,8 +16,8 @@ __all__ = ["tables_of", "write_report"]
 
 _PRIORS = ("none", "degree")
 _ABOUT = (
-    "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), all with the defaults of "
-    "`cge.CGE` but for what the method names. Differences are paired by seed; p from Student's paired t-test, "
+    "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), all with the defaults "
+    "of `cge.CGE` but for what the method names. Differences are paired by seed; p from Student's paired t-test, "
     "two-sided. Validation labels choose, test labels only score. Seconds are of one thread while another process ran "
     "beside it. Made by `cge reproduce weights`."
 )

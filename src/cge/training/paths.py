@@ -7,7 +7,7 @@ What is chosen on the selection labels, where it is left open ("auto"):
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
-3. The better of degree discount and A ≡ 1, read by the best reader, is the base. Closed-form and learned weights
+3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned weights
    challenge it; they have to be right more often by more than one standard error.
 """
 
@@ -153,7 +153,7 @@ class PlanMaker:
             self._voting = self._votes_help(weights, "plain")
         readers = self._readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
-            weights = self._challenged(weights, readers[0])
+            weights = self._challenged(weights, readers)
         if open_votes and self._voting and readers[0] != "plain":
             self._voting = self._votes_help(weights, readers[0])
         return Plan(weights, readers, self._voting, tuple(self.compared))
@@ -196,29 +196,33 @@ class PlanMaker:
         weights.module.eval()
         return weights
 
-    def _challenged(self, base: PathWeights, reader: str) -> PathWeights:
+    def _challenged(self, base: PathWeights, readers: tuple[str, ...]) -> PathWeights:
         """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
-        none, holder = self._prior("none"), self.judge(base, reader)
-        self._note(base.name, reader, holder, None)
-        found = self.judge(none, reader)
-        self._note(none.name, reader, found, holder)
-        if found.accuracy > holder.accuracy:  # as simple as the base
-            base, holder = none, found
-        tried = [(self._prior("cosine"), 1.0)] if "cosine" in self._priors else []
+        holder = self._best(base, readers)
+        found = self._best(self._prior("none"), readers, holder)
+        if found.accuracy > holder.accuracy:  # it is as simple as the base
+            base, holder = self._prior("none"), found
+        tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
         if len(self.task.folds) > 1:
-            tried.append((self.learned("steps", self._likelier("degree", "cosine")), 1.0))
-        if reader == "plain":
+            tried.append((self.learned("steps", self._likelier("degree", "cosine")), readers, 1.0))
+        if "plain" in readers:
             # Hop profiles are for graphs where neighbors differ, which is where agreement is of no use. One of a dozen
             # is ahead by chance more easily than one alone.
-            several = profiles(self.data.scale.names, self.settings.hops)
-            tried += [(PathWeights(name, one), 1.0 if name == "own" else 2.0) for name, one in several.items()]
+            for name, module in profiles(self.data.scale.names, self.settings.hops).items():
+                tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
         kept, best = base, holder.accuracy
-        for challenger, errors in tried:
-            found = self.judge(challenger, reader)
-            self._note(challenger.name, reader, found, holder)
+        for challenger, by, errors in tried:
+            found = self._best(challenger, by, holder)
             if better(found, holder, errors) and found.accuracy > best:
                 kept, best = challenger, found.accuracy
         return kept
+
+    def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
+        """Return how weights do with the reader that does best with them."""
+        judged = {reader: self.judge(weights, reader) for reader in readers}
+        best = max(judged, key=lambda reader: judged[reader].accuracy)
+        self._note(weights.name, best, judged[best], holder)
+        return judged[best]
 
     # ------------------------------------------------------------------ readers and votes
 
