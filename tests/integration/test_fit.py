@@ -59,7 +59,9 @@ def files(tmp_path: Path) -> Path:
 
 
 def call(folder: Path, *more: str) -> list[str]:
-    return ["fit", str(folder / "edges.csv"), "--labels", str(folder / "labels.csv"), "--out", str(folder / "m"), *more]
+    words = ["--encoder", "table"] if "--encoder" not in more else []
+    names = [str(folder / "edges.csv"), "--labels", str(folder / "labels.csv"), "--out", str(folder / "m")]
+    return ["fit", *names, *words, *more]
 
 
 def tensors(folder: Path) -> dict[str, Any]:
@@ -86,7 +88,7 @@ def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture
     y = {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code >= 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cge.CgeWarning)
-        expected = cge.CGE(**SMALL, random_state=3, weighting="cnn").fit(graph, y)
+        expected = cge.CGE("table", **SMALL, random_state=3, weighting="cnn").fit(graph, y)
     model = cge.load(files / "m")
     assert model.get_params() == expected.get_params()
     assert model.classes_.tolist() == ["left", "right"]
@@ -163,7 +165,7 @@ def test_every_setting_has_a_flag(capsys: pytest.CaptureFixture[str], monkeypatc
         assert all(choice in shown for choice in setting.choices)
     assert "--no-refit" in shown
     assert "callable" not in shown
-    assert "1 to 4096 [128]" in shown
+    assert "1 to 4096 [None]" in shown
     for flag in ("--labels", "--features", "--validation", "--directed", "--out", "--resume", "--quiet", "--json"):
         assert flag in before
     assert "cge fit edges.csv --labels labels.csv --out model" in before
@@ -186,9 +188,9 @@ def test_help_of_all_commands_does_not_wait_for_libraries() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--dim 0", "--dim must be a whole number of at least 1 and of at most 4096, found 0"),
-        ("--dim few", "--dim must be a whole number of at least 1 and of at most 4096, found 'few'"),
-        ("--dim 2.5", "--dim must be a whole number of at least 1 and of at most 4096, found 2.5"),
+        ("--dim 0", "--dim must be a whole number of at least 1 and of at most 4096 or None, found 0"),
+        ("--dim few", "--dim must be a whole number of at least 1 and of at most 4096 or None, found 'few'"),
+        ("--dim 2.5", "--dim must be a whole number of at least 1 and of at most 4096 or None, found 2.5"),
         ("--seed -1", "--seed must be a whole number of at least 0, found -1"),
         ("--threads 0", "--threads must be a whole number of at least 1 or None, found 0"),
         ("--learning-rate nan", "--learning-rate must be a number above 0 and of at most 10 or None, found nan"),
@@ -230,7 +232,7 @@ def test_settings_in_messages_become_flags(message: str, expected: str) -> None:
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return the sentence in which a call ends that must not train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cge.estimators.cge.train", never)
+        patch.setattr("cge.estimators.pair_fit.train", never)
         assert run(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -363,7 +365,7 @@ def test_ctrl_c_names_the_way_on(
     assert run(call(files, *FLAGS, "--resume")) == 130
     assert again.rounds == [3, 4, 1]
     assert capsys.readouterr().err == f"{way} 1 of the training on all labels\n"
-    monkeypatch.setattr("cge.estimators.cge.train", interrupted)
+    monkeypatch.setattr("cge.estimators.pair_fit.train", interrupted)
     assert run(call(files, *FLAGS, "--out", str(files / "new"))) == 130
     assert capsys.readouterr().err == "cge: interrupted; no round was done, so there is nothing to go on from\n"
     assert not (files / "new").exists()

@@ -61,20 +61,24 @@ def test_the_contract_of_scikit_learn() -> None:
 def test_the_constructor_only_stores() -> None:
     model = cge.CGE(encoder="nonsense", dim=-1)  # type: ignore[arg-type]
     assert model.dim == -1
-    with pytest.raises(cge.CgeError, match="encoder must be one of 'table', 'features', found 'nonsense'"):
+    with pytest.raises(cge.CgeError, match="encoder must be one of 'paths', 'table', 'features', found 'nonsense'"):
         model.fit(two_groups(), some())
 
 
 @pytest.mark.parametrize(
     ("name", "value", "legal"),
     [
-        ("dim", 0, "a whole number of at least 1 and of at most 4096"),
+        ("dim", 0, "a whole number of at least 1 and of at most 4096 or None"),
         ("window", 1, "a whole number of at least 2 and of at most 100"),
-        ("rounds", 0, "a whole number of at least 1"),
+        ("rounds", 0, "a whole number of at least 1 or None"),
         ("held_out", 0.7, "a number of at least 0 and of at most 0.5"),
         ("refit", "yes", "True or False"),
         ("learning_rate", 0.0, "a number above 0 and of at most 10 or None"),
-        ("weighting", "rnn", "one of 'none', 'average', 'cnn', 'lstm' or a callable"),
+        (
+            "weighting",
+            "rnn",
+            "one of 'auto', 'none', 'degree', 'cosine', 'steps', 'average', 'cnn', 'lstm' or a callable",
+        ),
         ("outer", "both", "one of 'unrolled', 'paper'"),
         ("virtual_lr", -1, "a number of at least 0 and of at most 1e+06"),
     ],
@@ -268,8 +272,8 @@ def test_a_label_for_every_node() -> None:
 def test_isolated_nodes_and_components_are_predicted() -> None:
     plain = two_groups()
     ids = [f"n{i}" for i in range(2 * SIZE)]
-    pairs = [(ids[u], ids[v]) for u, v in zip(*plain.to_scipy().nonzero(), strict=True) if (u < SIZE) == (v < SIZE)]
-    graph = cge.Graph.from_edges(pairs, node_ids=[*ids, "alone"])
+    edges = [(ids[u], ids[v]) for u, v in zip(*plain.to_scipy().nonzero(), strict=True) if (u < SIZE) == (v < SIZE)]
+    graph = cge.Graph.from_edges(edges, node_ids=[*ids, "alone"])
     labels = {ids[i]: int(TRUE[i]) for i in range(0, 2 * SIZE, 3)}
     model = pairs(weighting="lstm", **SMALL).fit(graph, labels)
     assert model.score(ids, TRUE) == 1.0
@@ -322,7 +326,7 @@ def test_unseen_nodes_need_features() -> None:
     with pytest.raises(cge.CgeError, match="new nodes need 6 features, as in training, found 0"):
         model.transform(two_groups(features=False))
     table = pairs("table", "none", **SMALL).fit(graph, some())
-    with pytest.raises(cge.CgeError, match="use encoder='features' for new ones"):
+    with pytest.raises(cge.CgeError, match="use encoder='features' or 'paths' for new ones"):
         table.transform(swapped)
 
 

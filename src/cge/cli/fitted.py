@@ -18,7 +18,7 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
     chosen = model.history_ if model.selection_history_ is None else model.selection_history_
     last, best = model.history_[model.best_round_ - 1], chosen[model.best_round_ - 1]
     names = {"mean": "weight_mean", "spread": "weight_spread", "effective_share": "effective_paths"}
-    weights = {short: getattr(last, name) for short, name in names.items()}
+    weights = {short: vars(last).get(name) for short, name in names.items()}
     return {
         "folder": out,
         "nodes": model.graph_.num_nodes,
@@ -29,7 +29,12 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
         "refitted": model.selection_history_ is not None,
         "validation_accuracy": best.validation_accuracy,
         "validation_labels": model.labels_seen_["selection"],
-        "weights": None if last.weight_mean is None else weights,
+        "weights": None if weights["mean"] is None else weights,
+        "weighting": model.weights_,
+        "weight_parameters": model.weight_parameters_,
+        "readers": model.readers_,
+        "label_votes": model.label_votes_,
+        "compared": model.compared_,
         "seconds": seconds,
     }
 
@@ -53,21 +58,41 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
     if accuracy is not None:
         share = f"micro-F1 {accuracy:.3f}" if several else f"{accuracy:.1%} right"
         score = f"{share} on {found['validation_labels']:,} labels"
-    learned = "not learned: all paths weigh alike"
+    learned = "not learned: all paths weigh alike" if found["weighting"] == "none" else found["weighting"]
     if weights is not None:
         learned = f"{weights['mean']:.3g} ± {weights['spread']:.2g}, effective share {weights['effective_share']:.0%}"
-    served = f"{seen['train']:,} train, {seen['outer']:,} weigh paths, {seen['selection']:,} choose the round"
+    if found["compared"]:
+        learned += f", {_verdict(found)}"
+    what = "epoch" if found["readers"] else "round"
+    served = f"{seen['train']:,} train, {seen['outer']:,} weigh paths, {seen['selection']:,} choose the {what}"
     facts(
         [
             ("nodes", f"{found['nodes']:,}"),
             ("edges", f"{found['edges']:,}"),
             ("labels", served),
-            ("best round", best),
+            (f"best {what}", best),
             ("validation", score),
             ("path weights", learned),
+            *([("read by", _readers(found))] if found["readers"] else []),
             ("seconds", f"{found['seconds']:.1f}"),
             ("saved to", found["folder"]),
             ("in Python", f"model = cge.load({json.dumps(found['folder'], ensure_ascii=False)})"),
             ("", "model.predict(), model.embedding_, model.path_weights([…])"),
         ]
     )
+
+
+def _readers(found: dict[str, Any]) -> str:
+    """Say which readers predict."""
+    words = " and ".join(found["readers"]) + (" readers, averaged" if len(found["readers"]) > 1 else " reader")
+    return words + (", and the known labels vote" if found["label_votes"] else "")
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    """Say how the chosen weights did against what they challenged."""
+    mine = [one for one in found["compared"] if one["weights"] == found["weighting"] and one["gain"] is not None]
+    others = [one for one in found["compared"] if one["gain"] is not None and one["weights"] != found["weighting"]]
+    tried = sorted({one["weights"] for one in others if one["reader"] in found["readers"]})
+    if mine and mine[-1]["gain"] > 0:
+        return f"{100 * mine[-1]['gain']:+.1f} ± {100 * mine[-1]['error']:.1f} points on the selection labels"
+    return f"not beaten by {', '.join(tried)}" if tried else "nothing else was tried"

@@ -7,8 +7,8 @@ What is chosen on the selection labels, where it is left open ("auto"):
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
-3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned weights
-   challenge it; they have to be right more often by more than one standard error.
+3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned
+   weights challenge it; they have to be right more often by more than one standard error.
 """
 
 from __future__ import annotations
