@@ -1,8 +1,8 @@
 """The guard: which weights of paths are used is decided by labels that did not train them.
 
 Candidates are trained for some epochs each. A more complicated one takes the place of a simpler one only where it is
-right on more of the selection labels by more than one standard error of the difference. So weights that do not help
-step aside.
+right on more of the selection labels by more than one standard error of the difference, or clearly less surprised by
+them. So weights that do not help step aside.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from torch import Tensor
+from torch.nn import functional
 
 from cge.models.gates import StepWeighting
 from cge.training.consistency import ConsistencyTrainer
@@ -22,13 +24,20 @@ __all__ = ["Screened", "better", "difference", "priors", "profiles", "screened"]
 
 Array = npt.NDArray[Any]
 
+_HEATS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+
 
 @dataclass(frozen=True, eq=False)
 class Screened:
-    """How a candidate does on the selection labels: accuracy, and which were right, `(k,)`."""
+    """How a candidate does on the selection labels: accuracy, which were right, `(k,)`, and how surprising they were.
+
+    `surprise (k,)` is −log of the chance given to the label, at the temperature that suits the candidate best: chances
+    tell more than hits, and temperature is no merit of weights.
+    """
 
     accuracy: float
     right: Array
+    surprise: Array
 
 
 def priors(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
@@ -67,18 +76,39 @@ def screened(trainer: ConsistencyTrainer) -> Screened:
     nodes = trainer.task.validation
     scores, labels = trainer.best_scores()[nodes], trainer.task.labels[nodes]
     right = (scores.argmax(1) == labels) if labels.ndim == 1 else ((scores > 0) == (labels > 0)).float().mean(1)
-    return Screened(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy())
+    surprises = [_surprise(scores / heat, labels) for heat in _HEATS]
+    least = min(surprises, key=lambda one: one.mean())
+    return Screened(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy(), least)
+
+
+def _surprise(scores: Tensor, labels: Tensor) -> Array:
+    if labels.ndim == 2:
+        each = functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype), reduction="none").mean(1)
+    else:
+        each = functional.cross_entropy(scores, labels, reduction="none")
+    found: Array = each.double().numpy()
+    return found
 
 
 def better(challenger: Screened, holder: Screened, errors: float = 1.0) -> bool:
-    """Say whether a challenger is right more often by more than `errors` standard errors of the paired difference."""
+    """Say whether a challenger is better than chance explains.
+
+    It is right more often by more than `errors` standard errors of the paired difference, or as often at least and less
+    surprised by more than twice as many.
+    """
     gain, error = difference(challenger, holder)
-    return gain > errors * error
+    if gain > errors * error:
+        return True
+    fall, error = _mean_and_error(holder.surprise - challenger.surprise)
+    return gain >= 0 and fall > 2 * errors * error
 
 
 def difference(one: Screened, other: Screened) -> tuple[float, float]:
     """Return by how much one is right more often than the other, and the standard error of that."""
-    apart = one.right - other.right
+    return _mean_and_error(one.right - other.right)
+
+
+def _mean_and_error(apart: Array) -> tuple[float, float]:
     if len(apart) < 2:
         return 0.0, float("inf")
     return float(apart.mean()), float(apart.std(ddof=1) / np.sqrt(len(apart)))
