@@ -136,7 +136,7 @@ class StepPooling:
         """Return what they were at the beginning."""
         return self._prior
 
-    def pooling(self) -> Callable[[Tensor], Tensor]:
+    def pooling(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:  # noqa: ARG002 - all at once
         """Return the pooling with the weights as they are now, differentiable in them."""
         values, hops = self.weighting.step_values(self.steps, self.inputs), self.weighting.hop_weights()
         return lambda payload: pool(self.steps, values, payload, hops)

@@ -120,7 +120,7 @@ class PrefixPooling:
     """The weighted mean over sampled paths, with the weights of a network."""
 
     def __init__(self, prefixes: Prefixes, vectors: Tensor, network: PathWeighting, steps: StepRows) -> None:
-        self.prefixes, self.vectors, self.network = prefixes, vectors, network
+        self.prefixes, self.vectors, self.network, self.steps = prefixes, vectors, network, steps
         self.pattern = Pattern(prefixes.start, prefixes.end, steps.nodes, steps.threads)
         self._count = torch.from_numpy(prefixes.count.astype(np.float32))
         self._prior = [one.detach().clone() for one in network.parameters()]
@@ -133,8 +133,11 @@ class PrefixPooling:
         """Return what they were at the beginning."""
         return self._prior
 
-    def pooling(self) -> Callable[[Tensor], Tensor]:
-        """Return the pooling with the weights as they are now, differentiable in them."""
+    def pooling(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:
+        """Return the pooling with the weights as they are now, differentiable in them; of some nodes, if told so."""
+        if nodes is not None:
+            some = self.prefixes.of(nodes, self.steps.nodes)
+            return PrefixPooling(some, self.vectors, self.network, self.steps).pooling()
         items, length = torch.from_numpy(self.prefixes.items), torch.from_numpy(self.prefixes.length)
         return self._mean(self.network(self.vectors, items, length))
 

@@ -41,15 +41,20 @@ class WeightedPooling(Protocol):
         """Return where each parameter starts from."""
         ...
 
-    def pooling(self) -> Callable[[Tensor], Tensor]:
-        """Return the pooling with the weights as they are now, differentiable in them."""
+    def pooling(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:
+        """Return the pooling with the weights as they are now, differentiable in them; it need serve only `nodes`."""
         ...
 
 
 @dataclass(frozen=True)
 class OuterSettings:
-    """Settings of `learn_weights`. `alone` steps teach the readers before the weights move at all."""
+    """Settings of `learn_weights`.
 
+    `alone` steps teach the readers before the weights move at all. `nodes` is the number of labeled nodes at most that
+    a step looks at, where weights are costly; None looks at all.
+    """
+
+    nodes: int | None = None
     dim: int = 16
     steps: int = 150
     alone: int = 30
@@ -106,10 +111,9 @@ class _Outer:
     ) -> None:
         self.task, self.payload, self.weighted, self.settings = task, payload, weighted, settings
         self.class_weights = class_weights
-        folds = [fold.numpy() for fold in task.folds]
-        self.folds = [torch.from_numpy(fold) for fold in folds]
-        train = task.train.numpy()
-        self.others = [torch.from_numpy(np.setdiff1d(train, fold)) for fold in folds]
+        self.train = task.train.numpy()
+        self.folds = folds = [fold.numpy() for fold in task.folds]
+        self.others = [np.setdiff1d(self.train, fold) for fold in folds]
         with seeded(settings.seed, "fold readers"):
             first = DeepReader(int(payload.shape[1]), settings.dim, task.classes)
         self.readers = [deepcopy(first) for _ in folds]
@@ -148,15 +152,21 @@ class _Outer:
         """Let the readers descend their own labels, and the weights those of the folds; return the outer loss."""
         settings, labels = self.settings, self.task.labels
         random = generator(settings.seed, "outer", step)
+        others, folds, seen = self.others, self.folds, self.train
+        if settings.nodes is not None and settings.nodes < len(seen):
+            seen = np.sort(random.choice(self.train, settings.nodes, replace=False, shuffle=False))
+            others, folds = ([part[np.isin(part, seen)] for part in parts] for parts in (self.others, self.folds))
         carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
-        pooled = torch.split(self.weighted.pooling()(torch.cat(carried, dim=1)), settings.dim, dim=1)
+        pooled = torch.split(self.weighted.pooling(seen)(torch.cat(carried, dim=1)), settings.dim, dim=1)
         inner, outer = torch.zeros(()), torch.zeros(())
-        for reader, part, own, held in zip(self.readers, pooled, self.others, self.folds, strict=True):
+        for reader, part, own, held in zip(self.readers, pooled, others, folds, strict=True):
+            if not len(own) or not len(held):
+                continue
             mask = kept((len(own), settings.dim), settings.hidden_drop, random)
             known = reader.scores(part[own] + reader.bias, mask)
             inner = inner + supervised_loss(known, labels[own], self.class_weights)
             scores = reader.scores(part[held] + reader.bias) * torch.exp(self.heat)
-            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / self.labels)
+            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / len(seen))
         inside = [parameter for reader in self.readers for parameter in reader.parameters()]
         gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
         if moving:

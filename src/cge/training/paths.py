@@ -38,6 +38,7 @@ __all__ = ["READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_rea
 
 Array = npt.NDArray[Any]
 
+_NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _JUDGED_AFTER = {"plain": 100, "deep": 200, "sparse": 200}  # epochs
 
 
@@ -192,6 +193,7 @@ class PlanMaker:
             sampled = (self.settings.hops, self.settings.walks_per_node, self.settings.seed)
             weights = PathWeights(kind if isinstance(kind, str) else "custom", network, sampled)
             pooling = weights.learnable(self.data, self.task.train.numpy())
+            settings = replace(settings, nodes=_NETWORK_NODES)
         learn_weights(self.task, payload, pooling, settings, class_weights=self.class_weights)
         weights.module.eval()
         return weights
