@@ -108,7 +108,7 @@ class ConsistencyTrainer:
         threads = torch.get_num_threads()
         torch.set_num_threads(1)  # sums of several threads depend on their number
         try:
-            last = self.settings.epochs if stop_after is None else stop_after
+            last = self.settings.epochs if stop_after is None else min(stop_after, self.settings.epochs)
             while len(self.epochs) < last and not self.out_of_patience():
                 self.run_epoch(len(self.epochs))
                 if on_state is not None:

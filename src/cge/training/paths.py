@@ -3,7 +3,7 @@
 What is chosen on the selection labels, where it is left open ("auto"):
 
 1. Paths carry the known training labels as well, where a plain reader is right more often with them than without by
-   more than one standard error, and the reader that is chosen agrees.
+   more than two standard errors, and the reader that is chosen agrees.
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
@@ -243,10 +243,11 @@ class PlanMaker:
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
 
     def _votes_help(self, weights: PathWeights, reader: str) -> bool:
-        """Say whether known labels at the ends of paths help a reader."""
+        """Say whether known labels at the ends of paths help a reader, clearly: where they do, it is by far."""
         found, holder = self.judge(weights, reader, votes=True), self.judge(weights, reader, votes=False)
         self._note(f"{weights.name} + labels", reader, found, holder)
-        return better(found, holder)
+        gain, error = difference(found, holder)
+        return gain > 2 * error
 
     # ------------------------------------------------------------------ trainings
 

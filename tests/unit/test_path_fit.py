@@ -1,0 +1,305 @@
+"""`CGE` with the path encoder, as users meet it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import cge
+from cge.estimators.path_fit import _heated, _surprise
+from cge.training.history import Epoch
+from tests.unit.test_cge import TRUE, some
+from tests.unit.test_trainer import Constant, two_groups
+
+FEW: dict[str, Any] = {"rounds": 25, "patience": 25, "dim": 8}
+SIZE = 20
+
+
+def paths(weighting: Any = "auto", **settings: Any) -> cge.CGE:
+    return cge.CGE("paths", weighting, **(FEW | settings))
+
+
+def words(graph: cge.Graph, seed: int = 0) -> cge.Graph:
+    """Return the graph with sparse features that tell the groups apart a little."""
+    random = np.random.default_rng(seed)
+    tells = np.where(TRUE[:, None] == np.arange(12) % 2, 0.5, 0.2)
+    return graph.with_features(sp.csr_array((random.random((2 * SIZE, 12)) < tells).astype(np.float32)))
+
+
+@pytest.mark.parametrize("features", [True, False])
+def test_no_argument_is_needed(features: bool) -> None:
+    graph = words(two_groups()) if features else two_groups(features=False)
+    told: list[Any] = []
+    model = cge.CGE().fit(graph, some(), on_round=told.append)
+    assert model.score(model.node_ids_, TRUE) > 0.9
+    assert model.embedding_.shape == (40, 32)
+    assert np.isfinite(model.embedding_).all()
+    assert model.weights_ in {row["weights"] for row in model.compared_}
+    assert set(model.readers_) <= {"plain", "deep", "sparse"}
+    assert all(isinstance(one, Epoch) for one in told)
+    assert {one.stage for one in told} - {"select"} == {"compare", "refit"}  # all may be done in the comparison
+    assert model.labels_seen_["train"] == 14
+    assert 0 < model.labels_seen_["selection"] < 14
+    assert model.selection_history_ is not None
+    np.testing.assert_allclose(model.predict_proba().sum(1), 1, rtol=1e-5)
+
+
+def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
+    model = paths().fit(words(two_groups()), some(), some(TRUE, 4))
+    assert model.selection_history_ is None
+    assert model.labels_seen_["selection"] == 6  # of ten, four are in y as well
+    compared = {(row["weights"], row["reader"]) for row in model.compared_}
+    assert {("degree", "plain"), ("degree", "deep"), ("degree", "sparse")} <= compared
+    assert {weights for weights, _ in compared} >= {"none", "cosine", "steps"}
+    for row in model.compared_:
+        assert 0 <= row["accuracy"] <= 1
+        assert (row["gain"] is None) == (row["error"] is None)
+
+
+def test_without_selection_labels_nothing_is_compared() -> None:
+    model = paths(held_out=0.0).fit(words(two_groups()), some())
+    assert (model.compared_, model.weights_, model.readers_) == ([], "degree", ["deep"])
+    assert model.best_round_ == 25
+    assert model.labels_seen_ == {"train": 14, "outer": 0, "selection": 0}
+
+
+@pytest.mark.parametrize("weighting", ["none", "degree", "cosine", "steps", "average", "cnn", "lstm", Constant])
+def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path) -> None:
+    graph = words(two_groups())
+    model = paths(weighting).fit(graph, some(), some(TRUE, 4))
+    model.save(tmp_path / "m")
+    again = cge.load(tmp_path / "m", weighting=weighting if callable(weighting) else None)
+    assert np.array_equal(again.predict_proba(), model.predict_proba())
+    assert np.array_equal(again.embedding_, model.embedding_)
+    some_paths = [[0], [0, int(graph.indices[0])], [0, int(graph.indices[0]), 0]]
+    assert np.array_equal(again.path_weights(some_paths), model.path_weights(some_paths))
+    assert (again.weights_, again.readers_, again.compared_) == (model.weights_, model.readers_, model.compared_)
+    assert again.history_.rows() == model.history_.rows()
+    assert again.weight_parameters_ == model.weight_parameters_
+    assert model.score(model.node_ids_, TRUE) > 0.8
+
+
+def test_the_same_bytes_on_any_threads() -> None:
+    graph = words(two_groups())
+    found = [paths("steps", threads=threads).fit(graph, some(), some(TRUE, 4)) for threads in (1, 2)]
+    assert found[0].embedding_.tobytes() == found[1].embedding_.tobytes()
+    assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
+    other = paths("steps", random_state=1).fit(graph, some(), some(TRUE, 4))
+    assert other.embedding_.tobytes() != found[0].embedding_.tobytes()
+
+
+class StopError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(("after", "validation"), [(3, True), (120, True), (260, False)])
+def test_a_stopped_fit_goes_on_to_the_same_bytes(
+    after: int, validation: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cge.estimators.path_fit._SAVED_EVERY", 0.0)
+    graph, more = words(two_groups()), some(TRUE, 4) if validation else None
+    whole = paths().fit(graph, some(), more)
+    count = 0
+
+    def stop(_: Any) -> None:
+        nonlocal count
+        count += 1
+        if count == after:
+            raise StopError
+
+    with pytest.raises(StopError):
+        paths().fit(graph, some(), more, resume=tmp_path, on_round=stop)
+    again = paths().fit(graph, some(), more, resume=tmp_path)
+    assert again.embedding_.tobytes() == whole.embedding_.tobytes()
+    assert again.predict_proba().tobytes() == whole.predict_proba().tobytes()
+    assert again.compared_ == whole.compared_
+    with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
+        paths(random_state=5).fit(graph, some(), more, resume=tmp_path)
+
+
+def test_new_nodes_with_features_and_edges() -> None:
+    graph = words(two_groups())
+    model = paths("degree").fit(graph, some(), some(TRUE, 4))
+    edges = np.stack(graph.to_scipy().nonzero(), axis=1)
+    same = cge.Graph.from_edges(edges, features=graph.features, num_nodes=40)
+    np.testing.assert_allclose(model.predict_proba(graph=same), model.predict_proba(), atol=1e-6)
+    np.testing.assert_allclose(model.transform(same), model.embedding_, atol=1e-5)
+    rows = sp.vstack([sp.csr_array(graph.features), sp.csr_array(np.tile([[0, 1]], 6))]).tocsr()
+    joined = [*edges.tolist(), [40, 20], [40, 25], [40, 30]]
+    grown = cge.Graph.from_edges(joined, features=rows, num_nodes=41)
+    assert model.predict([40], graph=grown).tolist() == [1]
+    with pytest.raises(cge.CgeError, match="new nodes need 12 features, as in training, found 0"):
+        model.transform(cge.Graph.from_edges([(0, 1)]))
+
+
+def test_new_nodes_with_edges_only() -> None:
+    graph = two_groups(features=False)
+    model = paths("degree").fit(graph, some(), some(TRUE, 4))
+    edges = np.stack(graph.to_scipy().nonzero(), axis=1)
+    grown = cge.Graph.from_edges([*edges.tolist(), [40, 20], [40, 25], [41, 3], [41, 4]], num_nodes=42)
+    assert model.predict([40, 41], graph=grown).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("votes", ["yes", "no"])
+def test_known_labels_at_the_ends_of_paths_vote(votes: str, tmp_path: Path) -> None:
+    graph = two_groups(features=False)
+    model = paths("degree", label_votes=votes).fit(graph, some(), some(TRUE, 4))
+    assert model.label_votes_ == (votes == "yes")
+    assert model.score(model.node_ids_, TRUE) > 0.9
+    model.save(tmp_path)
+    assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
+    edges = np.stack(graph.to_scipy().nonzero(), axis=1)
+    same = cge.Graph.from_edges(edges, num_nodes=40)
+    np.testing.assert_allclose(model.predict_proba(graph=same), model.predict_proba(), atol=1e-6)
+
+
+def test_several_labels_per_node(tmp_path: Path) -> None:
+    graph = words(two_groups())
+    matrix = np.stack([TRUE == 0, TRUE == 1, np.ones(40)], axis=1).astype(int)
+    known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
+    model = paths(label_votes="yes").fit(graph, known)
+    assert model.predict().shape == (40, 3)
+    assert model.score(model.node_ids_, matrix) > 0.85
+    model.save(tmp_path)
+    assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
+
+
+def test_balanced_classes_find_the_rare_one() -> None:
+    graph = words(two_groups())
+    y = np.full(40, -1)
+    y[:18], y[[20, 27]] = 0, 1
+    recalls = []
+    for weight in ("none", "balanced"):
+        model = paths("degree", reader="plain", held_out=0.0, class_weight=weight, rounds=15).fit(graph, y)
+        recalls.append(float((model.predict_proba()[20:, 1]).mean()))
+    assert recalls[1] > recalls[0]
+
+
+def test_directed_weighted_and_typed_graphs() -> None:
+    edges = [(i, (i + 1) % 10) for i in range(10)] + [(10 + i, 10 + (i + 1) % 10) for i in range(10)] + [(0, 10)]
+    kinds = ["good"] * 20 + ["bad"]
+    graph = cge.Graph.from_edges(edges, directed=True, weights=np.arange(1, 22), edge_types=kinds)
+    model = paths("steps").fit(graph, {0: "a", 4: "a", 7: "a", 10: "b", 15: "b", 18: "b"}, {1: "a", 12: "b"})
+    assert model.predict([2, 13]).tolist() == ["a", "b"]
+    assert {"type good", "type bad"} <= set(model.weight_parameters_["gate"])
+    without = cge.Graph.from_edges(edges, directed=True)
+    assert np.isfinite(model.predict_proba(graph=without)).all()
+
+
+def test_isolated_nodes_and_nodes_without_features() -> None:
+    graph = two_groups(features=False)
+    edges = np.stack(graph.to_scipy().nonzero(), axis=1)
+    x = sp.csr_array(words(graph).features)
+    x = sp.vstack([x, sp.csr_array((1, 12))]).tocsr()
+    model = paths("cosine").fit(cge.Graph.from_edges(edges, features=x, num_nodes=41), dict(enumerate(TRUE[:35:2])))
+    assert np.isfinite(model.predict_proba()).all()
+
+
+def test_dense_features_of_any_scale() -> None:
+    random = np.random.default_rng(0)
+    features = random.normal(size=(40, 4)) * [1e4, 1, 1e-3, 1] + [1e5, 0, 0, 7]
+    features[:, 1] += 3 * TRUE
+    graph = two_groups(features=False).with_features(features)
+    model = paths().fit(graph, some(), some(TRUE, 4))
+    assert model.score(model.node_ids_, TRUE) > 0.9
+    one = cge.Graph.from_edges([(0, 1)], features=features[:2])
+    assert np.isfinite(model.predict_proba(graph=one)).all()
+
+
+def test_weights_of_paths() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
+    y = {0: "a", 1: "a", 2: "b", 3: "b"}
+    alike = paths("none", held_out=0.0).fit(graph, y)
+    routes = [[0], [0, 1], [0, 1, 2, 3], [0, 0, 1], [0, 2], [0, 1, 0, 1, 0, 1]]
+    assert alike.path_weights(routes).tolist() == [1, 1, 1, 1, 0, 0]  # no edge, and more than four steps
+    degree = paths("degree", held_out=0.0).fit(graph, y)
+    # Degrees and a step to itself: 2, 3, 3, 2.
+    np.testing.assert_allclose(degree.path_weights([[0, 1, 2], [1, 0]]), [(2 / 3) ** 0.5, (3 / 2) ** 0.5], rtol=1e-5)
+    with pytest.raises(cge.CgeError, match="a path needs at least one node"):
+        alike.path_weights([[]])
+
+
+def test_more_models_are_averaged() -> None:
+    graph = words(two_groups())
+    settings = {"reader": "deep", "label_votes": "no"}
+    three = paths("degree", n_models=3, **settings).fit(graph, some(), some(TRUE, 4))
+    one = paths("degree", **settings).fit(graph, some(), some(TRUE, 4))
+    assert len(three._fitted.leaders) == 3  # type: ignore[union-attr]
+    assert np.array_equal(three.embedding_, one.embedding_)  # of the first
+    assert not np.array_equal(three.predict_proba(), one.predict_proba())
+
+
+def test_chances_are_calibrated_on_the_selection_labels() -> None:
+    graph = words(two_groups())
+    model = paths("degree", reader="deep").fit(graph, some(), some(TRUE, 4))
+    fitted: Any = model._fitted
+    nodes = np.setdiff1d(np.arange(0, 40, 4), np.arange(0, 40, 3))
+    heated = model.predict_proba()[nodes].astype(float)
+    raw = _heated(heated, 1 / fitted.heat, False)
+    assert _surprise(heated, TRUE[nodes]) <= _surprise(raw, TRUE[nodes]) + 1e-6
+    assert np.array_equal(heated.argmax(1), raw.argmax(1))
+
+
+def test_no_label_reaches_itself() -> None:
+    """A training label that is turned over changes what others say of the node by nothing but what it taught them."""
+    graph = two_groups(features=False)
+    y = some()
+    turned = y.copy()
+    turned[0] = 1
+    votes = []
+    for labels in (y, turned):
+        model = paths("degree", label_votes="yes", held_out=0.0).fit(graph, labels)
+        fitted: Any = model._fitted
+        votes.append(fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix))
+    assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
+    assert not np.allclose(votes[0][3], votes[1][3], atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"weighting": "cosine"}, "weighting='cosine' needs node features"),
+        ({"payload": "features"}, "payload='features' needs node features"),
+        ({"outer": "paper"}, "outer='paper' is a rule for pairs"),
+        ({"outer_labels": "validation"}, "outer_labels='validation' needs"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(cge.CgeError, match=sentence):
+        cge.CGE(**settings).fit(two_groups(features=False), some())
+
+
+@pytest.mark.parametrize("weighting", ["degree", "cosine", "steps"])
+def test_pairs_know_no_weights_of_steps(weighting: str) -> None:
+    with pytest.raises(cge.CgeError, match="needs encoder='paths'"):
+        cge.CGE("table", weighting).fit(two_groups(), some())
+
+
+def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
+    paths("steps").fit(words(two_groups()), some(), some(TRUE, 4)).save(tmp_path)
+    text = (tmp_path / "model.json").read_text()
+    for old, new in (('"leaders"', '"ladders"'), ('"cosine"', '"sine"'), ('"hops": 5', '"hops": 6')):
+        assert old in text
+        (tmp_path / "model.json").write_text(text.replace(old, new, 1))
+        with pytest.raises(cge.CgeError):
+            cge.load(tmp_path)
+
+
+def test_overflow_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cge.training.consistency.supervised_loss", lambda *_: torch.tensor(np.inf, requires_grad=True))
+    with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of learning_rate \(now 0.01\)"):
+        paths("degree").fit(words(two_groups()), some())
+
+
+def test_torch_keeps_its_random_numbers_and_threads() -> None:
+    torch.manual_seed(3)
+    expected, threads = torch.rand(2), torch.get_num_threads()
+    torch.manual_seed(3)
+    paths().fit(words(two_groups()), some())
+    assert torch.equal(torch.rand(2), expected)
+    assert torch.get_num_threads() == threads
