@@ -1,5 +1,8 @@
 #!/usr/bin/env python
-"""Write what `cge demo` prints and what the benchmarks measured into the README; `--check` only compares."""
+"""Write what `cge demo` prints and what the benchmarks measured into the README.
+
+`--check` only compares, and only what takes no training.
+"""
 
 from __future__ import annotations
 
@@ -10,14 +13,15 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).parents[1]
-_DEMO_LINES = 11
+_DEMO_BEGINS = "Right on"  # what stands before is about the data
 
 
 def demo() -> str:
-    """Return the last lines that `cge demo` prints, as a block of text."""
+    """Return what `cge demo` prints about its model, as a block of text."""
     done = subprocess.run([sys.executable, "-m", "cge", "demo"], capture_output=True, text=True, check=True)
     lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
-    return "\n".join(["```text", *lines[-_DEMO_LINES:], "```"])
+    first = next(place for place, line in enumerate(lines) if line.startswith(_DEMO_BEGINS))
+    return "\n".join(["```text", *lines[first:-2], "```"])
 
 
 def speed() -> str:
@@ -55,11 +59,13 @@ def main() -> int:
     """Update the README, or say that it is stale."""
     page = ROOT / "README.md"
     text = old = page.read_text()
-    for name, block in (("demo", demo()), ("speed", speed())):
+    checking = "--check" in sys.argv
+    blocks = {"speed": speed()} if checking else {"demo": demo(), "speed": speed()}
+    for name, block in blocks.items():
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, mark, after = rest.partition(f"<!-- /{name} -->")
         text = f"{before}<!-- {name} -->\n{block}\n{mark}{after}"
-    if "--check" in sys.argv:
+    if checking:
         return int(text != old)
     page.write_text(text)
     return 0

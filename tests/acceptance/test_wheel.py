@@ -39,5 +39,6 @@ def test_the_wheel_runs_the_demo_on_its_own(tmp_path: Path) -> None:
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=tmp_path).strip())
     (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     assert run(python, "-c", "import cge; print(cge.__file__)", cwd=tmp_path).startswith(str(venv))
-    printed = json.loads(run(venv / "bin" / "cge", "demo", "--json", cwd=tmp_path))
-    assert (printed["nodes"], printed["edges"]) == (2708, 5278)
+    printed = json.loads(run(venv / "bin" / "cge", "demo", "--rounds", "3", "--json", cwd=tmp_path))
+    assert (printed["dataset"], printed["test_nodes"]) == ("cora", 1000)
+    assert (tmp_path / "runs" / "demo" / "model.json").exists()

@@ -8,12 +8,14 @@ import json
 import os
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
 
+import cge
 from cge.cli.check import check
 from cge.cli.main import run
 from cge.cli.wording import OPTIONS, as_flags
@@ -181,7 +183,8 @@ def test_paths_of_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_piped_tables_have_no_blanks_at_the_ends_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "e.csv").write_text("a,b\n")
-    for words in (["check", str(tmp_path / "e.csv")], ["demo"], ["datasets"]):
+    quick = ["demo", "--rounds", "2", "--out", str(tmp_path / "demo")]
+    for words in (["check", str(tmp_path / "e.csv")], quick, ["datasets"]):
         assert run(words) == 0
         lines = capsys.readouterr().out.split("\n")
         assert [line for line in lines if line != line.rstrip()] == []
@@ -199,15 +202,37 @@ def test_check_shows_graph_and_labels(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (found["graph"]["nodes"], found["labeled"], found["classes"]) == (3, 3, {"x": 2, "y": 1})
 
 
-def test_demo_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["demo"]) == 0
+def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["demo", "--rounds", "20", "--out", str(tmp_path / "demo")]
+    assert run(words) == 0
     shown = capsys.readouterr().out
     assert "2,708" in shown
-    assert "→" in shown
-    assert run(["demo", "--json", "--seed", "3"]) == 0
+    assert "Right on 1,000 test papers" in shown
+    assert shown.count("Why paper ") == 3
+    assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["nodes"], found["edges"], found["walks"], len(found["paths"])) == (2708, 5278, 27080, 6)
-    assert found["classes"]["Theory"] == 351
+    methods = {one["method"]: one for one in found["accuracy"]}
+    assert list(methods) == ["cge", "cge, A ≡ 1", "SGC", "label propagation", "features only"]
+    assert methods["SGC"]["accuracy"] == pytest.approx(0.815, abs=0.01)
+    assert methods["label propagation"]["accuracy"] == pytest.approx(0.718, abs=0.01)
+    assert methods["features only"]["accuracy"] == pytest.approx(0.604, abs=0.01)
+    for one in methods.values():
+        assert one["interval"][0] < one["accuracy"] < one["interval"][1]
+    model = cge.load(tmp_path / "demo")
+    assert (model.weights_, model.readers_) == (found["weights"], found["readers"])
+    data = cge.load_dataset("cora")
+    assert data.split is not None
+    right = model.score(data.graph.node_ids[data.split.test], data.labels[data.split.test])
+    assert right == pytest.approx(methods["cge"]["accuracy"])
+    assert data.node_titles is not None
+    number = {title: node for node, title in enumerate(data.node_titles.tolist())}
+    for paper in found["explained"]:
+        for path in paper["paths"]:
+            assert path["papers"][0] == paper["paper"]
+            nodes = [number[title] for title in path["papers"]]
+            assert [data.class_names[data.labels[node]] for node in nodes] == path["fields"]
+            for one, other in pairwise(nodes):
+                assert one == other or other in data.graph.neighbors(one)
 
 
 def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,12 +315,16 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
-@pytest.mark.parametrize("words", ["demo", "datasets", "--help", "check --help"])
-def test_a_closed_pipe_is_no_error(words: str) -> None:
+@pytest.mark.parametrize("words", ["demo --rounds 1", "datasets", "--help", "check --help"])
+def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [sys.executable, "-m", "cge", *words.split()], stdout=write, stderr=subprocess.PIPE, env=environment()
+        [sys.executable, "-m", "cge", *words.split()],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        env=environment(),
+        cwd=tmp_path,
     )
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import FrozenInstanceError, replace
 from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -314,19 +313,3 @@ def test_the_list_warns_of_a_wrong_data_folder(
     (tmp_path / "blogcatalog" / "blogcatalog.mat").touch()
     assert run(["datasets"]) == 0
     assert capsys.readouterr().err == ""
-
-
-def test_the_demo_shows_the_ids_of_papers(capsys: pytest.CaptureFixture[str]) -> None:
-    data = load_dataset("cora")
-    assert data.node_titles is not None
-    assert run(["demo", "--json"]) == 0
-    paths = json.loads(capsys.readouterr().out)["paths"]
-    number = {title: node for node, title in enumerate(data.node_titles.tolist())}
-    for path in paths:
-        for step in path:
-            assert list(step) == ["paper", "field"]
-            assert data.class_names[data.labels[number[step["paper"]]]] == step["field"]
-        for one, other in pairwise(path):
-            assert number[other["paper"]] in data.graph.neighbors(number[one["paper"]])
-    assert run(["demo"]) == 0
-    assert f"{paths[0][0]['paper']} → {paths[0][1]['paper']} → " in capsys.readouterr().out

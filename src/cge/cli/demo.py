@@ -2,88 +2,188 @@
 
 from __future__ import annotations
 
+import sys
+import time
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.output import output_folder
 from cge.cli.printing import facts, heading, print_json, print_table
 
 __all__ = ["demo"]
 
-_SHOWN = 3  # walks that stay in a field, and as many that do not
-_NODES = 4  # of each
+_EXPLAINED, _PATHS = 3, 4  # papers, and paths of each
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+    from cge.data.dataset import Dataset
+    from cge.estimators.cge import CGE
 
     Array = npt.NDArray[Any]
 
 
 def demo(
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the walks.")] = 0,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the trained model.")] = "runs/demo",
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
+    rounds: Annotated[
+        int | None, typer.Option(min=1, help="Epochs at most of each training [as many as pay]; few are a quick look.")
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
 ) -> None:
-    """Show CORA, the citation graph that comes with cge, and paths sampled from it.
+    """Train on CORA, the citation graph that comes with cge, and say how well and why.
 
-    Nodes are papers, edges are citations, classes are fields. Needs no network and no files.
+    Nodes are papers, edges are citations, classes are fields; 140 papers have a label. Needs no network and no files.
 
-    Example: cge demo --seed 3
+    Example: cge demo --out runs/demo --seed 3
     """
     from cge.data import load_dataset
-    from cge.sampling import PathTable, Walker
 
-    data = load_dataset("cora")
-    walker = Walker(data.graph, length=10, walks_per_node=10, seed=seed)
-    paths = PathTable(window=3, shortest=2)
-    for walks in walker.batches():
-        paths.add(walks)
-    inside, crossing = _telling_walks(walker.sample(0, data.graph.num_nodes)[:, :_NODES], data.labels)
-    ends = data.labels[paths.paths.start] == data.labels[paths.paths.end]
-    total, distinct, alike = int(paths.counts.sum()), len(paths), float(ends.mean())
-    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # CORA's own ids of papers
-    shown = [
-        [{"paper": str(papers[node]), "field": data.class_names[data.labels[node]]} for node in walk]
-        for walk in [*inside, *crossing]
-    ]
+    began, data = time.perf_counter(), load_dataset("cora")
+    with output_folder(out) as folder:
+        watch = _Watch(sys.stderr.isatty() and not (quiet or as_json))
+        model, twin = (_fitted(data, weighting, seed, rounds, watch) for weighting in ("auto", "none"))
+        watch.end()
+        model.save(folder)
+    found = {
+        "dataset": data.name,
+        "labels": model.labels_seen_,
+        "test_nodes": len(data.split.test) if data.split else 0,
+        "accuracy": _accuracies(data, model, twin),
+        "weights": model.weights_,
+        "weight_parameters": model.weight_parameters_,
+        "readers": model.readers_,
+        "compared": model.compared_,
+        "explained": _explained(data, model),
+        "folder": out,
+        "seconds": time.perf_counter() - began,
+    }
     if as_json:
-        print_json(
-            {
-                "dataset": data.name,
-                "nodes": data.graph.num_nodes,
-                "edges": data.graph.num_edges,
-                "classes": data.label_counts(),
-                "walks": walker.num_walks,
-                "subpaths": total,
-                "distinct_subpaths": distinct,
-                "ends_in_same_field": alike,
-                "paths": shown,
-            }
-        )
-        return
+        print_json(found)
+    elif not quiet:
+        _print(data, found)
+
+
+class _Watch:
+    """Counts epochs on one line of the error stream."""
+
+    def __init__(self, shown: bool) -> None:
+        self._shown, self._count = shown, 0
+
+    def __call__(self, one: Any) -> None:
+        self._count += 1
+        if self._shown and self._count % 10 == 0:
+            accuracy = "" if one.validation_accuracy is None else f", validation {one.validation_accuracy:.1%}"
+            print(f"\r{one.stage}: epoch {one.number}{accuracy}      ", end="", file=sys.stderr, flush=True)
+
+    def end(self) -> None:
+        """Clear the line."""
+        if self._shown:
+            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+
+
+def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, watch: _Watch) -> CGE:
+    import numpy as np
+
+    from cge.estimators.cge import CGE
+
+    assert data.split is not None  # noqa: S101 - CORA has one
+    y, validation = (np.full(data.graph.num_nodes, -1) for _ in range(2))
+    y[data.split.train], validation[data.split.validation] = (
+        data.labels[nodes] for nodes in (data.split.train, data.split.validation)
+    )
+    model = CGE(weighting=weighting, rounds=rounds, random_state=seed)
+    return model.fit(data.graph, y, validation, on_round=watch)
+
+
+def _accuracies(data: Dataset, model: CGE, twin: CGE) -> list[dict[str, Any]]:
+    """Return the share of test nodes that each method has right, with its interval."""
+    from cge.estimators.baselines import features_only, label_propagation, sgc
+    from cge.evaluation.significance import share_interval
+
+    assert data.split is not None  # noqa: S101 - CORA has one
+    train, validation, test = data.split.train, data.split.validation, data.split.test
+    rows = []
+    predicted: dict[str, Array] = {"cge": model.predict(), "cge, A ≡ 1": twin.predict()}
+    for name, method in {"SGC": sgc, "label propagation": label_propagation, "features only": features_only}.items():
+        predicted[name] = method(data.graph, data.labels, train, validation)
+    for name, classes in predicted.items():
+        right = int((classes[test] == data.labels[test]).sum())
+        low, high = share_interval(right, len(test))
+        rows.append({"method": name, "accuracy": right / len(test), "interval": [low, high]})
+    return rows
+
+
+def _explained(data: Dataset, model: CGE) -> list[dict[str, Any]]:
+    """Return the strongest paths of some test papers that are right and have neighbors."""
+    assert data.split is not None  # noqa: S101 - CORA has one
+    test = data.split.test
+    right = model.predict()[test] == data.labels[test]
+    several = data.graph.degrees[test] >= _EXPLAINED
+    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # CORA's own ids of papers
+    found = []
+    for node in test[right & several][:_EXPLAINED].tolist():
+        shares = model.explain(data.graph.node_ids[node], top=_PATHS)
+        paths = []
+        for one in shares:
+            numbers = data.graph.indices_of(one.path).tolist()
+            named = [str(papers[number]) for number in numbers]
+            fields = [data.class_names[data.labels[number]] for number in numbers]
+            paths.append({"papers": named, "fields": fields, "weight": one.weight, "contribution": one.contribution})
+        chance = float(model.predict_proba([data.graph.node_ids[node]]).max())
+        field = data.class_names[data.labels[node]]
+        found.append({"paper": str(papers[node]), "field": field, "chance": chance, "paths": paths})
+    return found
+
+
+def _print(data: Dataset, found: dict[str, Any]) -> None:
+    seen = found["labels"]
     heading("CORA: papers that cite each other")
     facts(data.rows())
     print()
-    heading(f"The first {_NODES} nodes of some random walks")
+    heading(f"Right on {found['test_nodes']:,} test papers")
+    print(f"{seen['train']} labels train, {seen['selection']} choose; brackets are 95 % intervals.")
     print_table(
-        [("papers", "left"), ("fields", "left")],
+        [("method", "left"), ("right", "right"), ("interval", "left")],
         [
-            (" → ".join(node["paper"] for node in walk), _fields([node["field"].replace("_", " ") for node in walk]))
-            for walk in shown
+            (one["method"], f"{one['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*one["interval"]))
+            for one in found["accuracy"]
         ],
     )
     print()
-    print(
-        f"{walker.num_walks:,} walks of 10 nodes hold {total:,} paths of 2 or 3 nodes, {distinct:,} of them distinct."
-    )
-    print(f"{alike:.0%} of the distinct paths join papers of one field; the others lead astray if all count alike.")
+    heading(f"Weights of paths: {found['weights']}")
+    print(_verdict(found))
+    hops = found["weight_parameters"]["hops"]
+    print("Weight of paths by steps: " + ", ".join(f"{step}: {share:.2f}" for step, share in enumerate(hops)) + ".")
+    for one in found["explained"]:
+        print()
+        heading(f"Why paper {one['paper']} is in {_plain(one['field'])} ({one['chance']:.0%} sure)")
+        print_table(
+            [("path", "left"), ("fields", "left"), ("weight", "right"), ("brings", "right")],
+            [_row(path) for path in one["paths"]],
+        )
+    print()
+    print(f"The model is in {found['folder']}: cge.load({found['folder']!r}). {found['seconds']:.0f} seconds.")
+
+
+def _row(path: dict[str, Any]) -> tuple[str, ...]:
+    numbers = f"{path['weight']:.2f}", f"{path['contribution']:+.3f}"
+    return (" → ".join(path["papers"]), _fields(path["fields"]), *numbers)
+
+
+def _verdict(found: dict[str, Any]) -> str:
+    """Say how the weights were chosen."""
+    told = ("none", "cosine", "steps")
+    rows = [one for one in found["compared"] if one["gain"] is not None and one["weights"] in told]
+    words = [f"{one['weights']} {100 * one['gain']:+.1f} ± {100 * one['error']:.1f} points" for one in rows]
+    return "Compared on the selection labels: " + "; ".join(words) + "." if words else "Nothing was compared."
+
+
+def _plain(field: str) -> str:
+    return field.replace("_", " ")
 
 
 def _fields(names: list[str]) -> str:
-    return f"all in {names[0]}" if len(set(names)) == 1 else " → ".join(names)
-
-
-def _telling_walks(walks: Array, labels: Array) -> tuple[list[list[int]], list[list[int]]]:
-    """Return the first walks that stay in one class and the first that do not, as lists of nodes."""
-    walks = walks[(walks >= 0).all(axis=1)]
-    stays = (labels[walks] == labels[walks[:, :1]]).all(axis=1)
-    return walks[stays][:_SHOWN].tolist(), walks[~stays][:_SHOWN].tolist()
+    return f"all in {_plain(names[0])}" if len(set(names)) == 1 else " → ".join(map(_plain, names))

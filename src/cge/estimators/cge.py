@@ -11,6 +11,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from cge.checks import whole_number
 from cge.data.labels import labeled
 from cge.errors import InputError
 from cge.estimators.cge_settings import (
@@ -59,6 +60,7 @@ from cge.estimators.pair_fit import PairFit, fit_pairs
 from cge.estimators.path_fit import PathFit, fit_paths
 from cge.estimators.settings import check_settings, documented
 from cge.estimators.storing import save_estimator
+from cge.explain.paths import PathShare
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
@@ -318,6 +320,16 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         if any(not len(path) for path in numbers):
             raise InputError("a path needs at least one node, found an empty one")
         return self._fitted.path_weights(numbers)
+
+    def explain(self, node: Hashable, top: int = 10) -> list[PathShare]:
+        """Return the paths that bring most to the prediction for a node, the strongest first; encoder "paths" only.
+
+        Each has its node ids, its weight A, and its contribution to the score of the predicted class.
+        """
+        self._need_fit()
+        if not isinstance(self._fitted, PathFit):
+            raise InputError("only encoder='paths' explains its predictions by paths")
+        return self._fitted.explain(self.graph_.index_of(node), whole_number("top", top, 1))
 
     # ------------------------------------------------------------------ keeping it
 

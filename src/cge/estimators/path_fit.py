@@ -15,9 +15,10 @@ from torch import Tensor
 from cge.errors import InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.roles import Progress, folds_of, hold_out
+from cge.explain.paths import PathShare, strongest_paths
 from cge.graph import Graph
 from cge.models.ends import Reader
-from cge.models.gates import Scale, StepWeighting
+from cge.models.gates import Scale, StepPooling, StepWeighting
 from cge.models.weighting import make_weighting
 from cge.randomness import key
 from cge.training.consistency import ConsistencyTrainer
@@ -384,6 +385,33 @@ class PathFit:
                 weights = module(vectors, torch.from_numpy(items), torch.from_numpy(length)).numpy()
             found[[place for place, _ in sequences]] = weights
         return found
+
+    def explain(self, node: int, top: int) -> list[PathShare]:
+        """Return the paths that bring most to the score of the class predicted for a node.
+
+        What all paths bring, and the first reader's constant, add up to its score of that class: ReLU is linear as long
+        as the same hidden numbers are on.
+        """
+        name, reader = self.leaders[0]
+        carried = reader.project(self.data.payload(READERS[name].rows)).detach()
+        pooled = self.plan.weights.pooling(self.data)(carried)[[node]]
+        vector = (pooled + reader.offset().detach()).requires_grad_()
+        scores = reader.scores(vector)
+        (slope,) = torch.autograd.grad(scores[0, int(scores.argmax())], vector)
+        worth = (carried @ slope[0]).double().numpy()
+        steps, weights = self.data.steps, self.plan.weights
+        if isinstance(weights.module, StepWeighting):
+            pooling = StepPooling(steps, self.data.inputs, weights.module)
+            values = pooling.values().double().numpy()
+            found = strongest_paths(steps.indptr, steps.indices, values, pooling.hops(), worth, node, top)
+        else:
+            found = weights.learnable(self.data, np.array([node])).strongest(worth, top)
+        known = self.path_weights([np.array(path) for path, _ in found])
+        ids = self.graph.node_ids
+        return [
+            PathShare(tuple(ids[path].tolist()), float(weight), brings)
+            for (path, brings), weight in zip(found, known, strict=True)
+        ]
 
     # ------------------------------------------------------------------ keeping it
 

@@ -10,7 +10,7 @@ from scipy import stats
 
 from cge.errors import InputError
 
-__all__ = ["Interval", "Paired", "mean_interval", "paired"]
+__all__ = ["Interval", "Paired", "mean_interval", "paired", "share_interval"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,21 @@ class Paired:
     gain: float
     p: float | None
     runs: int
+
+
+def share_interval(right: int, of: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of a share: `right` of `of` test nodes.
+
+    >>> [round(bound, 3) for bound in share_interval(850, 1000)]
+    [0.827, 0.871]
+    """
+    if not 0 <= right <= of or of < 1:
+        raise InputError(f"a share needs 0 to n right of n ≥ 1, found {right} of {of}")
+    z = float(stats.norm.ppf(0.975))
+    share = right / of
+    middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
+    half = z / (1 + z**2 / of) * np.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
+    return float(middle - half), float(middle + half)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import os
+import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -25,6 +28,17 @@ class Cell:
 
     def __str__(self) -> str:
         return f"{self.graph}/{self.method}/{self.seed}"
+
+
+def _end_with(parent: int) -> None:
+    """Let a process end when the one that started it is gone, even if that was killed."""
+
+    def watch() -> None:
+        while os.getppid() == parent:
+            time.sleep(1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def read_cells(folder: Path) -> dict[Cell, dict[str, Any]]:
@@ -55,7 +69,7 @@ def run_cells(
     done = read_cells(folder)
     left: Sequence[Cell] = [cell for cell in dict.fromkeys(cells) if cell not in done]
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
-    with ProcessPoolExecutor(max(1, min(jobs, len(left))), context) as pool:
+    with ProcessPoolExecutor(max(1, min(jobs, len(left))), context, _end_with, (os.getpid(),)) as pool:
         futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in left}
         try:
             for future in as_completed(futures):

@@ -1,0 +1,497 @@
+"""The outer problem and the guard: what weights learn, from which labels, and when they step aside."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+from torch import Tensor
+
+import cge
+from cge.models.ends import DeepReader, SparseReader
+from cge.models.gates import Scale, StepPooling, StepWeighting, step_inputs
+from cge.models.pooling import FixedPool, StepRows
+from cge.models.products import SparseFeatures
+from cge.training.guard import Screened, better, difference, priors, profiles, screened
+from cge.training.parameters import seeded
+from cge.training.path_weights import Learned, OuterSettings, _Outer, learn_weights
+from cge.training.settings import Task
+
+NODES = 80
+QUICK = OuterSettings(dim=4, steps=45, alone=15, weights_rate=0.1, penalty=0.1)
+STILL = replace(QUICK, feature_drop=0.0, hidden_drop=0.0)
+
+
+def planted(typed: bool, told: float, labels: Any = None) -> Task:
+    """Two classes, more edges between them than within; features tell the class as loudly as `told`."""
+    random = np.random.default_rng(0)
+    classes = np.arange(NODES) % 2
+    pairs = random.integers(0, NODES, (2000, 2))
+    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
+    same = classes[pairs[:, 0]] == classes[pairs[:, 1]]
+    edges = np.concatenate([pairs[same][:120], pairs[~same][:160]])
+    kinds = ["within"] * 120 + ["across"] * 160
+    features = np.concatenate([told * np.eye(2)[classes], random.normal(size=(NODES, 4))], axis=1)
+    features -= features.mean(0)
+    graph = cge.Graph.from_edges(edges, num_nodes=NODES, features=features, edge_types=kinds if typed else None)
+    train = torch.arange(60)
+    folds = [train[train // 2 % 3 == k] for k in range(3)]
+    true = torch.from_numpy(classes) if labels is None else labels
+    return Task(graph, None, true, 2, train, torch.empty(0, dtype=torch.int64), folds)
+
+
+def weighted_of(task: Task, threads: int = 1, **changed: Any) -> tuple[StepPooling, Scale]:
+    steps = StepRows(task.graph, threads)
+    inputs, scale = step_inputs(task.graph, steps)
+    given = {"gate": [0.0] * len(scale.names), "stay": 0.0, "discount": 0.5, "hops": [1.0] * 3} | changed
+    return StepPooling(steps, inputs, StepWeighting(**given)), scale
+
+
+def payload_of(task: Task) -> Tensor:
+    return torch.tensor(np.array(task.graph.features))
+
+
+def learned(task: Task, settings: OuterSettings = QUICK, **more: Any) -> tuple[Learned, dict[str, float], StepPooling]:
+    weighted, scale = weighted_of(task)
+    found = learn_weights(task, payload_of(task), weighted, settings, **more)
+    return found, dict(zip(scale.names, weighted.weighting.gate.tolist(), strict=True)), weighted
+
+
+# ---------------------------------------------------------------------- what is learned
+
+
+def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
+    task = planted(typed=True, told=0.5)
+    found, gate, weighted = learned(task)
+    assert found.taught
+    assert found.after < 0.5 * found.before
+    assert gate["type within"] > 1
+    assert gate["type across"] < -1
+    steps, labels = weighted.steps, task.labels.numpy()
+    moves = steps.rows != steps.indices
+    crossing = labels[steps.rows] != labels[steps.indices]
+    plain = weighted_of(task)[0].values()
+    assert weighted.values()[crossing].sum() < 0.3 * plain[crossing].sum()
+    assert weighted.values()[moves & ~crossing].sum() > plain[moves & ~crossing].sum()
+
+
+def test_steps_between_nodes_that_differ_sink() -> None:
+    found, gate, _ = learned(planted(typed=False, told=1.5))
+    assert found.taught
+    assert found.after < 0.6 * found.before
+    assert gate["cosine"] == max(gate.values())
+    assert gate["cosine"] > 1
+
+
+def noise() -> Tensor:
+    return torch.from_numpy(np.random.default_rng(3).permutation(np.arange(NODES) % 2))
+
+
+def test_labels_that_are_noise_teach_nothing() -> None:
+    task = planted(typed=True, told=0.0, labels=noise())
+    found, _, weighted = learned(task, replace(QUICK, weights_rate=0.03, penalty=1.0))
+    assert not found.taught
+    assert found.after > 0.95 * np.log(2)
+    for parameter, start in zip(weighted.parameters(), weighted.prior(), strict=True):
+        assert torch.equal(parameter, start)
+
+
+@pytest.mark.xfail(reason="path_weights.py: guessing is taken to be log c, which skewed labels are below anyway")
+def test_skewed_labels_that_are_noise_teach_nothing() -> None:
+    labels = (torch.from_numpy(np.random.default_rng(9).random(NODES)) < 0.12).long()
+    assert 4 <= int(labels[:60].sum()) <= 10
+    found, _, _ = learned(planted(True, 0.0, labels), replace(QUICK, weights_rate=0.03, penalty=1.0))
+    assert not found.taught
+
+
+def test_several_labels_per_node_teach_as_well() -> None:
+    task = planted(typed=True, told=0.5)
+    matrix = torch.stack([task.labels == 0, task.labels == 1, task.labels == 1], dim=1).long()
+    found, gate, _ = learned(replace(task, labels=matrix, classes=3))
+    assert found.taught
+    assert found.after < 0.5 * found.before
+    assert gate["type within"] - gate["type across"] > 1
+
+
+# ---------------------------------------------------------------------- how it is learned
+
+
+def test_weights_wait_for_the_readers_and_are_the_mean_of_the_last_third() -> None:
+    task = planted(typed=True, told=0.5)
+    weighted, _ = weighted_of(task)
+    seen: list[list[Tensor]] = []
+
+    def look(step: int) -> None:
+        assert step == len(seen)
+        seen.append([one.detach().clone() for one in weighted.parameters()])
+
+    found = learn_weights(task, payload_of(task), weighted, replace(QUICK, steps=20, alone=12), on_step=look)
+    assert found.taught
+    assert len(seen) == 32
+    for parameter, start, *values in zip(weighted.parameters(), weighted.prior(), *seen, strict=True):
+        assert all(torch.equal(value, start) for value in values[:12])
+        assert not torch.equal(values[12], start)
+        torch.testing.assert_close(parameter.detach(), torch.stack(values[26:]).mean(0))
+
+
+def test_a_penalty_keeps_weights_near_the_prior() -> None:
+    task = planted(typed=True, told=0.5)
+    moved = []
+    for penalty in (0.0, 1e4):
+        _, _, weighted = learned(task, replace(QUICK, steps=20, penalty=penalty))
+        parts = zip(weighted.parameters(), weighted.prior(), strict=True)
+        moved.append(max(float((one - start).detach().abs().max()) for one, start in parts))
+    assert moved[1] < 0.1 * moved[0]
+
+
+def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
+    task = planted(typed=True, told=0.5)
+    before = torch.get_num_threads()
+    torch.manual_seed(3)
+    expected = torch.rand(2)
+    torch.manual_seed(3)
+    found, within = [], set()
+
+    def look(_: int) -> None:
+        within.add(torch.get_num_threads())
+
+    for threads in (1, 2):
+        torch.set_num_threads(threads)
+        try:
+            weighted, _ = weighted_of(task, threads)
+            payload = SparseFeatures(sp.csr_array(np.array(task.graph.features)), threads)
+            result = learn_weights(task, payload, weighted, replace(QUICK, steps=12), on_step=look)
+            assert torch.get_num_threads() == threads
+        finally:
+            torch.set_num_threads(before)
+        found.append((result, [one.detach().numpy().tobytes() for one in weighted.parameters()]))
+    assert found[0] == found[1]
+    assert within == {1}
+    assert torch.equal(torch.rand(2), expected)
+    other = learned(task, replace(QUICK, steps=12, seed=1))[0]
+    assert other.after != found[0][0].after
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """As within `learn_weights`."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> _Outer:
+    return _Outer(task, payload_of(task), weighted_of(task, **changed)[0], settings, class_weights)
+
+
+def state_of(reader: DeepReader) -> list[tuple[bytes, bytes]]:
+    told = [one for one in reader.parameters() if one.grad is not None]
+    assert len(told) == 4
+    return [(one.detach().numpy().tobytes(), one.grad.numpy().tobytes()) for one in told if one.grad is not None]
+
+
+@pytest.mark.parametrize("held", [0, 1, 2])
+@pytest.mark.usefixtures("one_thread")
+def test_the_labels_of_a_fold_do_not_reach_its_reader(held: int) -> None:
+    task = planted(typed=True, told=0.5)
+    flipped = task.labels.clone()
+    flipped[task.folds[held]] = 1 - flipped[task.folds[held]]
+    one, other = outer(task, QUICK), outer(replace(task, labels=flipped), QUICK)
+    for step in range(5):
+        one._step(step, moving=False)
+        other._step(step, moving=False)
+        for place, (reader, twin) in enumerate(zip(one.readers, other.readers, strict=True)):
+            assert (state_of(reader) == state_of(twin)) == (place == held)
+
+
+def test_labels_outside_the_training_labels_do_not_matter() -> None:
+    task = planted(typed=True, told=0.5)
+    hidden = task.labels.clone()
+    hidden[60:] = -1
+    settings = replace(QUICK, steps=6)
+    assert learned(task, settings)[:2] == learned(replace(task, labels=hidden), settings)[:2]
+
+
+def dense_values(weighted: StepPooling, parameters: list[Tensor]) -> Tensor:
+    """Return M by the formula, differentiable, `(n, n)`."""
+    gate, stay, discount, _ = parameters
+    inputs, steps = weighted.inputs, weighted.steps
+    rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
+    exponent = inputs.values.double() @ gate + stay * inputs.stays.double()
+    gates = torch.zeros(NODES, NODES, dtype=torch.float64)
+    gates = gates.index_put((rows, ends), inputs.weights.double() * torch.exp(exponent))
+    z = gates.sum(1)
+    return gates / (z[:, None] ** (1 - discount) * z[None, :] ** discount)
+
+
+@pytest.mark.parametrize("penalty", [0.0, 50.0])
+@pytest.mark.usefixtures("one_thread")
+def test_a_step_descends_the_loss_of_the_folds_and_the_penalty(penalty: float) -> None:
+    task = planted(typed=True, told=0.5)
+    class_weights = torch.tensor([1.0, 3.0])
+    start = {"gate": [0.3, -0.2, 0.1, 0.0, 0.4, 0.5, -0.5], "stay": 0.2, "discount": 0.4, "hops": [1.0, -0.5, 2.0]}
+    one = outer(task, replace(STILL, penalty=penalty), class_weights, **start)
+    weighted: Any = one.weighted
+    weighted._prior = [part - 0.25 for part in weighted._prior]
+    with torch.no_grad():
+        one.heat.fill_(0.7)
+        for reader in one.readers:
+            reader.bias.uniform_(-0.1, 0.1, generator=torch.Generator().manual_seed(0))
+
+    parameters = [part.detach().double().requires_grad_() for part in one.weights]
+    heat = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
+    moved, hops = dense_values(weighted, parameters), parameters[3] / parameters[3].abs().sum()
+    operator = hops[0] * torch.eye(NODES).double() + hops[1] * moved + hops[2] * moved @ moved
+    outside, inside = torch.zeros(()).double(), []
+    for reader, fold in zip(one.readers, task.folds, strict=True):
+        weight, bias, score, shift = (
+            part.detach().double().requires_grad_()
+            for part in (reader.weight, reader.bias, reader.score.weight, reader.score.bias)
+        )
+        hidden = torch.relu(operator @ (payload_of(task).double() @ weight) + bias)
+        surprise = -torch.log_softmax(torch.exp(heat) * (hidden @ score.T + shift), 1)[torch.arange(NODES), task.labels]
+        own = -torch.log_softmax(hidden @ score.T + shift, 1)[torch.arange(NODES), task.labels]
+        each = class_weights.double()[task.labels]
+        outside = outside + (each * surprise)[fold].sum() / each[fold].sum() * len(fold) / 60
+        rest = torch.tensor(sorted(set(range(60)) - set(fold.tolist())))
+        inner = (each * own)[rest].sum() / each[rest].sum()
+        inside.append(torch.autograd.grad(inner, [weight, bias, score, shift], retain_graph=True))
+    distance = sum((0.25 + part - part.detach()).square().sum() for part in parameters)
+    expected = torch.autograd.grad(outside + penalty / 60 * distance, [*parameters, heat])
+
+    assert one._step(0, moving=True) == pytest.approx(float(outside.detach()), rel=1e-5)
+    for part, gradient in zip([*one.weights, one.heat], expected, strict=True):
+        assert part.grad is not None
+        torch.testing.assert_close(part.grad.double(), gradient, rtol=1e-4, atol=1e-6)
+    for reader, gradients in zip(one.readers, inside, strict=True):
+        found = [reader.weight.grad, reader.bias.grad, reader.score.weight.grad, reader.score.bias.grad]
+        for mine, theirs in zip(found, gradients, strict=True):
+            assert mine is not None
+            torch.testing.assert_close(mine.double(), theirs, rtol=1e-4, atol=1e-6)
+
+
+class Asked:
+    """Pools with given weights and keeps which nodes it was asked for."""
+
+    def __init__(self, weighted: StepPooling) -> None:
+        self.weighted, self.nodes = weighted, list[Any]()
+        self.parameters, self.prior = weighted.parameters, weighted.prior
+
+    def pooling(self, nodes: Any = None) -> Callable[[Tensor], Tensor]:
+        self.nodes.append(nodes)
+        return self.weighted.pooling(nodes)
+
+
+@pytest.mark.parametrize("count", [None, 25, 1000])
+@pytest.mark.usefixtures("one_thread")
+def test_a_step_looks_at_so_many_labeled_nodes(count: int | None) -> None:
+    task = planted(typed=True, told=0.5)
+    asked = Asked(weighted_of(task)[0])
+    one = _Outer(task, payload_of(task), asked, replace(STILL, nodes=count), None)
+    with torch.no_grad():
+        reader = one.readers[0]  # all begin alike
+        scores = reader.scores(asked.weighted.pooling()(reader.project(payload_of(task))) + reader.bias).double()
+    surprise = -torch.log_softmax(scores, 1)[torch.arange(NODES), task.labels]
+    loss = one._step(0, moving=True)
+    seen = asked.nodes[0]
+    assert len(set(seen.tolist())) == len(seen) == (25 if count == 25 else 60)
+    assert set(seen.tolist()) <= set(range(60))
+    assert loss == pytest.approx(float(surprise[seen].mean()), rel=1e-5)
+    one._step(1, moving=True)
+    assert (asked.nodes[1].tolist() == seen.tolist()) == (count != 25)
+
+
+# ---------------------------------------------------------------------- readers
+
+
+def test_a_deep_reader_is_two_layers() -> None:
+    with seeded(0, "reader"):
+        reader = DeepReader(5, 4, 3)
+    random = np.random.default_rng(0)
+    payload, vectors = random.normal(size=(6, 5)), random.normal(size=(6, 4))
+    mask = (random.random((6, 4)) > 0.5) * 2.0
+    weight, score, shift = (
+        part.detach().double().numpy() for part in (reader.weight, reader.score.weight, reader.score.bias)
+    )
+    given = [torch.from_numpy(one.astype(np.float32)) for one in (payload, vectors, mask)]
+    np.testing.assert_allclose(reader.project(given[0]).detach(), payload @ weight, atol=1e-5)
+    hidden = np.maximum(vectors, 0)
+    np.testing.assert_allclose(reader.scores(given[1]).detach(), hidden @ score.T + shift, atol=1e-5)
+    np.testing.assert_allclose(reader.scores(*given[1:]).detach(), hidden * mask @ score.T + shift, atol=1e-5)
+
+
+def test_a_sparse_reader_reads_centered_features() -> None:
+    random = np.random.default_rng(0)
+    features = random.random((6, 5)).astype(np.float32)
+    center, spread = features.mean(0), features.std(0)
+    with seeded(0, "reader"):
+        reader = SparseReader(torch.from_numpy(center), torch.from_numpy(spread), 3)
+    with torch.no_grad():
+        reader.relevance.copy_(torch.tensor([1.0, 0.0, 2.0, -1.0, 0.5]))
+        reader.bias.copy_(torch.tensor([0.1, 0.2, 0.3]))
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], num_nodes=6)
+    steps = StepRows(graph)
+    dense = graph.to_scipy().toarray() + np.eye(6)
+    walk = dense / dense.sum(1, keepdims=True)
+    values = StepPooling(steps, step_inputs(graph, steps)[0], StepWeighting([0.0] * 4, 0.0, 0.0, [1.0])).values()
+    pooling = FixedPool(steps, values, [0.25, 0.75])
+    expected = (0.25 * np.eye(6) + 0.75 * walk) @ ((features.astype(float) - center) / spread)
+    expected = expected * [1.0, 0.0, 2.0, -1.0, 0.5] @ reader.weight.detach().double().numpy() + [0.1, 0.2, 0.3]
+    for payload in (torch.from_numpy(features), SparseFeatures(sp.csr_array(features))):
+        with torch.no_grad():
+            found = reader.scores(pooling(reader.project(payload)) + reader.offset())
+        np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- the guard
+
+
+def of(right: list[float], surprise: list[float] | None = None) -> Screened:
+    return Screened(float(np.mean(right)), np.array(right, float), np.array(surprise or [1.0] * len(right), float))
+
+
+def test_a_difference_and_its_error_by_hand() -> None:
+    gain, error = difference(of([1, 1, 1, 0]), of([1, 0, 0, 1]))  # apart by 0, 1, 1, −1
+    assert gain == pytest.approx(0.25)
+    assert error == pytest.approx(np.sqrt((0.0625 + 2 * 0.5625 + 1.5625) / 3 / 4))
+    assert difference(of([1]), of([0])) == (0.0, float("inf"))
+    assert difference(of([1, 0.5]), of([0.5, 0.0])) == (0.5, 0.0)
+
+
+def test_better_is_right_more_often_by_so_many_errors() -> None:
+    challenger, holder = of([1] * 5 + [0, 1, 0]), of([0] * 3 + [1] * 3 + [1, 0])  # three won, one lost, of eight
+    gain, error = difference(challenger, holder)
+    assert gain == pytest.approx(0.25)
+    assert error == np.sqrt((3 * 0.75**2 + 1.25**2 + 4 * 0.25**2) / 7 / 8) == 0.25
+    assert better(challenger, holder, errors=0.99 * gain / error)
+    assert not better(challenger, holder, errors=1.01 * gain / error)
+    assert not better(challenger, holder)  # by just one error, which is not more
+    assert not better(holder, challenger, errors=0.0)
+    assert not better(holder, holder)
+    assert not better(of([1]), of([0]))
+
+
+def test_better_is_less_surprised_by_twice_as_many_errors() -> None:
+    right = [1, 0, 1, 0]
+    challenger, holder = of(right, [0.5, 0.75, 0.25, 1.0]), of(right, [1.0, 1.0, 1.0, 0.75])
+    apart = np.array([0.5, 0.25, 0.75, -0.25])
+    limit = apart.mean() / (2 * apart.std(ddof=1) / 2)  # the error is that of four
+    assert better(challenger, holder, errors=0.99 * limit)
+    assert not better(challenger, holder, errors=1.01 * limit)
+    assert not better(holder, challenger, errors=0.0)
+    assert not better(of([1], [0.0]), of([1], [9.0]))
+
+
+def test_less_surprise_does_not_make_up_for_a_hit() -> None:
+    holder = of([1, 1, 0, 1], [2.0] * 4)
+    assert better(of([1, 1, 1, 0], [1.0] * 4), holder)  # as many hits
+    assert not better(of([1, 1, 0, 0], [1.0] * 4), holder)
+
+
+def test_screening_looks_at_the_selection_labels_only() -> None:
+    scores = torch.tensor([[2.0, 1.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
+    task = SimpleNamespace(validation=torch.tensor([3, 1, 2]), labels=torch.tensor([1, 1, 0, 0]))
+    trainer: Any = SimpleNamespace(task=task, best_scores=lambda: scores)
+    found = screened(trainer)
+    assert found.right.tolist() == [1.0, 1.0, 0.0]
+    assert found.accuracy == pytest.approx(2 / 3)
+    np.testing.assert_allclose(found.surprise, np.log1p(np.exp(np.array([-1.0, -1.0, 3.0]) / 4)), rtol=1e-6)
+
+
+def test_surprise_does_not_depend_on_the_scale_of_scores() -> None:
+    random = np.random.default_rng(0)
+    scores, labels = torch.from_numpy(random.normal(size=(50, 3))), torch.from_numpy(random.integers(0, 3, 50))
+    scores[torch.arange(50), labels] += 1.5
+    task = SimpleNamespace(validation=torch.arange(50), labels=labels)
+    plain, louder, silent = (
+        screened(SimpleNamespace(task=task, best_scores=lambda by=by: by * scores))  # type: ignore[arg-type]
+        for by in (1.0, 2.0, 1e-9)
+    )
+    np.testing.assert_allclose(louder.surprise, plain.surprise, rtol=1e-9)
+    np.testing.assert_allclose(silent.surprise, np.log(3), rtol=1e-6)
+    assert plain.surprise.mean() < 0.9 * np.log(3)
+
+
+def test_screening_several_labels_counts_each() -> None:
+    scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0], [9.0, 9.0]])
+    task = SimpleNamespace(validation=torch.tensor([0, 1]), labels=torch.tensor([[1, 0], [1, 1], [0, 0]]))
+    trainer: Any = SimpleNamespace(task=task, best_scores=lambda: scores)
+    found = screened(trainer)
+    assert found.right.tolist() == [1.0, 0.5]
+    assert found.accuracy == pytest.approx(2 * 2 / (2 + 3))  # micro-F1
+    each = (
+        np.array([[-2.0, -1.0], [3.0, -1.0]])[None] / np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])[:, None, None]
+    )
+    surprises = np.log1p(np.exp(each)).mean(2)
+    np.testing.assert_allclose(found.surprise, surprises[surprises.mean(1).argmin()], rtol=1e-6)
+
+
+def test_priors_are_the_walk_the_convolution_and_similar_steps() -> None:
+    random = np.random.default_rng(0)
+    edges, weights = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4)], [1.0, 2.0, 0.5, 4.0, 3.0]
+    graph = cge.Graph.from_edges(edges, num_nodes=6, features=random.random((6, 4)), weights=weights)
+    steps = StepRows(graph)
+    inputs, scale = step_inputs(graph, steps)
+    found = priors(scale.names, 3)
+    assert list(found) == ["none", "degree", "cosine"]
+    dense = graph.to_scipy().toarray()
+    dense += np.diag(np.full(6, graph.weights.mean()))  # type: ignore[union-attr]
+
+    def matrix(name: str) -> np.ndarray:
+        return steps.matrix(StepPooling(steps, inputs, found[name]).values().numpy()).toarray()
+
+    z = dense.sum(1)
+    np.testing.assert_allclose(matrix("none"), dense / z[:, None], rtol=1e-5)
+    np.testing.assert_allclose(matrix("degree"), dense / np.sqrt(np.outer(z, z)), rtol=1e-5)
+    values = inputs.values.double().numpy()[:, scale.names.index("cosine")]
+    gate = np.zeros((6, 6))
+    gate[steps.rows, steps.indices] = np.exp(np.where(steps.rows == steps.indices, 1.0, values))
+    gate = gate * dense
+    z = gate.sum(1)
+    np.testing.assert_allclose(matrix("cosine"), gate / np.sqrt(np.outer(z, z)), rtol=1e-5)
+    for one in found.values():
+        np.testing.assert_allclose(one.hop_weights().detach(), 0.25)
+
+
+def test_without_features_there_is_no_cosine_to_follow() -> None:
+    assert list(priors(("degrees", "jaccard"), 2)) == ["none", "degree"]
+    assert priors((), 0)["none"].hop_weights().tolist() == [1.0]
+
+
+SHAPES = {"own": [1, 0, 0], "neighbors": [0, 1, 0], "two steps": [0, 0, 1], "own and two steps": [1, 0, 1]}
+
+
+@pytest.mark.parametrize("hops", [2, 3, 5])
+def test_profiles_favor_some_hops(hops: int) -> None:
+    found = profiles(("degrees", "jaccard"), hops)
+    expected = {"own": (SHAPES["own"], 0.5)}
+    for name in ("neighbors", "two steps", "own and two steps"):
+        expected |= {f"{name}, b = {text}": (SHAPES[name], b) for text, b in (("0", 0.0), ("0.5", 0.5), ("1", 1.0))}
+    assert {name: (one.hops.tolist(), one.discount.item()) for name, one in found.items()} == {
+        name: ([*shape, *[0] * (hops - 2)], b) for name, (shape, b) in expected.items()
+    }
+    for one in found.values():
+        assert one.gate.tolist() == [0.0, 0.0]
+        assert one.stay.item() == 0.0
+
+
+@pytest.mark.parametrize("hops", [0, 1])
+def test_profiles_are_as_long_as_the_paths(hops: int) -> None:
+    found = profiles((), hops)
+    assert all(len(one.hops) == hops + 1 for one in found.values())
+    assert found["own"].hop_weights().tolist() == [1.0, 0.0][: hops + 1]
+    assert any(name.startswith("neighbors") for name in found) == (hops == 1)
+    assert not any(name.startswith("two steps") for name in found)
+
+
+@pytest.mark.parametrize("hops", [0, 1])
+@pytest.mark.xfail(reason="guard.py: 'own and two steps' is cut to 'own' and offered three times")
+def test_no_profile_is_named_after_hops_that_are_not_there(hops: int) -> None:
+    assert not any(name.startswith("own and two steps") for name in profiles((), hops))
