@@ -37,7 +37,7 @@ def scores(name: str, settings: dict[str, Any]) -> np.ndarray[Any, Any]:
     train, validation, test = ({ids[node]: data.labels[node] for node in part} for part in parts)
     found = []
     for seed in range(SEEDS):
-        model = cge.CGE(**{"weighting": "none", "random_state": seed, **settings})
+        model = cge.CGE(**{"encoder": "table", "weighting": "none", "random_state": seed, **settings})
         model.fit(data.graph, train, validation)
         found.append([model.score(list(part), list(part.values())) for part in (validation, test)])
     return np.array(found)

@@ -101,8 +101,10 @@ def test_a_stopped_training_goes_on_to_the_same_bytes() -> None:
 def test_labels_alone_come_first_and_then_agreement_grows() -> None:
     one = trainer(replace(SMALL, alone=3, ramp=4, consistency=2.0))
     assert [one._strength(k) for k in range(9)] == [0, 0, 0, 0, 0.5, 1.0, 1.5, 2.0, 2.0]
-    one.run(stop_after=6)
-    assert [epoch.consistency_loss > 0 for epoch in one.epochs] == [False] * 4 + [True] * 2
+    one.run(stop_after=40)
+    apart = [epoch.consistency_loss for epoch in one.epochs]
+    assert apart[:4] == [0.0] * 4
+    assert min(apart[20:]) > 0
 
 
 def test_agreement_pulls_predictions_together() -> None:
@@ -156,9 +158,9 @@ def test_votes_are_added_as_much_as_they_are_trusted() -> None:
     one = trainer(votes=votes)
     plain = trainer()
     torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.reader.votes * votes)
-    before = float(one.reader.votes)
+    before = one.reader.votes.item()
     one.run(stop_after=20)
-    assert float(one.reader.votes) > before  # they are right
+    assert one.reader.votes.item() > before  # they are right
 
 
 def test_class_weights_are_those_of_the_loss() -> None:

@@ -116,19 +116,18 @@ def test_another_graph_is_seen_with_the_scale_of_the_trained_one() -> None:
         np.testing.assert_allclose(inputs.values[places(steps)[step]], [*scaled, *marks[step]], atol=5e-6)
 
 
-def test_where_features_are_gone_nobody_is_similar() -> None:
+def test_where_features_are_gone_all_are_as_similar_as_ever() -> None:
     trained = small()
     scale = step_inputs(trained, StepRows(trained))[1]
     graph = small(features=None)
     steps = StepRows(graph)
     with_features, without = step_inputs(trained, steps, scale)[0], step_inputs(graph, steps, scale)[0]
     moves = without.stays == 0
-    np.testing.assert_allclose(without.values[moves, 0], -scale.mean[0] / scale.spread[0], rtol=1e-6)
+    assert not without.values[moves, 0].any()
     assert torch.equal(without.values[:, 1:], with_features.values[:, 1:])
 
 
 @pytest.mark.parametrize("before", [None, words()])
-@pytest.mark.xfail(raises=IndexError, reason="gates.py: an empty rarity is applied to sparse features")
 def test_sparse_features_that_were_not_there_in_training(before: np.ndarray | None) -> None:
     trained = small(features=before)
     scale = step_inputs(trained, StepRows(trained))[1]

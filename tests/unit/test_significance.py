@@ -76,7 +76,6 @@ def test_where_there_is_no_test_there_is_no_p() -> None:
     assert paired([0.75, 0.5], [0.5, 0.25]) == Paired(0.25, None, 2)
 
 
-@pytest.mark.xfail(reason="significance.py: differences that are equal but for rounding are called certain")
 def test_rounding_is_no_evidence() -> None:
     found = paired([0.81, 0.82, 0.83], [0.80, 0.81, 0.82])
     assert found.gain == pytest.approx(0.01)

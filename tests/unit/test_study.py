@@ -46,7 +46,7 @@ def test_cells_run_in_processes_of_their_own(tmp_path: Path) -> None:
 @pytest.fixture
 def at_hand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Run cells in threads: what is tested is not where."""
-    monkeypatch.setattr(running, "ProcessPoolExecutor", lambda jobs, _: ThreadPoolExecutor(jobs))
+    monkeypatch.setattr(running, "ProcessPoolExecutor", lambda jobs, *_: ThreadPoolExecutor(jobs))
 
 
 @pytest.mark.usefixtures("at_hand")

@@ -149,6 +149,8 @@ def _fit(model: CGE, graph: Graph, y: Any, validation: Any, checkpoint: Checkpoi
 
 def _way_on(checkpoint: Checkpoint) -> str:
     again, first = checkpoint.rounds("refit"), checkpoint.rounds("select") or checkpoint.rounds("train")
+    if not first and checkpoint.any():
+        return "the same command with --resume goes on"
     if not first:
         return "no round was done, so there is nothing to go on from"
     done = f"{again} of the training on all labels" if again else f"{first}"

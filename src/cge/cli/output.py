@@ -69,6 +69,10 @@ class Checkpoint:
                     file.unlink()
             self.folder.rmdir()
 
+    def any(self) -> bool:
+        """Say whether anything is kept."""
+        return any(file.suffix == ".json" for file in self._files())
+
     def rounds(self, stage: str) -> int:
         """Return how many rounds of a stage ("select", "train" or "refit") are kept."""
         found = self._facts(stage).get("rounds")

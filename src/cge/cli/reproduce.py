@@ -21,7 +21,10 @@ def reproduce(
     study: Annotated[str, typer.Argument(help="weights: where weights of paths pay.")],
     only: Annotated[
         str | None,
-        typer.Option(metavar="GRAPH[/METHOD]", help="Part of the study, such as cora, cora/steps, '*/auto'."),
+        typer.Option(
+            metavar="GRAPH[/METHOD]",
+            help="Part of the study: cora, cora/steps, '*/auto'; main, ablation and networks stand for several methods.",
+        ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each cell.")] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once [one for each core].")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
 from cge.data.labels import labeled
-from cge.errors import InputError
+from cge.errors import CgeWarning, InputError
 from cge.estimators.cge_settings import (
     ClassWeight,
     Consistency,
@@ -58,7 +59,7 @@ from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
 from cge.estimators.labels import encode_labels, members
 from cge.estimators.pair_fit import PairFit, fit_pairs
 from cge.estimators.path_fit import PathFit, fit_paths
-from cge.estimators.settings import check_settings, documented
+from cge.estimators.settings import check_settings, documented, settings_of
 from cge.estimators.storing import save_estimator
 from cge.explain.paths import PathShare
 from cge.graph import Graph
@@ -69,6 +70,39 @@ from cge.training.trainer import accuracy_of
 __all__ = ["CGE"]
 
 Array = npt.NDArray[Any]
+
+_PATHS_ONLY = (
+    "hops",
+    "payload",
+    "label_votes",
+    "reader",
+    "n_models",
+    "class_weight",
+    "passes",
+    "node_drop",
+    "feature_drop",
+    "hidden_drop",
+    "consistency",
+    "temperature",
+)
+_PAIRS_ONLY = (
+    "window",
+    "walk_length",
+    "loss",
+    "negatives",
+    "pretrain",
+    "optimizer",
+    "unsup_weight",
+    "label_pairs",
+    "supervised_strength",
+    "hidden",
+    "head_steps",
+    "head_lr",
+    "virtual_lr",
+    "weighting_lr",
+    "outer_steps",
+    "outer_paths",
+)
 
 
 @documented
@@ -251,9 +285,20 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         elif self.outer_labels == "validation" and self.weighting != "none" and self.outer == "unrolled":
             raise InputError("outer_labels='validation' needs validation labels; pass validation=")
         store = Checkpoints(resume, self, graph, codes, trained_on, chosen_on)
+        self._warn_of_idle()
         train = fit_paths if self.encoder == "paths" else fit_pairs
         self._keep(train(self, graph, codes, classes, (trained_on, chosen_on), store, on_round), classes)
         return self
+
+    def _warn_of_idle(self) -> None:
+        """Say which settings were given that this encoder does not know."""
+        defaults = settings_of(type(self))
+        idle = _PAIRS_ONLY if self.encoder == "paths" else _PATHS_ONLY
+        given = [name for name in idle if getattr(self, name) != defaults[name][2]]
+        if given:
+            have = "has" if len(given) == 1 else "have"
+            sentence = f"{', '.join(given)} {have} no effect with encoder={self.encoder!r}"
+            warnings.warn(sentence, CgeWarning, stacklevel=3)
 
     def _refuse_hopeless(self, graph: Graph, codes: Array, classes: Array) -> None:
         if not len(graph.indices):

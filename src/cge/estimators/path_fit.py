@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -88,7 +88,7 @@ class _Fitting:
         leaders = _level([one for one in members if one.reader in plan.readers])
         heat = _heat(leaders) if len(held) > 1 else 1.0
         first = leaders[0]
-        history, selection, best = History(first.trainer.epochs), None, first.trainer.best_epoch
+        history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if one.reader != "sparse"), members[0])
         if again:
             selection = history
@@ -96,7 +96,7 @@ class _Fitting:
             wanted = list(dict.fromkeys([*leaders, vectors]))
             refitted = {id(one): self._refit(maker, plan, one) for one in wanted}
             leaders, vectors = [refitted[id(one)] for one in leaders], refitted[id(vectors)]
-            history = History(leaders[0].trainer.epochs)
+            history = _history(leaders[0], "refit")
         seen = {
             "train": len(trained_on) if again else len(kept),
             "outer": len(kept) if self._learns(plan) else 0,
@@ -127,6 +127,8 @@ class _Fitting:
 
     def _maker(self, train: Array, selecting: Array) -> PlanMaker:
         folds = folds_of(self.codes, train, self.model.folds, self.model.random_state) if len(train) > 3 else []
+        if not folds and self.model.weighting not in ("auto", "none", "degree", "cosine"):
+            raise InputError(f"weights are learned from at least four labels, found {len(train)}; use weighting='auto'")
         numbers = [torch.from_numpy(np.ascontiguousarray(one)) for one in (train, selecting, *folds)]
         labels = torch.from_numpy(self.codes)
         task = Task(self.graph, None, labels, len(self.classes), numbers[0], numbers[1], numbers[2:])
@@ -195,6 +197,11 @@ class _Member:
     reader: str
     number: int
     trainer: ConsistencyTrainer
+
+
+def _history(member: _Member, stage: str) -> History:
+    """Return a member's epochs; those of the comparison count as the training that they began."""
+    return History([replace(one, stage=stage) for one in member.trainer.epochs])
 
 
 def _sometimes(write: Callable[[Callable[[], Saved]], None]) -> Callable[[Callable[[], Saved]], None]:
@@ -337,7 +344,7 @@ class PathFit:
         data, nodes = self._like(graph), torch.from_numpy(rows)
         pooling, votes = self.plan.weights.pooling(data), None
         if self.plan.votes:
-            votes = torch.from_numpy(self.plan.weights.votes(data, *self._known_in(graph)))[nodes]
+            votes = torch.from_numpy(self.plan.weights.votes(data, *self._known_in(graph), self.several))[nodes]
         scores = []
         with torch.no_grad():
             for name, reader in self.leaders:

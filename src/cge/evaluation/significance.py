@@ -70,6 +70,6 @@ def paired(one: Sequence[float], other: Sequence[float]) -> Paired:
     if len(one) != len(other):
         raise InputError(f"paired runs must be as many on both sides, found {len(one)} and {len(other)}")
     apart = np.asarray(one, float) - np.asarray(other, float)
-    if len(apart) < 2 or np.ptp(apart) == 0:
+    if len(apart) < 2 or np.ptp(apart) < 1e-12:
         return Paired(float(apart.mean()) if len(apart) else 0.0, None, len(apart))
     return Paired(float(apart.mean()), float(stats.ttest_1samp(apart, 0.0).pvalue), len(apart))

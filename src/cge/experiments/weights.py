@@ -49,6 +49,7 @@ GRAPHS = (
     "nell-0.01",
     "nell-0.001",
 )
+_WITHOUT_FEATURES = ("vispub",)
 _PER_CLASS = 20  # training labels of each class, where a data set has no split
 
 
@@ -91,6 +92,7 @@ METHODS: dict[str, dict[str, Any]] = {
 }
 _SETS = {
     "main": ("auto", "none", "degree", "cosine", "steps", "lstm", "features only"),
+    "networks": ("average", "cnn", "lstm"),
     "ablation": tuple(name for name in METHODS if "," in name),
 }
 
@@ -106,7 +108,7 @@ def cells(only: str | None, seeds: int) -> Iterator[Cell]:
     for seed in range(seeds):
         for graph in GRAPHS if wanted == "*" else (wanted,):
             for name in methods:
-                if not (name in ("cosine", "features only") and _dataset(graph).graph.features is None):
+                if not (name in ("cosine", "features only") and graph in _WITHOUT_FEATURES):
                     yield Cell(graph, name, seed)
 
 

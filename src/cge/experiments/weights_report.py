@@ -70,6 +70,7 @@ def _tests(
 
 def write_report(folder: Path) -> dict[str, Any]:
     """Write `weights.md` and `weights.json` to a folder from the cells in its `weights/`; return the tables."""
+    folder.mkdir(parents=True, exist_ok=True)
     tables = tables_of(read_cells(folder / "weights"))
     lines = ["# Weights of paths: where they pay", "", _ABOUT]
     for graph, rows in tables["graphs"].items():

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -62,13 +63,11 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
         "degrees": np.log(from_degree) + np.log(to_degree),
         "degree difference": np.abs(np.log(from_degree) - np.log(to_degree)),
     }
-    rarity = np.empty(0) if scale is None else scale.rarity
-    if graph.features is not None:
-        if scale is None:
-            rarity = rarities(graph.features)
-        columns = {"cosine": cosines(graph, graph.features, steps.threads, rarity)[entry], **columns}
-    elif scale is not None and "cosine" in scale.names:
-        columns = {"cosine": np.zeros(len(entry)), **columns}
+    features, rarity = graph.features, np.empty(0) if scale is None else scale.rarity
+    if features is not None and scale is None:
+        rarity = rarities(features)
+    if features is not None and (scale is None or ("cosine" in scale.names and _fits(features, rarity))):
+        columns = {"cosine": cosines(graph, features, steps.threads, rarity)[entry], **columns}
     if scale is None:
         names, table = tuple(columns), np.stack(list(columns.values()), axis=1)
         mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
@@ -77,7 +76,8 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
     plain = [name for name in scale.names if not name.startswith("type ")]
     values = np.zeros((len(steps), len(scale.names)), np.float32)
     for place, name in enumerate(plain):
-        values[moves, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
+        if name in columns:  # what is not known of this graph counts as average
+            values[moves, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
     if graph.edge_types is not None:
         known = np.array([*(_place(scale.names, f"type {name}") for name in graph.edge_type_names)], np.int64)
         places = known[graph.edge_types[entry]]
@@ -88,6 +88,11 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
         weights[own] = graph.weights[steps.entry[own]]
         weights[~own] = graph.weights.mean() if len(graph.weights) else 1.0
     return StepInputs(torch.from_numpy(values), torch.from_numpy((~moves).astype(np.float32)), _tensor(weights)), scale
+
+
+def _fits(features: Any, rarity: Array) -> bool:
+    """Say whether features are of the kind and width that rarities were found for."""
+    return len(rarity) == (features.shape[1] if sp.issparse(features) else 0)
 
 
 def _place(names: Sequence[str], name: str) -> int:

@@ -98,14 +98,17 @@ def sample_prefixes(walks: Array, steps: StepRows) -> Prefixes:
     return Prefixes(start, end, count, items, length, place[parents[by_start]])
 
 
-def item_vectors(graph: Graph, steps: StepRows, inputs: StepInputs, payload: Any, seed: int) -> Tensor:
+def item_vectors(
+    graph: Graph, steps: StepRows, inputs: StepInputs, payload: Any, seed: int, degrees: Array | None = None
+) -> Tensor:
     """Return what a network reads, `(m + n, q)`: a row for each step and, after them, one for each node as a start.
 
     A row holds the step's inputs, the logarithm of the degree of the node it leads to, and a random projection of that
-    node's `payload`, sparse features of unit length or None.
+    node's `payload`, features of unit length or None. `degrees` are those that give the scale, by default the graph's.
     """
-    degree = np.log1p(np.diff(graph.indptr)).astype(np.float32)
-    about = [((degree - degree.mean()) / max(float(degree.std()), 1e-6))[:, None]]
+    usual = np.log1p(graph.degrees if degrees is None else degrees)
+    degree = (np.log1p(graph.degrees) - usual.mean()) / max(float(usual.std()), 1e-6)
+    about = [degree.astype(np.float32)[:, None]]
     if payload is not None:
         random = generator(seed, "item projection").standard_normal((payload.shape[1], _PROJECTED), np.float32)
         seen = payload.product(random) if hasattr(payload, "product") else payload.numpy() @ random

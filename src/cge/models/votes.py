@@ -36,14 +36,15 @@ def returning(steps: StepRows, values: Array, hops: Sequence[float], nodes: Arra
     return found
 
 
-def label_votes(steps: StepRows, values: Array, hops: Sequence[float], known: Array, members: Array) -> Array:
+def label_votes(
+    steps: StepRows, values: Array, hops: Sequence[float], known: Array, members: Array, several: bool
+) -> Array:
     """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
 
     `known (k,)` are node numbers, `members (k, c)` their classes as zeros and ones. A known node's own label is no
     vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
-    With one label per node a row is the logarithm of a posterior; with several it is log-odds against "no".
+    With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
     """
-    several = bool((members.sum(axis=1) != 1).any())
     carried = np.zeros((steps.nodes, members.shape[1] + 1), np.float32)
     carried[known, :-1] = members
     carried[known, -1] = 1  # how many labels are met at all
@@ -57,8 +58,8 @@ def label_votes(steps: StepRows, values: Array, hops: Sequence[float], known: Ar
     heard = met > 1e-12
     if several:
         share = np.clip(np.where(heard, votes / np.maximum(met, 1e-12), 0.5), 0, 1)
-        share = (1 - _DOUBT) * share + _DOUBT * (members.mean(axis=0) if len(members) else 0.5)
-        return np.where(heard, np.log(share) - np.log1p(-np.minimum(share, 1 - 1e-6)), 0).astype(np.float32)
+        share = (1 - _DOUBT) * share + _DOUBT / 2
+        return np.where(heard, np.log(share) - np.log1p(-share), 0).astype(np.float32)
     classes = votes.shape[1]
     chance = (1 - _DOUBT) * votes / np.maximum(votes.sum(axis=1, keepdims=True), 1e-12) + _DOUBT / classes
     return np.where(heard, np.log(chance) + np.log(classes), 0).astype(np.float32)

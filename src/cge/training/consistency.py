@@ -3,7 +3,8 @@
 In an epoch the graph is passed R times; each pass drops whole nodes' payloads, single features and hidden numbers. The
 loss is that of the labels, plus λ times how far each pass's predictions are from their sharpened mean (temperature T),
 on nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022, "GRAND+"). λ is zero
-in the first epochs and then grows: before the labels are learned, agreeing would only harden chance.
+in the first epochs and then grows: before the labels are learned, agreeing would only harden chance. The best epoch is
+one with full λ.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ from cge.training.trainer import Saved, accuracy_of
 __all__ = ["ConsistencySettings", "ConsistencyTrainer", "Pooling", "dropped", "kept", "sharpened"]
 
 Array = npt.NDArray[Any]
+
+_SURE = 0.75  # chance above which a mean counts as confident with two classes; with c of them 2 / c is enough
 Pooling = Callable[[Tensor], Tensor]  # what nodes carry (n, d) → what paths bring to each node (n, d)
 
 
@@ -120,9 +123,9 @@ class ConsistencyTrainer:
 
     def out_of_patience(self) -> bool:
         """Say whether the last epochs brought nothing better; λ must have had its time first."""
-        settings, done = self.settings, len(self.epochs)
+        settings = self.settings
         grown = settings.alone + settings.ramp if settings.consistency > 0 else 0
-        return done - max(self.best_epoch, grown) >= settings.patience
+        return len(self.epochs) - max(self.best_epoch, grown) >= settings.patience
 
     def run_epoch(self, number: int) -> None:
         """Do epoch `number` (from 0)."""
@@ -155,7 +158,9 @@ class ConsistencyTrainer:
                 time.perf_counter() - began,
             )
         )
-        if (accuracy, -loss) > self._best_score or not selecting:
+        settings = self.settings
+        grown = settings.consistency == 0 or number + 1 >= min(settings.alone + settings.ramp, settings.epochs)
+        if not selecting or (grown and (accuracy, -loss) > self._best_score):
             self.best, self.best_epoch = module_arrays(self.reader, "reader"), number + 1
             self._best_score = (accuracy, -loss)
 
@@ -194,7 +199,7 @@ class ConsistencyTrainer:
         chances = [torch.sigmoid(one) if several else torch.softmax(one, dim=1) for one in scores]
         mean = torch.stack(chances).mean(0).detach()
         aim = sharpened(mean, self.settings.temperature, several)
-        sure = torch.ones(len(mean)) if several else (mean.max(1).values > min(2 / mean.shape[1], 0.9)).float()
+        sure = torch.ones(len(mean)) if several else (mean.max(1).values > min(2 / mean.shape[1], _SURE)).float()
         apart = torch.stack([((one - aim) ** 2).sum(1) for one in chances]).mean(0)
         return (apart * sure).sum() / sure.sum().clamp(min=1)
 

@@ -20,7 +20,7 @@ from cge.models.gates import StepWeighting
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.trainer import accuracy_of
 
-__all__ = ["Screened", "better", "difference", "priors", "profiles", "screened"]
+__all__ = ["Screened", "better", "difference", "priors", "profiles", "screened", "surprise_saved"]
 
 Array = npt.NDArray[Any]
 
@@ -38,6 +38,11 @@ class Screened:
     accuracy: float
     right: Array
     surprise: Array
+
+    @property
+    def order(self) -> tuple[float, float]:
+        """What the best of several has most of."""
+        return self.accuracy, -float(self.surprise.mean())
 
 
 def priors(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
@@ -62,9 +67,9 @@ def profiles(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
     shapes = {"own": (1, 0, 0), "neighbors": (0, 1, 0), "two steps": (0, 0, 1), "own and two steps": (1, 0, 1)}
     found = {}
     for name, shape in shapes.items():
-        profile = [float(one) for one in shape[: hops + 1]] + [0.0] * (hops - 2)
-        if not any(profile):
+        if any(shape[hops + 1 :]):  # it needs more steps than there are
             continue
+        profile = [float(one) for one in shape[: hops + 1]] + [0.0] * (hops - 2)
         for discount in (0.5,) if name == "own" else (0.0, 0.5, 1.0):
             label = name if name == "own" else f"{name}, b = {discount:g}"
             found[label] = StepWeighting(nothing, 0.0, discount, profile)
@@ -99,13 +104,18 @@ def better(challenger: Screened, holder: Screened, errors: float = 1.0) -> bool:
     gain, error = difference(challenger, holder)
     if gain > errors * error:
         return True
-    fall, error = _mean_and_error(holder.surprise - challenger.surprise)
-    return gain >= 0 and fall > 2 * errors * error
+    saved, error = surprise_saved(challenger, holder)
+    return gain >= 0 and saved > 2 * errors * error
 
 
 def difference(one: Screened, other: Screened) -> tuple[float, float]:
     """Return by how much one is right more often than the other, and the standard error of that."""
     return _mean_and_error(one.right - other.right)
+
+
+def surprise_saved(one: Screened, other: Screened) -> tuple[float, float]:
+    """Return by how much less the labels surprise one than the other, and the standard error of that."""
+    return _mean_and_error(other.surprise - one.surprise)
 
 
 def _mean_and_error(apart: Array) -> tuple[float, float]:

@@ -133,7 +133,8 @@ class PathData:
         """Return what networks read of steps and starts, `(m + n, q)`."""
         if seed not in self._items:
             payload = self.payload("l2") if self.by_features else None
-            self._items[seed] = item_vectors(self.graph, self.steps, self.inputs, payload, seed)
+            degrees = (self if self.like is None else self.like).graph.degrees
+            self._items[seed] = item_vectors(self.graph, self.steps, self.inputs, payload, seed, degrees)
         return self._items[seed]
 
 
@@ -167,11 +168,11 @@ class PathWeights:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
         return PrefixPooling(prefixes, data.items(self.sampled[2]), self.module, data.steps)
 
-    def votes(self, data: PathData, known: Array, members: Array) -> Array:
+    def votes(self, data: PathData, known: Array, members: Array, several: bool) -> Array:
         """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
         if isinstance(self.module, StepWeighting):
             weighting = self.module
         else:
             weighting = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.5, [1.0])
         values = StepPooling(data.steps, data.inputs, weighting).values().numpy()
-        return label_votes(data.steps, values, [1.0] * (_LABEL_HOPS + 1), known, members)
+        return label_votes(data.steps, values, [1.0] * (_LABEL_HOPS + 1), known, members, several)

@@ -141,12 +141,24 @@ class _Outer:
                 totals = [one + parameter.detach() for one, parameter in zip(totals, self.weights, strict=True)]
             if on_step is not None:
                 on_step(step)
-        guess = float(np.log(self.task.classes)) if self.task.labels.ndim == 1 else float(np.log(2))
-        taught = float(np.mean(after)) < 0.95 * guess
+        taught = float(np.mean(after)) < 0.95 * self._guess()
         with torch.no_grad():
             for parameter, total, start in zip(self.weights, totals, prior, strict=True):
                 parameter.copy_(total / count if taught else start)
         return Learned(float(np.mean(before)), float(np.mean(after)), taught)
+
+    def _guess(self) -> float:
+        """Return the loss of who knows nothing but how common classes are."""
+        labels = self.task.labels[self.task.train]
+        if labels.ndim == 2:
+            if self.class_weights is not None:
+                return float("inf")
+            share = labels.double().mean(0).clamp(1e-9, 1 - 1e-9)
+            return float(-(share * share.log() + (1 - share) * (1 - share).log()).mean())
+        if self.class_weights is not None:
+            return float(np.log(self.task.classes))
+        share = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
+        return float(-(share * share.clamp(min=1e-12).log()).sum())
 
     def _step(self, step: int, moving: bool) -> float:
         """Let the readers descend their own labels, and the weights those of the folds; return the outer loss."""

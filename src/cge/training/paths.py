@@ -8,7 +8,8 @@ What is chosen on the selection labels, where it is left open ("auto"):
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned
-   weights challenge it; they have to be right more often by more than one standard error.
+   weights challenge it; they have to be right more often by more than one standard error, or as often and less
+   surprised by more than two.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from cge.models.ends import DeepReader, Reader, SparseReader
 from cge.models.gates import StepPooling
 from cge.models.weighting import PathWeighting, make_weighting
 from cge.training.consistency import ConsistencySettings, ConsistencyTrainer
-from cge.training.guard import Screened, better, difference, priors, profiles, screened
+from cge.training.guard import Screened, better, difference, priors, profiles, screened, surprise_saved
 from cge.training.history import Epoch
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
@@ -97,7 +98,8 @@ class PathSettings:
 class Compared:
     """A candidate that the selection labels judged: what, read how, its accuracy, its gain over what it challenged.
 
-    `gain` and `error` (its standard error) are None for a candidate that challenged none.
+    `saved` is by how much less the labels surprised it. `gain`, `saved` and their standard errors are None for a
+    candidate that challenged none.
     """
 
     weights: str
@@ -105,6 +107,8 @@ class Compared:
     accuracy: float
     gain: float | None
     error: float | None
+    saved: float | None
+    saved_error: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,11 +216,11 @@ class PlanMaker:
             # is ahead by chance more easily than one alone.
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
-        kept, best = base, holder.accuracy
+        kept, best = base, holder
         for challenger, by, errors in tried:
             found = self._best(challenger, by, holder)
-            if better(found, holder, errors) and found.accuracy > best:
-                kept, best = challenger, found.accuracy
+            if better(found, holder, errors) and found.order > best.order:
+                kept, best = challenger, found
         return kept
 
     def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
@@ -272,7 +276,9 @@ class PlanMaker:
             train = self.task.train.numpy()
             labels = self.task.labels.numpy()[train]
             members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
-            self._votes[weights.name] = torch.from_numpy(weights.votes(self.data, train, members))
+            self._votes[weights.name] = torch.from_numpy(
+                weights.votes(self.data, train, members, self.task.labels.ndim == 2)
+            )
         return self._votes[weights.name]
 
     def judge(self, weights: PathWeights, reader: str, votes: bool | None = None) -> Screened:
@@ -285,5 +291,7 @@ class PlanMaker:
         return screened(self.begun[key])
 
     def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:
-        gain, error = (None, None) if holder is None else difference(found, holder)
-        self.compared.append(Compared(weights, reader, found.accuracy, gain, error))
+        told: tuple[float | None, ...] = (None,) * 4
+        if holder is not None:
+            told = *difference(found, holder), *surprise_saved(found, holder)
+        self.compared.append(Compared(weights, reader, found.accuracy, *told))
