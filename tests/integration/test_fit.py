@@ -149,7 +149,11 @@ def test_the_page_shows_what_is_printed(
     for line, expected in shown:
         assert run(line.split()) == 0
         found = capsys.readouterr().out
-        assert re.sub(r"\d+", "0", found) == re.sub(r"\d+", "0", expected), "but for numbers, which training may change"
+        # Numbers, and what is chosen by them, may change with training.
+        assert [text[:14] for text in found.splitlines()] == [text[:14] for text in expected.splitlines()]
+        for text, other in zip(found.splitlines(), expected.splitlines(), strict=True):
+            if not text.startswith(("path weights", "read by")):
+                assert re.sub(r"\d+", "0", text) == re.sub(r"\d+", "0", other)
 
 
 # ---------------------------------------------------------------------- settings

@@ -23,7 +23,7 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="GRAPH[/METHOD]",
-            help="Part of the study: cora, cora/steps, '*/auto'; main, ablation and networks stand for several methods.",
+            help="Part of the study: cora, cora/steps, '*/auto'; main, ablation and networks name several methods.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each cell.")] = 5,
