@@ -63,8 +63,10 @@ def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
 
 def test_without_selection_labels_nothing_is_compared() -> None:
     model = paths(held_out=0.0).fit(words(two_groups()), some())
-    assert (model.compared_, model.weights_, model.readers_) == ([], "degree", ["deep"])
+    assert (model.compared_, model.weights_, model.readers_) == ([], "degree", ["plain"])
     assert model.best_round_ == 25
+    few = cge.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "d"), ("d", "a"), ("e", "f")])
+    assert cge.CGE().fit(few, {"a": 1, "b": 2}).predict(["a", "b"]).tolist() == [1, 2]
     assert model.labels_seen_ == {"train": 14, "outer": 0, "selection": 0}
 
 

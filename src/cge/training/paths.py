@@ -40,6 +40,7 @@ __all__ = ["READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_rea
 Array = npt.NDArray[Any]
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
+_VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
 _JUDGED_AFTER = {"plain": 100, "deep": 200, "sparse": 200}  # epochs
 
 
@@ -152,7 +153,9 @@ class PlanMaker:
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        weights, open_votes = self._first_weights(), self.settings.label_votes == "auto" and self._selecting
+        weights = self._first_weights()
+        affordable = len(self.task.train) * len(self.data.steps) < _VOTES_WORK
+        open_votes = self.settings.label_votes == "auto" and self._selecting and affordable
         self._voting = self.settings.label_votes == "yes"
         if open_votes:
             self._voting = self._votes_help(weights, "plain")
@@ -236,7 +239,7 @@ class PlanMaker:
         """Return the readers that are left after the first epochs, the best first."""
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:
-            return ("deep" if asked == "auto" else asked,)
+            return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
         judged = {reader: self.judge(weights, reader) for reader in READERS}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
         for reader, one in judged.items():
