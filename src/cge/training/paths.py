@@ -27,7 +27,7 @@ from torch import Tensor
 from cge.models.ends import DeepReader, Reader, SparseReader
 from cge.models.gates import StepPooling
 from cge.models.weighting import PathWeighting, make_weighting
-from cge.training.consistency import ConsistencySettings, ConsistencyTrainer
+from cge.training.consistency import ConsistencySettings, ConsistencyTrainer, Pooling
 from cge.training.guard import Screened, better, difference, priors, profiles, screened, surprise_saved
 from cge.training.history import Epoch
 from cge.training.parameters import seeded
@@ -147,6 +147,7 @@ class PlanMaker:
         self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
         self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
+        self._poolings: dict[str, Pooling] = {}
         self._selecting = len(task.validation) > 1
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
@@ -164,6 +165,9 @@ class PlanMaker:
             weights = self._challenged(weights, readers)
         if open_votes and self._voting and readers[0] != "plain":
             self._voting = self._votes_help(weights, readers[0])
+        # What lost is not needed any more.
+        self.begun = {key: one for key, one in self.begun.items() if (key[0], key[2]) == (weights.name, self._voting)}
+        self._poolings = {name: one for name, one in self._poolings.items() if name == weights.name}
         return Plan(weights, readers, self._voting, tuple(self.compared))
 
     # ------------------------------------------------------------------ weights
@@ -264,7 +268,7 @@ class PlanMaker:
         return ConsistencyTrainer(
             self.task,
             self.data.payload(recipe.rows),
-            weights.pooling(self.data),
+            self._pooling(weights),
             make_reader(reader, self.data, self.settings.dim, self.task.classes, seed),
             recipe.settings,
             votes=self.votes(weights) if votes else None,
@@ -272,6 +276,12 @@ class PlanMaker:
             agreeing=self.data.carrying(),
             stage=stage,
         )
+
+    def _pooling(self, weights: PathWeights) -> Pooling:
+        """Return the pooling of some weights, which all their readers share."""
+        if weights.name not in self._poolings:
+            self._poolings[weights.name] = weights.pooling(self.data)
+        return self._poolings[weights.name]
 
     def votes(self, weights: PathWeights) -> Tensor:
         """Return the votes of the training labels, `(n, c)`."""
