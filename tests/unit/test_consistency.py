@@ -194,6 +194,12 @@ def test_sharpened_chances() -> None:
     torch.testing.assert_close(several, chances**2 / (chances**2 + (1 - chances) ** 2))
 
 
+def test_sharp_predictions_of_many_classes_sum_to_one() -> None:
+    for classes, temperature in ((7, 0.01), (210, 0.05)):
+        chances = torch.softmax(torch.randn(5, classes, generator=torch.Generator().manual_seed(0)) / 4, dim=1)
+        torch.testing.assert_close(sharpened(chances, temperature, False).sum(1), torch.ones(5))
+
+
 def test_several_labels_per_node() -> None:
     matrix = torch.tensor([[1, 0, 1]] * 20 + [[0, 1, 1]] * 20)
     one = trainer(labels=matrix, classes=3)

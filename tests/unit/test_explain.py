@@ -54,7 +54,7 @@ def test_all_paths_and_a_constant_add_up_to_the_score(weighting: str, reader: st
     for node in (0, 33):
         vector = pooled[[node]] + one.offset()
         scores = one.scores(vector)[0]
-        best = int(scores.argmax())
+        best = int(model.predict_proba([node])[0].argmax())
         brought = sum(share.contribution for share in model.explain(node, top=100_000))
         still = vector.detach().requires_grad_()
         (slope,) = torch.autograd.grad(one.scores(still)[0, best], still)

@@ -18,6 +18,7 @@ from tests.unit.test_trainer import Constant, two_groups
 
 FEW: dict[str, Any] = {"rounds": 25, "patience": 25, "dim": 8}
 SIZE = 20
+MOST = np.where(np.arange(2 * SIZE) % 4 > 0, TRUE, -1)  # enough to hold some out
 
 
 def paths(weighting: Any = "auto", **settings: Any) -> cge.CGE:
@@ -35,7 +36,7 @@ def words(graph: cge.Graph, seed: int = 0) -> cge.Graph:
 def test_no_argument_is_needed(features: bool) -> None:
     graph = words(two_groups()) if features else two_groups(features=False)
     told: list[Any] = []
-    model = cge.CGE().fit(graph, some(), on_round=told.append)
+    model = cge.CGE().fit(graph, MOST, on_round=told.append)
     assert model.score(model.node_ids_, TRUE) > 0.9
     assert model.embedding_.shape == (40, 32)
     assert np.isfinite(model.embedding_).all()
@@ -43,8 +44,8 @@ def test_no_argument_is_needed(features: bool) -> None:
     assert set(model.readers_) <= {"plain", "deep", "sparse"}
     assert all(isinstance(one, Epoch) for one in told)
     assert {one.stage for one in told} - {"select"} == {"compare", "refit"}  # all may be done in the comparison
-    assert model.labels_seen_["train"] == 14
-    assert 0 < model.labels_seen_["selection"] < 14
+    assert model.labels_seen_["train"] == 30
+    assert 5 <= model.labels_seen_["selection"] < 10
     assert model.selection_history_ is not None
     np.testing.assert_allclose(model.predict_proba().sum(1), 1, rtol=1e-5)
 
@@ -86,7 +87,10 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
     assert model.score(model.node_ids_, TRUE) > 0.8
 
 
-def test_the_same_bytes_on_any_threads() -> None:
+def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cge.models.products._WORK", 50)  # so that even a small graph is worth two threads
+    monkeypatch.setattr("cge.models.pooling._BLOCK", 7)
+    monkeypatch.setattr("cge.models.steps._BLOCK", 7)
     graph = words(two_groups())
     found = [paths("steps", threads=threads).fit(graph, some(), some(TRUE, 4)) for threads in (1, 2)]
     assert found[0].embedding_.tobytes() == found[1].embedding_.tobytes()
@@ -105,7 +109,8 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
 ) -> None:
     monkeypatch.setattr("cge.estimators.path_fit._SAVED_EVERY", 0.0)
     graph, more = words(two_groups()), some(TRUE, 4) if validation else None
-    whole = paths().fit(graph, some(), more)
+    y = some() if validation else MOST
+    whole = paths().fit(graph, y, more)
     count = 0
 
     def stop(_: Any) -> None:
@@ -115,13 +120,13 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
             raise StopError
 
     with pytest.raises(StopError):
-        paths().fit(graph, some(), more, resume=tmp_path, on_round=stop)
-    again = paths().fit(graph, some(), more, resume=tmp_path)
+        paths().fit(graph, y, more, resume=tmp_path, on_round=stop)
+    again = paths().fit(graph, y, more, resume=tmp_path)
     assert again.embedding_.tobytes() == whole.embedding_.tobytes()
     assert again.predict_proba().tobytes() == whole.predict_proba().tobytes()
     assert again.compared_ == whole.compared_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        paths(random_state=5).fit(graph, some(), more, resume=tmp_path)
+        paths(random_state=5).fit(graph, y, more, resume=tmp_path)
 
 
 def test_new_nodes_with_features_and_edges() -> None:

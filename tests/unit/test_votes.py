@@ -127,3 +127,23 @@ def test_a_label_alone_in_its_part_of_the_graph_is_not_heard_by_its_own_node() -
     assert not found[[3, 27]].any()
     assert (found[np.setdiff1d(np.arange(20), 3), 0] > 0).all()
     assert (found[np.setdiff1d(np.arange(20, 40), 27), 1] > 0).all()
+
+
+@pytest.mark.parametrize("leaves", [300, 600])
+def test_rounding_lets_no_own_label_through_hubs(leaves: int) -> None:
+    edges, next_node = [(0, 1), (1, 2), (2, 3)], 4
+    for hub in (1, 2, 3):
+        edges += [(hub, next_node + k) for k in range(leaves)]
+        next_node += leaves
+    far = list(range(next_node, next_node + 6))
+    near = list(range(next_node + 6, next_node + 9))
+    edges += [(3, node) for node in far] + [(0, node) for node in near]
+    steps = StepRows(cge.Graph.from_edges(edges, num_nodes=next_node + 9))
+    degree = np.bincount(steps.rows)
+    values = (1 / np.sqrt(degree[steps.rows] * degree[steps.indices])).astype(np.float32)
+    known = np.array([0, *far])
+    found = []
+    for own in (0, 1):
+        members = np.eye(2, dtype=int)[[own, 0, 0, 0, 1, 1, 1]]
+        found.append(label_votes(steps, values, [1.0] * 11, known, members, several=False)[0])
+    np.testing.assert_allclose(found[0], found[1], atol=1e-3)

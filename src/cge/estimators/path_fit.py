@@ -26,7 +26,7 @@ from cge.training.guard import better, screened
 from cge.training.history import Epoch, History
 from cge.training.parameters import load_module, module_arrays
 from cge.training.path_data import PathData, PathWeights
-from cge.training.paths import READERS, Compared, PathSettings, Plan, PlanMaker, make_reader
+from cge.training.paths import FEWEST_SELECTING, READERS, Compared, PathSettings, Plan, PlanMaker, make_reader
 from cge.training.settings import Task
 from cge.training.trainer import Saved
 
@@ -86,7 +86,7 @@ class _Fitting:
         again = model.refit and not given and len(held) > 0
         members = self._members(maker, plan, "select" if again else "train")
         leaders = _level([one for one in members if one.reader in plan.readers])
-        heat = _heat(leaders) if len(held) > 1 else 1.0
+        heat = _heat(leaders) if len(held) >= FEWEST_SELECTING else 1.0
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if one.reader != "sparse"), members[0])
@@ -234,7 +234,9 @@ def _heat(members: list[_Member]) -> float:
     labels = task.labels[task.validation].numpy()
     chances = _mean([one.trainer.best_scores()[task.validation] for one in members], labels.ndim == 2)
     heats = np.exp(np.linspace(np.log(0.2), np.log(5.0), 81))
-    return float(heats[int(np.argmin([_surprise(_heated(chances, heat, labels.ndim == 2), labels) for heat in heats]))])
+    surprises = np.array([_surprise(_heated(chances, heat, labels.ndim == 2), labels) for heat in heats])
+    doubt = 2 * np.log(heats) ** 2 / len(labels)  # few labels move the temperature little
+    return float(heats[int(np.argmin(surprises + doubt))])
 
 
 def _mean(scores: Sequence[Tensor], several: bool) -> Array:
@@ -396,15 +398,16 @@ class PathFit:
     def explain(self, node: int, top: int) -> list[PathShare]:
         """Return the paths that bring most to the score of the class predicted for a node.
 
-        What all paths bring, and the first reader's constant, add up to its score of that class: ReLU is linear as long
-        as the same hidden numbers are on.
+        It is the first reader's score, where several are averaged. What all paths bring, and a constant, add up to it:
+        ReLU is linear as long as the same hidden numbers are on. Votes of labels are not part of it.
         """
         name, reader = self.leaders[0]
+        predicted = int(self.chances(None, np.array([node]))[0].argmax())
         carried = reader.project(self.data.payload(READERS[name].rows)).detach()
         pooled = self.plan.weights.pooling(self.data)(carried)[[node]]
         vector = (pooled + reader.offset().detach()).requires_grad_()
         scores = reader.scores(vector)
-        (slope,) = torch.autograd.grad(scores[0, int(scores.argmax())], vector)
+        (slope,) = torch.autograd.grad(scores[0, predicted], vector)
         worth = (carried @ slope[0]).double().numpy()
         steps, weights = self.data.steps, self.plan.weights
         if isinstance(weights.module, StepWeighting):

@@ -64,15 +64,25 @@ def _by_blocks(nodes: int, threads: int | None, work: Any) -> None:
 
 @kernel
 def _common(indptr: Array, indices: Array, first: int, stop: int, found: Array) -> None:
+    """Look the neighbors of the end with fewer up among those of the other, so that hubs cost little."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
-            a, b = indptr[u], indptr[v]
-            while a < indptr[u + 1] and b < indptr[v + 1]:
-                x, y = indices[a], indices[b]
-                found[entry] += x == y
-                a += x <= y
-                b += y <= x
+            few, many = u, v
+            if indptr[v + 1] - indptr[v] < indptr[u + 1] - indptr[u]:
+                few, many = v, u
+            for place in range(indptr[few], indptr[few + 1]):
+                wanted = indices[place]
+                if place > indptr[few] and indices[place - 1] == wanted:
+                    continue  # edges of several types count once
+                low, high = indptr[many], indptr[many + 1]
+                while low < high:
+                    middle = (low + high) // 2
+                    if indices[middle] < wanted:
+                        low = middle + 1
+                    else:
+                        high = middle
+                found[entry] += low < indptr[many + 1] and indices[low] == wanted
 
 
 @float_kernel

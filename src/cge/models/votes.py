@@ -21,17 +21,17 @@ _DOUBT = 0.05  # share of the votes given to all classes alike, so that no class
 
 def returning(steps: StepRows, values: Array, hops: Sequence[float], nodes: Array) -> Array:
     """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start."""
-    matrix = steps.matrix(values)
-    found = np.zeros(len(nodes), np.float32)
+    matrix = steps.matrix(values.astype(np.float64))
+    found = np.zeros(len(nodes))
     for begin in range(0, len(nodes), _AT_ONCE):
         some = nodes[begin : begin + _AT_ONCE]
         column = np.arange(len(some))
-        reached = np.zeros((steps.nodes, len(some)), np.float32)
+        reached = np.zeros((steps.nodes, len(some)))
         reached[some, column] = 1
         total = hops[0] * reached[some, column]
         for weight in hops[1:]:
             reached = sparse_product(matrix, reached, steps.threads)
-            total = total + np.float32(weight) * reached[some, column]
+            total = total + weight * reached[some, column]
         found[begin : begin + _AT_ONCE] = total
     return found
 
@@ -45,17 +45,18 @@ def label_votes(
     vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
     With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
     """
-    carried = np.zeros((steps.nodes, members.shape[1] + 1), np.float32)
+    carried = np.zeros((steps.nodes, members.shape[1] + 1))
     carried[known, :-1] = members
     carried[known, -1] = 1  # how many labels are met at all
-    matrix = steps.matrix(values)
-    total, reached = np.float32(hops[0]) * carried, carried
+    matrix = steps.matrix(values.astype(np.float64))  # a node's own label is a difference of large sums
+    total, reached = hops[0] * carried, carried
     for weight in hops[1:]:
         reached = sparse_product(matrix, reached, steps.threads)
-        total += np.float32(weight) * reached
+        total += weight * reached
+    everyone = total[:, -1:].copy()
     total[known] -= returning(steps, values, hops, known)[:, None] * carried[known]
     votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
-    heard = met > 1e-12
+    heard = met > 1e-9 * everyone  # less is what rounding left of a node's own label
     if several:
         share = np.clip(np.where(heard, votes / np.maximum(met, 1e-12), 0.5), 0, 1)
         share = (1 - _DOUBT) * share + _DOUBT / 2

@@ -68,9 +68,9 @@ def sharpened(chances: Tensor, temperature: float, several: bool) -> Tensor:
     >>> sharpened(torch.tensor([[0.75, 0.25]]), 0.5, several=False).tolist()  # 9 to 1 instead of 3 to 1
     [[0.8999999761581421, 0.10000000149011612]]
     """
-    power = chances ** (1 / temperature)
-    total = power + (1 - chances) ** (1 / temperature) if several else power.sum(1, keepdim=True)
-    return power / total.clamp(min=1e-30)
+    if several:
+        return torch.sigmoid(torch.logit(chances, 1e-7) / temperature)
+    return torch.softmax(torch.log(chances.clamp(min=1e-30)) / temperature, dim=1)
 
 
 class ConsistencyTrainer:

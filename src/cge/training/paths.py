@@ -35,10 +35,11 @@ from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import OuterSettings, learn_weights
 from cge.training.settings import Task
 
-__all__ = ["READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_reader"]
+__all__ = ["FEWEST_SELECTING", "READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_reader"]
 
 Array = npt.NDArray[Any]
 
+FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
 _JUDGED_AFTER = {"plain": 100, "deep": 200, "sparse": 200}  # epochs
@@ -92,7 +93,11 @@ class PathSettings:
         given = {name: getattr(self, name) for name in names} | {"rate": self.learning_rate, "epochs": self.rounds}
         told = {name: value for name, value in given.items() if value is not None}
         recipe = READERS[reader]
-        return replace(recipe, settings=replace(recipe.settings, **told, patience=self.patience, seed=seed))
+        settings = replace(recipe.settings, **told, patience=self.patience, seed=seed)
+        if settings.epochs < recipe.settings.epochs:  # agreement comes as early as training ends
+            share = settings.epochs / recipe.settings.epochs
+            settings = replace(settings, alone=int(share * settings.alone), ramp=int(share * settings.ramp))
+        return replace(recipe, settings=settings)
 
 
 @dataclass(frozen=True)
@@ -148,7 +153,7 @@ class PlanMaker:
         self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
         self._poolings: dict[str, Pooling] = {}
-        self._selecting = len(task.validation) > 1
+        self._selecting = len(task.validation) >= FEWEST_SELECTING
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
 
@@ -300,7 +305,8 @@ class PlanMaker:
         key = (weights.name, reader, votes)
         if key not in self.begun:
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
-            self.begun[key].run(_JUDGED_AFTER[reader], self.on_epoch)
+            agreeing = self.begun[key].settings.consistency > 0
+            self.begun[key].run(_JUDGED_AFTER["deep" if agreeing else reader], self.on_epoch)
         return screened(self.begun[key])
 
     def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:
