@@ -167,7 +167,9 @@ class PlanMaker:
             self._voting = self._votes_help(weights, "plain")
         readers = self._readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
-            weights = self._challenged(weights, readers)
+            first, weights = weights.name, self._challenged(weights, readers)
+            if weights.name != first:
+                readers = self._readers(weights)  # other weights may suit other readers
         if open_votes and self._voting and readers[0] != "plain":
             self._voting = self._votes_help(weights, readers[0])
         # What lost is not needed any more.
