@@ -9,7 +9,7 @@ What is chosen on the selection labels, where it is left open ("auto"):
    error.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned
    weights challenge it; they have to be right more often by more than one standard error, or as often and less
-   surprised by more than two.
+   surprised by more than two. For weights that win the readers are chosen again.
 """
 
 from __future__ import annotations
