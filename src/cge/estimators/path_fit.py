@@ -44,6 +44,11 @@ def chosen(model: Any, name: str) -> Any:
     return _DEFAULTS[name] if name in _DEFAULTS and value is None else value
 
 
+def _settings_of(model: Any) -> PathSettings:
+    names = [field.name for field in fields(PathSettings) if field.name != "seed"]
+    return PathSettings(**{name: chosen(model, name) for name in names}, seed=model.random_state)
+
+
 def fit_paths(
     model: Any, graph: Graph, codes: Array, classes: Array, roles: tuple[Array, Array], store: Checkpoints, on: Progress
 ) -> PathFit:
@@ -75,8 +80,7 @@ class _Fitting:
         self.model, self.graph, self.codes, self.classes = model, graph, codes, classes
         self.store, self.on = store, on
         self.data = PathData(graph, model.payload, model.threads)
-        names = [field.name for field in fields(PathSettings) if field.name != "seed"]
-        self.settings = PathSettings(**{name: chosen(model, name) for name in names}, seed=model.random_state)
+        self.settings = _settings_of(model)
 
     def run(self, trained_on: Array, chosen_on: Array) -> PathFit:
         model, given = self.model, len(chosen_on) > 0
@@ -97,8 +101,9 @@ class _Fitting:
             refitted = {id(one): self._refit(maker, plan, one) for one in wanted}
             leaders, vectors = [refitted[id(one)] for one in leaders], refitted[id(vectors)]
             history = _history(leaders[0], "refit")
+        known = trained_on if again else kept
         seen = {
-            "train": len(trained_on) if again else len(kept),
+            "train": len(known),
             "outer": len(kept) if self._learns(plan) else 0,
             "selection": len(held),
         }
@@ -107,8 +112,8 @@ class _Fitting:
             plan,
             tuple((one.reader, one.trainer.best_reader()) for one in leaders),
             (vectors.reader, vectors.trainer.best_reader()),
-            (trained_on if again else kept),
-            self._matrix(trained_on if again else kept),
+            known,
+            self._matrix(known),
             self.codes.ndim == 2,
             heat,
             history,
@@ -470,13 +475,11 @@ class PathFit:
         dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
         carried = "auto" if facts["by_features"] else "table"
         data = PathData(graph, carried, model.threads, scale=scale, dense=dense)
-        settings_names = [field.name for field in fields(PathSettings) if field.name != "seed"]
-        settings = PathSettings(**{name: chosen(model, name) for name in settings_names}, seed=model.random_state)
+        settings = _settings_of(model)
         plan = _plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
-        dim = chosen(model, "dim")
 
         def reader(name: str, where: str) -> tuple[str, Reader]:
-            made = make_reader(name, data, dim, len(classes), 0)
+            made = make_reader(name, data, settings.dim, len(classes), 0)
             load_module(made, where, arrays)
             return name, made
 
