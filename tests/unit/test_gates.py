@@ -42,10 +42,11 @@ def plain_inputs(graph: cge.Graph, features: np.ndarray, rarity: np.ndarray) -> 
                 continue
             shared = len(set(near) & set(rows[v]))
             a, b = max(len(near), 1), max(len(rows[v]), 1)
+            all_a, all_b = (len(rows[w]) + graph.directed * sum(one.count(w) for one in rows) for w in (u, v))
             norms = np.linalg.norm(told[u]) * np.linalg.norm(told[v])
             cosine = float(told[u] @ told[v] / norms) if norms else 0.0
             union = max(a + b - shared, 1)
-            found[u, v] = [cosine, np.log(1 + shared), shared / union, np.log(a * b), abs(np.log(a / b))]
+            found[u, v] = [cosine, np.log(1 + shared), shared / union, np.log(all_a * all_b), abs(np.log(all_a / all_b))]
     return found
 
 

@@ -58,7 +58,8 @@ from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
 from cge.estimators.labels import encode_labels, members
 from cge.estimators.pair_fit import PairFit, fit_pairs
-from cge.estimators.path_fit import PathFit, fit_paths
+from cge.estimators.path_fit import fit_paths
+from cge.estimators.path_model import PathFit
 from cge.estimators.settings import check_settings, documented, settings_of
 from cge.estimators.storing import save_estimator
 from cge.explain.paths import PathShare

@@ -66,10 +66,17 @@ class Checkpoints:
         return write
 
 
+def _named(value: Any) -> Any:
+    """Return a setting as JSON can hold it: classes and functions by name, functions by what they do as well."""
+    code = getattr(value, "__code__", None)
+    name = getattr(value, "__qualname__", value)
+    return name if code is None else f"{name} {code.co_code.hex()} {code.co_names}"
+
+
 def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     """Return a hash of everything that a fit depends on."""
     settings = {name: value for name, value in estimator.get_params().items() if name not in _FREE}
-    named = {name: getattr(value, "__qualname__", value) for name, value in settings.items()}
+    named = {name: _named(value) for name, value in settings.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
     found = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
     features: Any = graph.features

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,11 @@ Progress = Callable[[Any], None] | None
 def hold_out(codes: Array, nodes: Array, share: float, seed: int) -> tuple[Array, Array]:
     """Return the nodes that stay for training and those whose labels choose; no class loses its last label."""
     nothing = np.empty(0, np.int64)
-    parts = round(1 / share) if share else 0
-    if parts < 2 or parts > len(nodes):
+    exact = Fraction(share).limit_denominator(10)  # so many of so many equal parts
+    parts = exact.denominator
+    if not 0 < exact < 1 or parts > len(nodes):
         return nodes, nothing
-    held = stratified_folds(nodes, codes, parts, seed)[0]
+    held = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
     kept = np.setdiff1d(nodes, held)
     if len(kept) < 2:
         return nodes, nothing

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor, nn
 
@@ -19,6 +21,12 @@ class Reader(nn.Module):
 
     bias: nn.Parameter
     votes: nn.Parameter
+
+    def groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """Return the parameters in groups for an optimizer: constants and the say of labels do not decay."""
+        free = (self.bias, self.votes)
+        decaying = [one for one in self.parameters() if all(one is not other for other in free)]
+        return [{"params": decaying, "weight_decay": weight_decay}, {"params": list(free), "weight_decay": 0.0}]
 
     def project(self, payload: NodeFeatures) -> Tensor:
         """Return what a node carries, `(n, dim)`."""
@@ -43,7 +51,7 @@ class DeepReader(Reader):
         self.score = nn.Linear(dim, classes)
         nn.init.xavier_uniform_(self.score.weight)
         nn.init.zeros_(self.score.bias)
-        self.votes = nn.Parameter(torch.tensor(0.25))
+        self.votes = nn.Parameter(torch.tensor(1.0))
 
     def project(self, payload: NodeFeatures) -> Tensor:
         """Apply W."""
@@ -72,7 +80,7 @@ class SparseReader(Reader):
         self.weight = nn.Parameter(0.5 * nn.init.xavier_uniform_(torch.empty(len(spread), classes)))
         self.relevance = nn.Parameter(torch.ones(len(spread)))
         self.bias = nn.Parameter(torch.zeros(classes))
-        self.votes = nn.Parameter(torch.tensor(0.25))
+        self.votes = nn.Parameter(torch.tensor(1.0))
         self.register_buffer("center", center)
         self.register_buffer("spread", spread)
 

@@ -54,12 +54,13 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
     own = steps.entry >= 0
     moves = own & (steps.rows != steps.indices)
     entry = steps.entry[moves]
-    degree = np.maximum(np.diff(graph.indptr), 1).astype(np.float64)
+    degree = _degrees(graph)
     from_degree, to_degree = degree[steps.rows[moves]], degree[steps.indices[moves]]
+    out = np.diff(graph.indptr)
     shared = common_neighbors(graph, steps.threads)[entry]
     columns = {
         "common neighbors": np.log1p(shared),
-        "jaccard": shared / np.maximum(from_degree + to_degree - shared, 1),
+        "jaccard": shared / np.maximum(out[steps.rows[moves]] + out[steps.indices[moves]] - shared, 1),
         "degrees": np.log(from_degree) + np.log(to_degree),
         "degree difference": np.abs(np.log(from_degree) - np.log(to_degree)),
     }
@@ -90,6 +91,14 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
     return StepInputs(torch.from_numpy(values), torch.from_numpy((~moves).astype(np.float32)), _tensor(weights)), scale
 
 
+def _degrees(graph: Graph) -> Array:
+    """Return the number of edges at each node, `(n,)`, at least 1; with directions, those that leave and arrive."""
+    found = np.diff(graph.indptr).astype(np.float64)
+    if graph.directed:
+        found += np.bincount(graph.indices, minlength=len(found))
+    return np.maximum(found, 1)
+
+
 def _fits(features: Any, rarity: Array) -> bool:
     """Say whether features are of the kind and width that rarities were found for."""
     return len(rarity) == (features.shape[1] if sp.issparse(features) else 0)
@@ -112,10 +121,14 @@ class StepWeighting(nn.Module):
         self.discount = nn.Parameter(_tensor(discount))
         self.hops = nn.Parameter(_tensor(hops))
 
+    def gates(self, inputs: StepInputs) -> Tensor:
+        """Return g of each step, `(m,)`."""
+        exponent = inputs.values @ self.gate + self.stay * inputs.stays
+        return inputs.weights * torch.exp(exponent.clamp(-20, 20))
+
     def step_values(self, steps: StepRows, inputs: StepInputs) -> Tensor:
         """Return s of each step, `(m,)`."""
-        exponent = inputs.values @ self.gate + self.stay * inputs.stays
-        return step_weights(steps, inputs.weights * torch.exp(exponent.clamp(-20, 20)), self.discount)
+        return step_weights(steps, self.gates(inputs), self.discount)
 
     def hop_weights(self) -> Tensor:
         """Return h, `(K+1,)`."""

@@ -1,10 +1,13 @@
 """Sampled paths from every node, and their weighted sum, for weights that look at a path as a whole.
 
-Walks start at each node; every beginning of a walk is a path, and distinct ones are counted once. A network weighs the
-sequence of a path's steps: what is known of each step, and of the node it leads to. What paths bring to a node is their
-weighted mean, so that weights only say what matters more:
+Walks start at each node and step as a prior weighs steps, staying included; every beginning of a walk is a path, and
+distinct ones are counted once. A network weighs the sequence of a path's steps: what is known of each step, and of the
+node it leads to. So a path weighs prior(p) · network(p), and learning starts where the prior ends. What paths bring to
+a node is their weighted mean, so that weights only say what matters more:
 
     e_i = Σ_p c_p A(p) payload(end of p) / Σ_p c_p A(p)
+
+c is how often a path was met, times what the prior's degree discount leaves of its end.
 """
 
 from __future__ import annotations
@@ -36,8 +39,9 @@ _PROJECTED = 8  # numbers that stand for a node's features in a step
 class Prefixes:
     """Distinct beginnings of walks, sorted by first node.
 
-    `start`, `end` and `count (b,)`; `items (b, K+1)` is the sequence that a network reads, filled up with −1: first
-    m + start, then the number of each step; `length (b,)` its length; `parents (b,)` the path without its last step.
+    `start`, `end` and `count (b,)`, which need not be whole; `items (b, K+1)` is the sequence that a network reads,
+    filled up with −1: first m + start, then the number of each step; `length (b,)` its length; `parents (b,)` the path
+    without its last step.
     """
 
     start: Array

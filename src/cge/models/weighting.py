@@ -58,6 +58,9 @@ class PathWeighting(nn.Module):
         """Map paths `(b, window, k)`, zero beyond `length (b,)`, to real numbers `(b,)`."""
         raise InputError(f"{type(self).__name__} must define score(projected, length)")
 
+    def even(self) -> None:
+        """Make all paths weigh ½, as a start of learning, where the network knows how; own networks start as made."""
+
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         """Weigh paths: node vectors `(n, dim)`, `nodes (b, window)` filled up with −1, `length (b,)` → `(b,)`."""
         vectors = vectors.detach()
@@ -99,6 +102,10 @@ class AverageWeighting(PathWeighting):
         super().__init__()
         self.layer = nn.Linear(dim, 1)
 
+    def even(self) -> None:
+        """Forget the layer."""
+        _forget(self.layer)
+
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the layer without its bias: the mean of projections is the projection of the mean."""
         return vectors @ self.layer.weight.T
@@ -124,6 +131,10 @@ class CnnWeighting(PathWeighting):
         self.along_bias = nn.Parameter(torch.zeros(()))
         self.across = nn.Linear(dim, 1)  # w²
 
+    def even(self) -> None:
+        """Forget the second convolution."""
+        _forget(self.across)
+
     def project(self, vectors: Tensor) -> Tensor:
         """Both convolutions are linear, so the second one can go first."""
         return vectors @ self.across.weight.T
@@ -147,6 +158,10 @@ class LstmWeighting(PathWeighting):
         super().__init__()
         self.cell = nn.LSTMCell(dim, hidden)
         self.linear = nn.Linear(hidden, 1)
+
+    def even(self) -> None:
+        """Forget the last layer."""
+        _forget(self.linear)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Return the input half of the gates, `(n, 4 · hidden)`."""
@@ -176,6 +191,11 @@ class LstmWeighting(PathWeighting):
         scores = torch.from_numpy(lstm_scores(tree, projected, bias, recurrent, last, threads))
         weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
         return weights
+
+
+def _forget(layer: nn.Linear) -> None:
+    nn.init.zeros_(layer.weight)
+    nn.init.zeros_(layer.bias)
 
 
 WEIGHTINGS: dict[str, Callable[[int], PathWeighting]] = {

@@ -96,10 +96,10 @@ class ConsistencyTrainer:
         self.task, self.payload, self.pooling, self.settings = task, payload, pooling, settings
         self.reader, self.votes, self.class_weights, self.stage = reader, votes, class_weights, stage
         self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
-        self.optimizer = torch.optim.Adam(reader.parameters(), settings.rate, weight_decay=settings.weight_decay)
+        self.optimizer = torch.optim.Adam(reader.groups(settings.weight_decay), settings.rate)
         self.epochs: list[Epoch] = []
         self.best, self.best_epoch = module_arrays(reader, "reader"), 0
-        self._best_score = (-1.0, -np.inf)
+        self._best_score = (-1.0, 0.0)  # below any accuracy
 
     def run(
         self,
@@ -140,7 +140,7 @@ class ConsistencyTrainer:
         self.optimizer.zero_grad()
         (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        if not np.isfinite(float(supervised.detach())):
+        if not np.isfinite(float((supervised + apart).detach())):
             raise InputError(
                 f"training overflowed in epoch {number + 1}; try a tenth of learning_rate (now {self.settings.rate:g})"
             )
@@ -159,7 +159,7 @@ class ConsistencyTrainer:
             )
         )
         settings = self.settings
-        grown = settings.consistency == 0 or number + 1 >= min(settings.alone + settings.ramp, settings.epochs)
+        grown = settings.consistency == 0 or number >= min(settings.alone + settings.ramp, settings.epochs - 1)
         if not selecting or (grown and (accuracy, -loss) > self._best_score):
             self.best, self.best_epoch = module_arrays(self.reader, "reader"), number + 1
             self._best_score = (accuracy, -loss)

@@ -31,18 +31,14 @@ _HEATS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 class Screened:
     """How a candidate does on the selection labels: accuracy, which were right, `(k,)`, and how surprising they were.
 
-    `surprise (k,)` is −log of the chance given to the label, at the temperature that suits the candidate best: chances
-    tell more than hits, and temperature is no merit of weights.
+    With several labels per node, what counts as right is the F1 of its classes. `surprise (k,)` is −log of the chance
+    given to the label, at the temperature that suits the candidate best: chances tell more than hits, and temperature
+    is no merit of weights.
     """
 
     accuracy: float
     right: Array
     surprise: Array
-
-    @property
-    def order(self) -> tuple[float, float]:
-        """What the best of several has most of."""
-        return self.accuracy, -float(self.surprise.mean())
 
 
 def priors(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
@@ -80,10 +76,15 @@ def screened(trainer: ConsistencyTrainer) -> Screened:
     """Return how the best epoch of a trainer does on its validation labels."""
     nodes = trainer.task.validation
     scores, labels = trainer.best_scores()[nodes], trainer.task.labels[nodes]
-    right = (scores.argmax(1) == labels) if labels.ndim == 1 else ((scores > 0) == (labels > 0)).float().mean(1)
+    right = (scores.argmax(1) == labels) if labels.ndim == 1 else _overlap(scores > 0, labels > 0)
     surprises = [_surprise(scores / heat, labels) for heat in _HEATS]
     least = min(surprises, key=lambda one: one.mean())
     return Screened(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy(), least)
+
+
+def _overlap(told: Tensor, true: Tensor) -> Tensor:
+    """Return F1 of each node's classes, `(k,)`; 1 where it has none and none are told."""
+    return (2 * (told & true).sum(1) + 1e-9) / (told.sum(1) + true.sum(1) + 1e-9)
 
 
 def _surprise(scores: Tensor, labels: Tensor) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -63,7 +64,7 @@ class PathData:
         told = features if self.by_features else None
         self.dense: tuple[Array, Array] = _dense_scale(told) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
-        self._prefixes: dict[tuple[int, int, int], Prefixes] = {}
+        self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._items: dict[int, Tensor] = {}
 
     def payload(self, rows: str) -> NodeFeatures:
@@ -121,12 +122,19 @@ class PathData:
             return torch.arange(len(payload))
         return torch.from_numpy(np.flatnonzero(np.diff(payload.rows.indptr)))
 
-    def prefixes(self, hops: int, walks: int, seed: int) -> Prefixes:
-        """Return sampled paths of up to `hops` steps from every node."""
-        key = (hops, walks, seed)
+    def prefixes(self, prior: PathWeights, walks: int, seed: int) -> Prefixes:
+        """Return paths from every node that walks of a prior make."""
+        key = (prior.name, walks, seed)
         if key not in self._prefixes:
-            walker = Walker(self.graph, hops + 1, walks, seed=seed, threads=self.threads, stream=("prefixes",))
-            self._prefixes[key] = sample_prefixes(walker.sample(0, walker.num_walks), self.steps)
+            steps, weighting = self.steps, prior.steps
+            with torch.no_grad():
+                gates = weighting.gates(self.inputs).numpy()
+            walked = Graph.from_scipy(steps.matrix(gates), directed=True, self_loops=True)
+            length, stream = len(weighting.hops), ("prefixes",)
+            walker = Walker(walked, length, walks, seed=seed, threads=self.threads, stream=stream)
+            met = sample_prefixes(walker.sample(0, walker.num_walks), steps)
+            discount = np.bincount(steps.rows, gates, minlength=steps.nodes) ** -weighting.discount.item()
+            self._prefixes[key] = replace(met, count=met.count * discount[met.end])
         return self._prefixes[key]
 
     def items(self, seed: int) -> Tensor:
@@ -147,11 +155,24 @@ def _dense_scale(features: Any) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class PathWeights:
-    """Weights of paths by name: of steps and hops, or a network over `sampled` paths (hops, walks per node, seed)."""
+    """Weights of paths by name: of steps and hops, or a network's times those of a prior.
+
+    A network looks at `sampled` paths (walks per node, seed), which the prior makes.
+    """
 
     name: str
     module: StepWeighting | PathWeighting
-    sampled: tuple[int, int, int] = field(default=(0, 0, 0))
+    sampled: tuple[int, int] = field(default=(0, 0))
+    prior: PathWeights | None = None
+
+    @property
+    def steps(self) -> StepWeighting:
+        """The weights of single steps: these, or the prior's."""
+        if isinstance(self.module, StepWeighting):
+            return self.module
+        if self.prior is None:
+            raise TypeError("a network needs a prior, whose walks it weighs")
+        return self.prior.steps
 
     def pooling(self, data: PathData) -> Pooling:
         """Return the sum over the paths of a graph with these weights."""
@@ -161,18 +182,42 @@ class PathWeights:
 
     def learnable(self, data: PathData, starts: Array | None = None) -> PrefixPooling:
         """Return the mean over sampled paths, of all nodes or of some, whose weights can learn."""
-        if not isinstance(self.module, PathWeighting):
+        if not isinstance(self.module, PathWeighting) or self.prior is None:
             raise TypeError("only networks look at sampled paths")
-        prefixes = data.prefixes(*self.sampled)
+        prefixes = data.prefixes(self.prior, *self.sampled)
         if starts is not None:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
-        return PrefixPooling(prefixes, data.items(self.sampled[2]), self.module, data.steps)
+        return PrefixPooling(prefixes, data.items(self.sampled[1]), self.module, data.steps)
 
     def votes(self, data: PathData, known: Array, members: Array, several: bool) -> Array:
         """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
-        if isinstance(self.module, StepWeighting):
-            weighting = self.module
-        else:
-            weighting = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.5, [1.0])
-        values = StepPooling(data.steps, data.inputs, weighting).values().numpy()
+        values = StepPooling(data.steps, data.inputs, self.steps).values().numpy()
         return label_votes(data.steps, values, [1.0] * (_LABEL_HOPS + 1), known, members, several)
+
+    def of(self, data: PathData, paths: Sequence[Array]) -> Array:
+        """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
+
+        It is relative to the random walk: A ≡ 1 gives every path 1.
+        """
+        steps, length = data.steps, np.array([len(path) for path in paths], np.int64)
+        nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
+        nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
+        keys, moves = steps.rows * steps.nodes + steps.indices, nodes[:, 1:] >= 0
+        wanted = np.where(moves, nodes[:, :-1] * steps.nodes + nodes[:, 1:], keys[0])
+        entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
+        weighting, found = self.steps, np.zeros(len(paths))
+        there = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
+        plain = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
+        with torch.no_grad():
+            values, walk = (one.step_values(steps, data.inputs).double().numpy() for one in (weighting, plain))
+            hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
+        ratios = np.where(moves[there], (values / walk)[entries[there]], 1.0)
+        found[there] = hops[length[there] - 1] * ratios.prod(axis=1)
+        if isinstance(self.module, PathWeighting) and there.any():
+            items = np.concatenate([len(steps) + nodes[there, :1], np.where(moves, entries, -1)[there]], axis=1)
+            with torch.no_grad():
+                weights = self.module(
+                    data.items(self.sampled[1]), torch.from_numpy(items), torch.from_numpy(length[there])
+                )
+            found[there] *= weights.double().numpy()
+        return found.astype(np.float32)

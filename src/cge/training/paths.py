@@ -7,13 +7,15 @@ What is chosen on the selection labels, where it is left open ("auto"):
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error.
-3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and learned
-   weights challenge it; they have to be right more often by more than one standard error, or as often and less
-   surprised by more than two. For weights that win the readers are chosen again.
+3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
+   learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
+   and less surprised by more than two. For weights that win the readers are chosen again.
 """
 
 from __future__ import annotations
 
+import re
+import warnings
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
@@ -24,12 +26,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.errors import CgeWarning
 from cge.models.ends import DeepReader, Reader, SparseReader
 from cge.models.gates import StepPooling
 from cge.models.weighting import PathWeighting, make_weighting
 from cge.training.consistency import ConsistencySettings, ConsistencyTrainer, Pooling
 from cge.training.guard import Screened, better, difference, priors, profiles, screened, surprise_saved
-from cge.training.history import Epoch
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import OuterSettings, learn_weights
@@ -42,22 +44,25 @@ Array = npt.NDArray[Any]
 FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
-_JUDGED_AFTER = {"plain": 100, "deep": 200, "sparse": 200}  # epochs
+_WORK = 5e11  # products of two numbers in a training: about four minutes on two cores
+_FEWEST_EPOCHS = 50
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a reader is trained: the norm of the payload's rows ("l1" or "l2"), and the settings."""
+    """How a reader is trained: the norm of the payload's rows ("l1" or "l2"), the settings, when it can be judged."""
 
     rows: str
+    judged_after: int
     settings: ConsistencySettings
 
 
 READERS = {
-    "plain": Recipe("l2", ConsistencySettings(passes=1, node_drop=0.0, consistency=0.0, epochs=300)),
-    "deep": Recipe("l1", ConsistencySettings()),
+    "plain": Recipe("l2", 100, ConsistencySettings(passes=1, node_drop=0.0, consistency=0.0, epochs=300)),
+    "deep": Recipe("l1", 200, ConsistencySettings()),
     "sparse": Recipe(
         "l2",
+        200,
         ConsistencySettings(
             passes=2, feature_drop=0.2, hidden_drop=0.0, consistency=1.0, weight_decay=0.03, epochs=600
         ),
@@ -87,17 +92,29 @@ class PathSettings:
     walks_per_node: int
     seed: int
 
-    def recipe(self, reader: str, seed: int) -> Recipe:
-        """Return a recipe with the settings that were given."""
+    def recipe(self, reader: str, seed: int, width: int = 0) -> Recipe:
+        """Return a recipe with the settings that were given.
+
+        `width` is the number of products for each number that a node carries: large graphs get fewer epochs.
+        """
         names = ("passes", "node_drop", "feature_drop", "hidden_drop", "consistency", "temperature", "weight_decay")
         given = {name: getattr(self, name) for name in names} | {"rate": self.learning_rate, "epochs": self.rounds}
         told = {name: value for name, value in given.items() if value is not None}
         recipe = READERS[reader]
         settings = replace(recipe.settings, **told, patience=self.patience, seed=seed)
-        if settings.epochs < recipe.settings.epochs:  # agreement comes as early as training ends
-            share = settings.epochs / recipe.settings.epochs
-            settings = replace(settings, alone=int(share * settings.alone), ramp=int(share * settings.ramp))
-        return replace(recipe, settings=settings)
+        if self.rounds is None:
+            affordable = int(_WORK / max(width * settings.passes, 1))
+            settings = replace(settings, epochs=min(settings.epochs, max(affordable, _FEWEST_EPOCHS)))
+        judged, share = recipe.judged_after, settings.epochs / recipe.settings.epochs
+        if self.consistency:  # a plain reader that is told to agree needs time for it
+            judged = max(judged, READERS["deep"].judged_after)
+        if share < 1:  # all comes earlier
+            alone, ramp, patience = (int(share * one) for one in (settings.alone, settings.ramp, settings.patience))
+            settings = replace(settings, alone=alone, ramp=ramp)
+            judged = int(share * judged)
+            if self.rounds is None:
+                settings = replace(settings, patience=max(patience, _FEWEST_EPOCHS // 2))
+        return replace(recipe, judged_after=judged, settings=settings)
 
 
 @dataclass(frozen=True)
@@ -136,8 +153,16 @@ def make_reader(reader: str, data: PathData, dim: int, classes: int, seed: int) 
         return DeepReader(int(payload.shape[1]), dim, classes)
 
 
+def _run(trainer: ConsistencyTrainer, _: str, epochs: int) -> None:
+    trainer.run(epochs)
+
+
 class PlanMaker:
-    """Decides how a task is learned; `begun` are the trainings that it has begun, by weights, reader and votes."""
+    """Decides how a task is learned.
+
+    `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
+    nothing. `begun` are the trainings that were begun, by weights, reader and votes.
+    """
 
     def __init__(
         self,
@@ -145,10 +170,10 @@ class PlanMaker:
         data: PathData,
         settings: PathSettings,
         class_weights: Tensor | None = None,
-        on_epoch: Callable[[Epoch], None] | None = None,
+        train: Callable[[ConsistencyTrainer, str, int], None] | None = None,
     ) -> None:
         self.task, self.data, self.settings = task, data, settings
-        self.class_weights, self.on_epoch = class_weights, on_epoch
+        self.class_weights, self._train = class_weights, _run if train is None else train
         self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
         self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
@@ -159,10 +184,10 @@ class PlanMaker:
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
+        self._voting = self.settings.label_votes == "yes"
         weights = self._first_weights()
         affordable = len(self.task.train) * len(self.data.steps) < _VOTES_WORK
         open_votes = self.settings.label_votes == "auto" and self._selecting and affordable
-        self._voting = self.settings.label_votes == "yes"
         if open_votes:
             self._voting = self._votes_help(weights, "plain")
         readers = self._readers(weights)
@@ -208,11 +233,19 @@ class PlanMaker:
         else:
             with seeded(self.settings.seed, "network"):
                 network: Any = make_weighting(kind, int(self.data.items(self.settings.seed).shape[1]))
-            sampled = (self.settings.hops, self.settings.walks_per_node, self.settings.seed)
-            weights = PathWeights(kind if isinstance(kind, str) else "custom", network, sampled)
+            network.even()
+            sampled = (self.settings.walks_per_node, self.settings.seed)
+            weights = PathWeights(kind if isinstance(kind, str) else "custom", network, sampled, start)
             pooling = weights.learnable(self.data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
-        learn_weights(self.task, payload, pooling, settings, class_weights=self.class_weights)
+        learned = learn_weights(self.task, payload, pooling, settings, class_weights=self.class_weights)
+        if not learned.taught and self.settings.weighting != "auto":
+            warnings.warn(
+                f"the training labels taught weighting={weights.name!r} nothing: with weights learned on some of them, "
+                f"others were not predicted better than by guessing; the weights are those of {start.name!r}",
+                CgeWarning,
+                stacklevel=2,
+            )
         weights.module.eval()
         return weights
 
@@ -230,12 +263,11 @@ class PlanMaker:
             # is ahead by chance more easily than one alone.
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
-        kept, best = base, holder
-        for challenger, by, errors in tried:
+        for challenger, by, errors in tried:  # the simpler ones first; each has to beat what is left
             found = self._best(challenger, by, holder)
-            if better(found, holder, errors) and found.order > best.order:
-                kept, best = challenger, found
-        return kept
+            if better(found, holder, errors):
+                base, holder = challenger, found
+        return base
 
     def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
         """Return how weights do with the reader that does best with them."""
@@ -269,9 +301,14 @@ class PlanMaker:
 
     # ------------------------------------------------------------------ trainings
 
+    def _recipe(self, reader: str, seed: int) -> Recipe:
+        """Return how a reader is trained on this graph."""
+        carried = self.task.classes if reader == "sparse" else self.settings.dim
+        return self.settings.recipe(reader, seed, 3 * carried * self.settings.hops * len(self.data.steps))
+
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
         """Return a training of a reader that has not begun."""
-        recipe = self.settings.recipe(reader, seed)
+        recipe = self._recipe(reader, seed)
         return ConsistencyTrainer(
             self.task,
             self.data.payload(recipe.rows),
@@ -307,8 +344,8 @@ class PlanMaker:
         key = (weights.name, reader, votes)
         if key not in self.begun:
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
-            agreeing = self.begun[key].settings.consistency > 0
-            self.begun[key].run(_JUDGED_AFTER["deep" if agreeing else reader], self.on_epoch)
+            stage = "-".join(["compare", *re.findall(r"\w+", weights.name), reader, "votes" if votes else "alone"])
+            self._train(self.begun[key], stage, self._recipe(reader, self.settings.seed).judged_after)
         return screened(self.begun[key])
 
     def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:

@@ -1,0 +1,292 @@
+"""A trained path encoder: vectors, chances, explanations, for its own graph and others; and what is kept of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.errors import InputError
+from cge.evaluation.calibration import heated
+from cge.explain.paths import PathShare, strongest_paths
+from cge.graph import Graph
+from cge.models.ends import Reader
+from cge.models.gates import Scale, StepPooling, StepWeighting
+from cge.models.weighting import make_weighting
+from cge.training.guard import priors
+from cge.training.history import Epoch, History
+from cge.training.parameters import load_module, module_arrays
+from cge.training.path_data import PathData, PathWeights
+from cge.training.paths import READERS, Compared, PathSettings, Plan, make_reader
+from cge.training.trainer import Saved
+
+__all__ = ["PathFit", "mean_chances", "path_settings", "plan_facts", "plan_from"]
+
+Array = npt.NDArray[Any]
+
+_DEFAULTS: dict[str, Any] = {"dim": 32, "patience": 100, "walks_per_node": 20}  # what `CGE` leaves open
+
+
+def chosen(model: Any, name: str) -> Any:
+    """Return a setting of `CGE`, or the default of this encoder where it is left open."""
+    value = getattr(model, name)
+    return _DEFAULTS[name] if name in _DEFAULTS and value is None else value
+
+
+def path_settings(model: Any) -> PathSettings:
+    """Return the settings of `CGE` that the path encoder knows."""
+    names = [field.name for field in fields(PathSettings) if field.name != "seed"]
+    return PathSettings(**{name: chosen(model, name) for name in names}, seed=model.random_state)
+
+
+def mean_chances(scores: Sequence[Tensor], several: bool) -> Array:
+    """Return the mean chances of several readers' scores."""
+    chances = [torch.sigmoid(one) if several else torch.softmax(one, dim=1) for one in scores]
+    found: Array = torch.stack(chances).double().mean(0).numpy()
+    return found
+
+
+@dataclass(eq=False)
+class PathFit:
+    """A trained model: weights of paths, readers whose chances are averaged, and a reader that gives vectors.
+
+    `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes.
+    """
+
+    data: PathData
+    plan: Plan
+    leaders: tuple[tuple[str, Reader], ...]
+    reader: tuple[str, Reader]
+    known: Array
+    matrix: Array
+    several: bool
+    heat: float
+    history: History
+    best_round: int
+    selection_history: History | None
+    labels_seen: dict[str, int]
+
+    def __post_init__(self) -> None:
+        self.graph = self.data.graph
+        self.own = self._vectors(self.data)
+        self._last: tuple[Graph, PathData] | None = None
+
+    @property
+    def weights_name(self) -> str:
+        """What weighs paths."""
+        return self.plan.weights.name
+
+    @property
+    def reader_names(self) -> list[str]:
+        """Which readers predict."""
+        return list(dict.fromkeys(name for name, _ in self.leaders))
+
+    @property
+    def weight_parameters(self) -> dict[str, Any]:
+        """The numbers that weigh steps and hops."""
+        module = self.plan.weights.module
+        if not isinstance(module, StepWeighting):
+            return {}
+        gate = dict(zip(self.data.scale.names, module.gate.tolist(), strict=True))
+        hops = module.hop_weights().tolist()
+        return {"gate": gate, "stay": module.stay.item(), "discount": module.discount.item(), "hops": hops}
+
+    @property
+    def voting(self) -> bool:
+        """Whether known labels vote."""
+        return self.plan.votes
+
+    @property
+    def comparison(self) -> list[dict[str, Any]]:
+        """What was compared, as rows."""
+        return [asdict(one) for one in self.plan.compared]
+
+    def _like(self, graph: Graph | None) -> PathData:
+        """Return the data of a graph, the trained one by default; the last other one is kept."""
+        if graph is None:
+            return self.data
+        if self._last is None or self._last[0] is not graph:
+            width = int(self.data.graph.features.shape[1]) if self.data.graph.features is not None else 0
+            found = 0 if graph.features is None else int(graph.features.shape[1])
+            if self.data.by_features and found != width:
+                raise InputError(f"new nodes need {width:,} features, as in training, found {found:,}")
+            self._last = graph, PathData(graph, threads=self.data.threads, like=self.data)
+        return self._last[1]
+
+    def _vectors(self, data: PathData) -> Array:
+        name, reader = self.reader
+        with torch.no_grad():
+            carried = reader.project(data.payload(READERS[name].rows))
+            found: Array = (self.plan.weights.pooling(data)(carried) + reader.offset()).numpy()
+        return found
+
+    def vectors(self, graph: Graph | None = None) -> Array:
+        """Return vectors, `(n, dim)`."""
+        return self.own if graph is None else self._vectors(self._like(graph))
+
+    def chances(self, graph: Graph | None, rows: Array) -> Array:
+        """Return the calibrated probability of each class for some nodes, `(k, c)`."""
+        data, nodes = self._like(graph), torch.from_numpy(rows)
+        pooling, votes = self.plan.weights.pooling(data), None
+        if self.plan.votes:
+            votes = torch.from_numpy(self.plan.weights.votes(data, *self._known_in(graph), self.several))[nodes]
+        scores = []
+        with torch.no_grad():
+            for name, reader in self.leaders:
+                pooled = pooling(reader.project(data.payload(READERS[name].rows)))[nodes]
+                found = reader.scores(pooled + reader.offset())
+                scores.append(found if votes is None else found + reader.votes * votes)
+        return heated(mean_chances(scores, self.several), self.heat, self.several).astype(np.float32)
+
+    def _known_in(self, graph: Graph | None) -> tuple[Array, Array]:
+        """Return the nodes of a graph whose labels are known from training, and their classes."""
+        if graph is None:
+            return self.known, self.matrix
+        ids = self.graph.node_ids[self.known]
+        there = graph.contains(ids)
+        return graph.indices_of(ids[there]), self.matrix[there]
+
+    def path_weights(self, paths: Sequence[Array]) -> Array:
+        """Return A of paths of node numbers, `(k,)`; 0 for what is no path of the graph."""
+        return self.plan.weights.of(self.data, paths)
+
+    def explain(self, node: int, top: int) -> list[PathShare]:
+        """Return the paths that bring most to the score of the class predicted for a node.
+
+        It is the first reader's score, where several are averaged. What all paths bring, and a constant, add up to it:
+        ReLU is linear as long as the same hidden numbers are on. Votes of labels are not part of it.
+        """
+        name, reader = self.leaders[0]
+        predicted = int(self.chances(None, np.array([node]))[0].argmax())
+        carried = reader.project(self.data.payload(READERS[name].rows)).detach()
+        pooled = self.plan.weights.pooling(self.data)(carried)[[node]]
+        vector = (pooled + reader.offset().detach()).requires_grad_()
+        scores = reader.scores(vector)
+        (slope,) = torch.autograd.grad(scores[0, predicted], vector)
+        worth = (carried @ slope[0]).double().numpy()
+        steps, weights = self.data.steps, self.plan.weights
+        if isinstance(weights.module, StepWeighting):
+            pooling = StepPooling(steps, self.data.inputs, weights.module)
+            values = pooling.values().double().numpy()
+            found = strongest_paths(steps.indptr, steps.indices, values, pooling.hops(), worth, node, top)
+        else:
+            found = weights.learnable(self.data, np.array([node])).strongest(worth, top)
+        known = self.path_weights([np.array(path) for path, _ in found])
+        ids = self.graph.node_ids
+        return [
+            PathShare(tuple(ids[path].tolist()), float(weight), brings)
+            for (path, brings), weight in zip(found, known, strict=True)
+        ]
+
+    # ------------------------------------------------------------------ keeping it
+
+    def facts(self) -> dict[str, Any]:
+        """Return what a file of facts says of it."""
+        return {
+            "best_round": self.best_round,
+            "by_features": self.data.by_features,
+            "heat": self.heat,
+            "history": self.history.rows(),
+            "inputs": list(self.data.scale.names),
+            "labels_seen": self.labels_seen,
+            "leaders": [name for name, _ in self.leaders],
+            "plan": plan_facts(self.plan),
+            "reader": self.reader[0],
+            "selection_history": None if self.selection_history is None else self.selection_history.rows(),
+            "several": self.several,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return its arrays by name."""
+        scale, dense = self.data.scale, self.data.dense
+        found: dict[str, Array] = {
+            "known.nodes": self.known.astype(np.int64),
+            "known.classes": self.matrix.astype(np.int8),
+            "scale.mean": scale.mean,
+            "scale.spread": scale.spread,
+            "scale.rarity": scale.rarity,
+            "dense.center": dense[0],
+            "dense.spread": dense[1],
+        }
+        for place, (_, reader) in enumerate(self.leaders):
+            found |= module_arrays(reader, f"leader.{place}")
+        found |= module_arrays(self.reader[1], "reader")
+        return found | module_arrays(self.plan.weights.module, "weights")
+
+    @classmethod
+    def restored(
+        cls, model: Any, graph: Graph, classes: Array, facts: dict[str, Any], arrays: dict[str, Array]
+    ) -> PathFit:
+        """Return what `facts` and `arrays` tell."""
+        names = tuple(str(name) for name in facts["inputs"])
+        scale = Scale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "rarity")))
+        if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
+            raise InputError("the inputs of steps and their scale do not agree")
+        dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
+        carried = "auto" if facts["by_features"] else "table"
+        data = PathData(graph, carried, model.threads, scale=scale, dense=dense)
+        settings = path_settings(model)
+        plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
+
+        def reader(name: str, where: str) -> tuple[str, Reader]:
+            made = make_reader(name, data, settings.dim, len(classes), 0)
+            load_module(made, where, arrays)
+            return name, made
+
+        known, matrix = np.array(arrays["known.nodes"]), np.array(arrays["known.classes"], np.int64)
+        inside = not len(known) or 0 <= known.min() <= known.max() < len(graph)
+        if matrix.shape != (len(known), len(classes)) or not inside:
+            raise InputError("the known labels do not belong to this graph")
+        rows = facts["selection_history"]
+        return cls(
+            data,
+            plan,
+            tuple(reader(name, f"leader.{place}") for place, name in enumerate(facts["leaders"])),
+            reader(facts["reader"], "reader"),
+            known,
+            matrix,
+            bool(facts["several"]),
+            float(facts["heat"]),
+            History([Epoch(**one) for one in facts["history"]]),
+            int(facts["best_round"]),
+            None if rows is None else History([Epoch(**one) for one in rows]),
+            dict(facts["labels_seen"]),
+        )
+
+
+def plan_facts(plan: Plan) -> dict[str, Any]:
+    """Return what a file of facts says of a plan; the numbers of its weights are arrays."""
+    prior = plan.weights.prior
+    return {
+        "weights": plan.weights.name,
+        "sampled": list(plan.weights.sampled),
+        "prior": None if prior is None else prior.name,
+        "hops": len(plan.weights.steps.hops),
+        "readers": list(plan.readers),
+        "votes": plan.votes,
+        "compared": [asdict(one) for one in plan.compared],
+    }
+
+
+def plan_from(data: PathData, settings: PathSettings, saved: Saved) -> Plan:
+    """Return a plan that `_plan_facts` and the arrays of its weights tell."""
+    facts = saved.facts["plan"]
+    sampled, prior, hops = tuple(int(part) for part in facts["sampled"]), None, int(facts["hops"])
+    if facts["prior"] is None:
+        module: Any = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0] * hops)
+    else:
+        prior = PathWeights(str(facts["prior"]), priors(data.scale.names, hops - 1)[facts["prior"]])
+        module = make_weighting(settings.weighting, int(data.items(sampled[1]).shape[1]))
+        if module is None:
+            raise InputError("a plan without weights")
+        module.eval()
+    load_module(module, "weights", saved.arrays)
+    readers = tuple(str(name) for name in facts["readers"])
+    compared = tuple(Compared(**one) for one in facts["compared"])
+    weights = PathWeights(str(facts["weights"]), module, (sampled[0], sampled[1]), prior)
+    return Plan(weights, readers, bool(facts["votes"]), compared)
