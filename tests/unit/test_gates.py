@@ -46,7 +46,13 @@ def plain_inputs(graph: cge.Graph, features: np.ndarray, rarity: np.ndarray) -> 
             norms = np.linalg.norm(told[u]) * np.linalg.norm(told[v])
             cosine = float(told[u] @ told[v] / norms) if norms else 0.0
             union = max(a + b - shared, 1)
-            found[u, v] = [cosine, np.log(1 + shared), shared / union, np.log(all_a * all_b), abs(np.log(all_a / all_b))]
+            found[u, v] = [
+                cosine,
+                np.log(1 + shared),
+                shared / union,
+                np.log(all_a * all_b),
+                abs(np.log(all_a / all_b)),
+            ]
     return found
 
 

@@ -20,7 +20,7 @@ from cge.models.pooling import FixedPool, StepRows
 from cge.models.products import SparseFeatures
 from cge.training.guard import Screened, better, difference, priors, profiles, screened
 from cge.training.parameters import seeded
-from cge.training.path_weights import Learned, OuterSettings, _Outer, learn_weights
+from cge.training.path_weights import Learned, Outer, OuterSettings, learn_weights
 from cge.training.settings import Task
 
 NODES = 80
@@ -186,8 +186,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> _Outer:
-    return _Outer(task, payload_of(task), weighted_of(task, **changed)[0], settings, class_weights)
+def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> Outer:
+    return Outer(task, payload_of(task), weighted_of(task, **changed)[0], settings, class_weights)
 
 
 def state_of(reader: DeepReader) -> list[tuple[bytes, bytes]]:
@@ -293,7 +293,7 @@ class Asked:
 def test_a_step_looks_at_so_many_labeled_nodes(count: int | None) -> None:
     task = planted(typed=True, told=0.5)
     asked = Asked(weighted_of(task)[0])
-    one = _Outer(task, payload_of(task), asked, replace(STILL, nodes=count), None)
+    one = Outer(task, payload_of(task), asked, replace(STILL, nodes=count), None)
     with torch.no_grad():
         reader = one.readers[0]  # all begin alike
         scores = reader.scores(asked.weighted.pooling()(reader.project(payload_of(task))) + reader.bias).double()
@@ -426,7 +426,8 @@ def test_screening_several_labels_counts_each() -> None:
     np.testing.assert_allclose(found.right, [1.0, 2 / 3, 1.0], rtol=1e-6)  # F1 of each; nobody told is right of none
     assert found.accuracy == pytest.approx(2 * 2 / (2 + 3))  # micro-F1
     each = (
-        np.array([[-2.0, -1.0], [3.0, -1.0], [-1.0, -1.0]])[None] / np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])[:, None, None]
+        np.array([[-2.0, -1.0], [3.0, -1.0], [-1.0, -1.0]])[None]
+        / np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])[:, None, None]
     )
     surprises = np.log1p(np.exp(each)).mean(2)
     np.testing.assert_allclose(found.surprise, surprises[surprises.mean(1).argmin()], rtol=1e-6)

@@ -20,11 +20,16 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split, per_class
 from cge.errors import InputError
 from cge.estimators.cge import CGE
+from cge.estimators.path_model import path_settings
+from cge.estimators.roles import folds_of
+from cge.experiments.attempts import ATTEMPTS, attempt
 from cge.experiments.cells import Cell
 from cge.graph import Graph
 from cge.models.weighting import PathWeighting
 from cge.randomness import generator
 from cge.sampling import Walker
+from cge.training.path_data import PathData
+from cge.training.settings import Task
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "with_random_edges"]
 
@@ -88,12 +93,15 @@ METHODS: dict[str, dict[str, Any]] = {
     "degree, table": {"weighting": "degree", "payload": "table"},
     "degree, labels vote": {"weighting": "degree", "label_votes": "yes"},
     "degree, 3 models": {"weighting": "degree", "n_models": 3},
+    "degree, deep alone": {"weighting": "degree", "reader": "deep", "consistency": 0.0},
     "sampled, alike": {"weighting": Alike},
+    **{name: {} for name in ATTEMPTS},
 }
 _SETS = {
     "main": ("auto", "none", "degree", "cosine", "steps", "lstm", "features only"),
     "networks": ("average", "cnn", "lstm"),
-    "ablation": tuple(name for name in METHODS if "," in name),
+    "ablation": tuple(name for name in METHODS if "," in name and name not in ATTEMPTS),
+    "attempts": tuple(ATTEMPTS),
 }
 
 
@@ -150,6 +158,8 @@ def _task(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
 def run(cell: Cell) -> dict[str, Any]:
     """Run a cell on one thread."""
     graph, labels, split, noise = _task(cell)
+    if cell.method in ATTEMPTS:
+        return _attempted(cell, graph, labels, split)
     began = time.perf_counter()
     y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
     model = CGE(**METHODS[cell.method], random_state=cell.seed, threads=1).fit(graph, y, validation)
@@ -170,6 +180,28 @@ def run(cell: Cell) -> dict[str, Any]:
     if noise:
         row["noise_auc"] = _noise_auc(model, graph, noise, cell.seed)
     return row
+
+
+def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[str, Any]:
+    """Run an attempt; labels do not vote."""
+    began = time.perf_counter()
+    seed, train, validation = cell.seed, torch.tensor(split.train), torch.tensor(split.validation)
+    folds = [torch.from_numpy(one) for one in folds_of(labels, split.train, CGE().folds, seed)]
+    codes = torch.from_numpy(labels.astype(np.int64))
+    task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
+    settings = path_settings(CGE(weighting="steps", label_votes="no", random_state=seed))
+    scores, readers = attempt(cell.method, task, PathData(graph, threads=1), settings)
+    right = (scores.argmax(1) == codes).numpy()
+    return {
+        "test": float(right[split.test].mean()),
+        "validation": float(right[split.validation].mean()),
+        "n_test": len(split.test),
+        "labels": {"train": len(split.train), "outer": len(split.train), "selection": len(split.validation)},
+        "weights": "steps",
+        "readers": list(readers),
+        "votes": False,
+        "seconds": round(time.perf_counter() - began, 1),
+    }
 
 
 def _marked(nodes: Array, size: int) -> Array:

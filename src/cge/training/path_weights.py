@@ -25,7 +25,7 @@ from cge.training.consistency import dropped, kept
 from cge.training.parameters import seeded
 from cge.training.settings import Task
 
-__all__ = ["Learned", "OuterSettings", "WeightedPooling", "learn_weights"]
+__all__ = ["Learned", "Outer", "OuterSettings", "WeightedPooling", "learn_weights"]
 
 Array = npt.NDArray[Any]
 
@@ -90,15 +90,10 @@ def learn_weights(
     on_step: Callable[[int], None] | None = None,
 ) -> Learned:
     """Descend the outer loss over the weights; `task.folds` are the folds. The weights are changed in place."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums of several threads depend on their number
-    try:
-        return _Outer(task, payload, weighted, settings, class_weights).run(on_step)
-    finally:
-        torch.set_num_threads(threads)
+    return Outer(task, payload, weighted, settings, class_weights).run(on_step)
 
 
-class _Outer:
+class Outer:
     """Readers, one for each fold, and the weights they share."""
 
     def __init__(
@@ -107,7 +102,7 @@ class _Outer:
         payload: NodeFeatures,
         weighted: WeightedPooling,
         settings: OuterSettings,
-        class_weights: Tensor | None,
+        class_weights: Tensor | None = None,
     ) -> None:
         self.task, self.payload, self.weighted, self.settings = task, payload, weighted, settings
         self.class_weights = class_weights
@@ -124,7 +119,16 @@ class _Outer:
         self.outer = torch.optim.Adam([*self.weights, self.heat], settings.weights_rate, betas=(0.9, 0.99))
         self.labels = sum(len(fold) for fold in folds)
 
-    def run(self, on_step: Callable[[int], None] | None) -> Learned:
+    def run(self, on_step: Callable[[int], None] | None = None) -> Learned:
+        """Descend."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # sums of several threads depend on their number
+        try:
+            return self._run(on_step)
+        finally:
+            torch.set_num_threads(threads)
+
+    def _run(self, on_step: Callable[[int], None] | None) -> Learned:
         settings, prior = self.settings, [parameter.detach().clone() for parameter in self.weights]
         before: list[float] = []
         after: list[float] = []
@@ -146,6 +150,10 @@ class _Outer:
             for parameter, total, start in zip(self.weights, totals, prior, strict=True):
                 parameter.copy_(total / count if taught else start)
         return Learned(float(np.mean(before)), float(np.mean(after)), taught)
+
+    def held_out_scores(self, reader: DeepReader, pooled: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
+        """Return a reader's scores of the labels it has not seen; `own` are those it sees."""
+        return reader.scores(pooled[held] + reader.bias)
 
     def _guess(self) -> float:
         """Return the loss of who knows nothing but how common classes are."""
@@ -177,7 +185,7 @@ class _Outer:
             mask = kept((len(own), settings.dim), settings.hidden_drop, random)
             known = reader.scores(part[own] + reader.bias, mask)
             inner = inner + supervised_loss(known, labels[own], self.class_weights)
-            scores = reader.scores(part[held] + reader.bias) * torch.exp(self.heat)
+            scores = self.held_out_scores(reader, part, own, held) * torch.exp(self.heat)
             outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / len(seen))
         inside = [parameter for reader in self.readers for parameter in reader.parameters()]
         gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)

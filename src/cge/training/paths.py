@@ -190,11 +190,11 @@ class PlanMaker:
         open_votes = self.settings.label_votes == "auto" and self._selecting and affordable
         if open_votes:
             self._voting = self._votes_help(weights, "plain")
-        readers = self._readers(weights)
+        readers = self.readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
             first, weights = weights.name, self._challenged(weights, readers)
             if weights.name != first:
-                readers = self._readers(weights)  # other weights may suit other readers
+                readers = self.readers(weights)  # other weights may suit other readers
         if open_votes and self._voting and readers[0] != "plain":
             self._voting = self._votes_help(weights, readers[0])
         # What lost is not needed any more.
@@ -211,12 +211,12 @@ class PlanMaker:
             return self._prior(asked)
         if asked == "auto":
             return self._prior("degree")
-        return self.learned(asked, self._likelier("degree", "cosine"))
+        return self.learned(asked, self.likelier("degree", "cosine"))
 
     def _prior(self, name: str) -> PathWeights:
         return PathWeights(name, self._priors[name])
 
-    def _likelier(self, first: str, second: str) -> PathWeights:
+    def likelier(self, first: str, second: str) -> PathWeights:
         """Return the prior that the plain reader does better with; the first one where they are level."""
         if not self._selecting or second not in self._priors:
             return self._prior(first)
@@ -257,7 +257,7 @@ class PlanMaker:
             base, holder = self._prior("none"), found
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
         if len(self.task.folds) > 1:
-            tried.append((self.learned("steps", self._likelier("degree", "cosine")), readers, 1.0))
+            tried.append((self.learned("steps", self.likelier("degree", "cosine")), readers, 1.0))
         if "plain" in readers:
             # Hop profiles are for graphs where neighbors differ, which is where agreement is of no use. One of a dozen
             # is ahead by chance more easily than one alone.
@@ -278,7 +278,7 @@ class PlanMaker:
 
     # ------------------------------------------------------------------ readers and votes
 
-    def _readers(self, weights: PathWeights) -> tuple[str, ...]:
+    def readers(self, weights: PathWeights) -> tuple[str, ...]:
         """Return the readers that are left after the first epochs, the best first."""
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:

@@ -1,0 +1,194 @@
+"""What could make learned weights of steps better than closed-form ones? Attempts that are not in the product.
+
+Each learns weights in another way and is read like any others: readers are chosen on validation labels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from cge.data.splits import folds as stratified_folds
+from cge.losses import supervised_loss
+from cge.models.ends import DeepReader
+from cge.models.gates import StepInputs, StepPooling, StepWeighting
+from cge.models.pooling import StepRows, product
+from cge.training.consistency import ConsistencyTrainer, Pooling
+from cge.training.path_data import PathData, PathWeights
+from cge.training.path_weights import Outer, OuterSettings
+from cge.training.paths import PathSettings, PlanMaker
+from cge.training.settings import Task
+
+__all__ = ["ATTEMPTS", "attempt"]
+
+Array = npt.NDArray[Any]
+
+_CONFIDENT = 20  # nodes of each class that lend their predicted label
+_UNROLLED = 3  # steps of the last layer
+_RATE = 1.0  # of those steps
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """What an attempt starts from; `start` is the prior that the plain reader does better with."""
+
+    task: Task
+    data: PathData
+    maker: PlanMaker
+    start: PathWeights
+    settings: OuterSettings
+
+    def learn(self, task: Task | None = None, how: type[Outer] = Outer, **other: Any) -> PathWeights:
+        """Return weights of steps learned from `start`; readers see no labels but those of `self.task`."""
+        weights = PathWeights("attempt", deepcopy(self.start.module))
+        pooling = StepPooling(self.data.steps, self.data.inputs, weights.steps)
+        outer = how(task or self.task, self.data.payload("l2"), pooling, replace(self.settings, **other))
+        outer.others = [np.intersect1d(part, self.task.train.numpy()) for part in outer.others]
+        outer.run()
+        return weights
+
+
+def more_folds(now: Situation) -> Sequence[PathWeights]:
+    """Use ten folds: readers see nine tenths of the labels, as the last one sees all."""
+    labels, train = now.task.labels.numpy(), now.task.train.numpy()
+    parts = stratified_folds(train, labels, min(10, len(train)), now.settings.seed)
+    return [now.learn(replace(now.task, folds=[torch.from_numpy(one) for one in parts]))]
+
+
+def lent_labels(now: Situation) -> Sequence[PathWeights]:
+    """Let the nodes that a first reader is surest of, twenty of each class, serve as further held-out labels."""
+    now.maker.judge(now.start, "plain")
+    scores = now.maker.begun[now.start.name, "plain", False].best_scores()
+    chances, told = torch.softmax(scores, dim=1).max(1)
+    free = np.setdiff1d(np.arange(len(told)), torch.cat([now.task.train, now.task.validation]).numpy())
+    lent = []
+    for one in range(now.task.classes):
+        mine = free[told.numpy()[free] == one]
+        lent.append(mine[np.argsort(-chances.numpy()[mine], kind="stable")[:_CONFIDENT]])
+    labels = now.task.labels.clone()
+    every = np.concatenate(lent)
+    labels[every] = told[every]
+    folds = [
+        torch.from_numpy(np.concatenate([fold.numpy(), every[place :: len(now.task.folds)]]))
+        for place, fold in enumerate(now.task.folds)
+    ]
+    train = torch.cat([now.task.train, torch.from_numpy(every)])
+    return [now.learn(replace(now.task, labels=labels, folds=folds, train=train))]
+
+
+def unrolled(now: Situation) -> Sequence[PathWeights]:
+    """Let the weights know that the reader's last layer follows them: three of its steps are differentiated."""
+    return [now.learn(how=_UnrolledOuter)]
+
+
+class _UnrolledOuter(Outer):
+    """Held-out labels are scored by the last layer as it will be some steps later."""
+
+    def held_out_scores(self, reader: DeepReader, pooled: Tensor, own: Array, held: Array) -> Tensor:
+        """Take the steps and keep how they depend on the weights."""
+        seen, labels = torch.relu(pooled[own] + reader.bias), self.task.labels[own]
+        matrix: Tensor = reader.score.weight
+        constant: Tensor = reader.score.bias
+        for _ in range(_UNROLLED):
+            loss = supervised_loss(functional.linear(seen, matrix, constant), labels, self.class_weights)
+            slopes = torch.autograd.grad(loss, [matrix, constant], create_graph=True)
+            matrix, constant = matrix - _RATE * slopes[0], constant - _RATE * slopes[1]
+        return functional.linear(torch.relu(pooled[held] + reader.bias), matrix, constant)
+
+
+def fold_ensemble(now: Situation) -> Sequence[PathWeights]:
+    """Learn weights for each fold alone, and average what they predict."""
+    return [now.learn(replace(now.task, folds=[fold])) for fold in now.task.folds]
+
+
+def no_penalty(now: Situation) -> Sequence[PathWeights]:
+    """Let weights leave the prior freely, for four times as many steps."""
+    return [now.learn(penalty=0.0, steps=4 * now.settings.steps)]
+
+
+class HopPooling:
+    """Weights of steps that are not shared: the t-th step of a path has its own gate and discount."""
+
+    def __init__(self, steps: StepRows, inputs: StepInputs, start: StepWeighting) -> None:
+        self.rows, self.inputs = steps, inputs
+        self.parts = [deepcopy(start) for _ in range(len(start.hops) - 1)]
+        self._prior = [one.detach().clone() for one in self.parameters()]
+
+    def parameters(self) -> list[nn.Parameter]:
+        """Return those of every hop; hop weights are those of the first."""
+        shared = [self.parts[0].hops]
+        return shared + [one for part in self.parts for one in (part.gate, part.stay, part.discount)]
+
+    def prior(self) -> list[Tensor]:
+        """Return what they were at the beginning."""
+        return self._prior
+
+    def pooling(self, nodes: Array | None = None) -> Pooling:  # noqa: ARG002 - all at once
+        """Return Σ_k h_k M_1 … M_k payload."""
+        values = [part.step_values(self.rows, self.inputs) for part in self.parts]
+        hops = self.parts[0].hop_weights()
+
+        def pooled(payload: Tensor) -> Tensor:
+            total = hops[-1] * payload
+            for place in range(len(values) - 1, -1, -1):
+                total = hops[place] * payload + product(self.rows, values[place], total)
+            return total
+
+        return pooled
+
+
+def hop_gates(now: Situation) -> Pooling:
+    """Learn a gate for each hop."""
+    pooling = HopPooling(now.data.steps, now.data.inputs, now.start.steps)
+    Outer(now.task, now.data.payload("l2"), pooling, now.settings).run()
+    for one in pooling.parameters():
+        one.requires_grad_(False)
+    return pooling.pooling()
+
+
+ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
+    "steps, 10 folds": more_folds,
+    "steps, lent labels": lent_labels,
+    "steps, unrolled": unrolled,
+    "steps, fold ensemble": fold_ensemble,
+    "steps, no penalty": no_penalty,
+    "steps, gate per hop": hop_gates,
+}
+
+
+def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, tuple[str, ...]]:
+    """Return the class scores of all nodes that an attempt ends with, `(n, c)`, and the readers that gave them."""
+    maker = PlanMaker(task, data, settings)
+    now = Situation(task, data, maker, maker.likelier("degree", "cosine"), OuterSettings(seed=settings.seed))
+    made = ATTEMPTS[name](now)
+    several = made if isinstance(made, list) else [made]
+    chances: list[Tensor] = []
+    used: tuple[str, ...] = ()
+    for place, one in enumerate(several):
+        weights = one if isinstance(one, PathWeights) else _Pooled("attempt", now.start.module, made=one)
+        weights = replace(weights, name=f"{name} {place}")
+        used = maker.readers(weights)
+        for reader in used:
+            trainer: ConsistencyTrainer = maker.begun[weights.name, reader, False]
+            trainer.run()
+            chances.append(torch.softmax(trainer.best_scores(), dim=1))
+    return torch.stack(chances).mean(0), used
+
+
+@dataclass(frozen=True, eq=False)
+class _Pooled(PathWeights):
+    """Weights that are given as the pooling they make."""
+
+    made: Pooling | None = None
+
+    def pooling(self, data: PathData) -> Pooling:
+        """Return it."""
+        return super().pooling(data) if self.made is None else self.made

@@ -1,0 +1,98 @@
+"""Other ways to learn weights, which the study tries: each does what it says."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cge
+from cge.estimators.path_model import path_settings
+from cge.experiments import attempts
+from cge.experiments.attempts import ATTEMPTS, HopPooling, Situation, attempt
+from cge.models.ends import DeepReader
+from cge.models.gates import StepPooling
+from cge.training.path_data import PathData, PathWeights
+from cge.training.path_weights import Outer
+from cge.training.paths import PlanMaker
+from cge.training.settings import Task
+from tests.unit.test_path_weights import QUICK, planted, weighted_of
+
+
+def with_validation() -> Task:
+    return replace(planted(typed=False, told=1.5), validation=torch.arange(60, 70))
+
+
+def situation(task: Task) -> Situation:
+    data = PathData(task.graph, threads=1)
+    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4))
+    maker = PlanMaker(task, data, settings)
+    return Situation(task, data, maker, maker.likelier("degree", "degree"), QUICK)
+
+
+@pytest.mark.parametrize("name", ATTEMPTS)
+def test_every_attempt_ends_with_chances(name: str) -> None:
+    task = with_validation()
+    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4))
+    found, readers = attempt(name, task, PathData(task.graph, threads=1), settings)
+    torch.testing.assert_close(found.sum(1), torch.ones(80))
+    assert float((found.argmax(1) == task.labels)[:60].float().mean()) >= 0.7
+    assert 1 <= len(readers) <= 2
+
+
+def test_lent_labels_are_held_out_and_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    class Watched(Outer):
+        def run(self, on_step: Any = None) -> Any:
+            made.append(self)
+            return super().run(on_step)
+
+    monkeypatch.setattr(attempts, "_CONFIDENT", 3)
+    monkeypatch.setattr(Situation.learn, "__defaults__", (None, Watched))
+    attempts.lent_labels(situation(with_validation()))
+    (outer,) = made
+    lent = np.setdiff1d(np.concatenate(outer.folds), np.arange(60))
+    assert len(lent) == 6
+    assert lent.min() >= 70  # neither training nor validation labels
+    assert max(part.max() for part in outer.others) < 60
+    assert sorted(np.concatenate(outer.folds)) == sorted([*range(60), *lent])
+
+
+def test_unrolled_scores_know_how_the_last_layer_follows() -> None:
+    task = with_validation()
+    weighted, _ = weighted_of(task)
+    outer = attempts._UnrolledOuter(task, torch.zeros(80, 6), weighted, QUICK)
+    reader = DeepReader(6, 4, 2).double()
+    pooled = torch.randn(80, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    own, held = np.arange(20, 60), np.arange(20)
+    assert torch.autograd.gradcheck(lambda x: outer.held_out_scores(reader, x, own, held), (pooled,))
+    (slope,) = torch.autograd.grad(outer.held_out_scores(reader, pooled, own, held).square().sum(), pooled)
+    assert slope[own].abs().max() > 1e-4  # what readers see matters as well
+    plain = Outer(task, torch.zeros(80, 6), weighted, QUICK)
+    (slope,) = torch.autograd.grad(plain.held_out_scores(reader, pooled, own, held).square().sum(), pooled)
+    assert not slope[own].any()
+
+
+def test_gates_of_hops_begin_as_shared_ones_and_part() -> None:
+    now = situation(with_validation())
+    shared = StepPooling(now.data.steps, now.data.inputs, now.start.steps)
+    own = HopPooling(now.data.steps, now.data.inputs, now.start.steps)
+    payload = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(own.pooling()(payload), shared.pooling()(payload))
+    assert len(own.parameters()) == len(own.prior()) == 1 + 3 * 4
+    Outer(now.task, now.data.payload("l2"), own, QUICK).run()
+    gates = [part.gate.detach() for part in own.parts]
+    assert max(float((gates[0] - other).abs().max()) for other in gates[1:]) > 0.01
+
+
+def test_an_ensemble_has_weights_for_each_fold() -> None:
+    now = situation(with_validation())
+    found = attempts.fold_ensemble(now)
+    assert len(found) == 3
+    gates = [one.steps.gate.detach() for one in found]
+    assert all(isinstance(one, PathWeights) for one in found)
+    assert not torch.equal(gates[0], gates[1])
