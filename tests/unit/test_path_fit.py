@@ -11,8 +11,15 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge.estimators.path_model import path_settings
 from cge.evaluation import calibration
+from cge.models.weighting import make_weighting
+from cge.training.guard import priors
 from cge.training.history import Epoch
+from cge.training.path_data import PathData, PathWeights
+from cge.training.path_weights import Learned
+from cge.training.paths import READERS, PlanMaker
+from cge.training.settings import Task
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_trainer import Constant, two_groups
 
@@ -150,6 +157,23 @@ def test_new_nodes_with_edges_only() -> None:
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
     grown = cge.Graph.from_edges([*edges.tolist(), [40, 20], [40, 25], [41, 3], [41, 4]], num_nodes=42)
     assert model.predict([40, 41], graph=grown).tolist() == [1, 0]
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) -> None:
+    graph = words(two_groups())
+    codes = torch.from_numpy(TRUE + 0)
+    codes[7] = 2  # the only one
+    labels = torch.eye(3, dtype=torch.int64)[codes] if several else codes
+    nodes, none = torch.arange(10), torch.empty(0, dtype=torch.int64)
+    data, settings = PathData(graph, threads=1), path_settings(paths("degree"))
+    maker = PlanMaker(Task(graph, None, labels, 3, nodes, none, []), data, settings)
+    weights = maker._first_weights()
+    members = np.eye(3)[codes[nodes]]
+    pure, found = weights.votes(data, nodes.numpy(), members, several), maker.votes(weights).numpy()
+    changed = np.argwhere(pure != found).tolist()
+    assert changed == ([[7, 2]] if several else [[7, 0], [7, 1], [7, 2]])
+    assert not found[7, 2]
 
 
 @pytest.mark.parametrize("votes", ["yes", "no"])
@@ -310,3 +334,67 @@ def test_torch_keeps_its_random_numbers_and_threads() -> None:
     paths().fit(words(two_groups()), some())
     assert torch.equal(torch.rand(2), expected)
     assert torch.get_num_threads() == threads
+
+
+# ---------------------------------------------------------------------- networks and their prior
+
+
+@pytest.mark.parametrize("prior", ["none", "degree", "cosine"])
+def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
+    graph = words(two_groups())
+    data = PathData(graph, threads=1)
+    weighting = priors(data.scale.names, 2)[prior]
+    network = make_weighting("lstm", int(data.items(0).shape[1]))
+    assert network is not None
+    network.even()
+    weights = PathWeights("lstm", network, (4000, 0), PathWeights(prior, weighting))
+    payload = torch.randn(2 * SIZE, 3, generator=torch.Generator().manual_seed(0))
+    steps = data.steps.matrix(weighting.gates(data.inputs).detach().double().numpy()).toarray()
+    total = steps.sum(1)
+    walk = steps / total[:, None]
+    sums = np.eye(2 * SIZE) + walk + walk @ walk  # all hops alike
+    shares = sums * total ** -weighting.discount.item()
+    expected = shares / shares.sum(1, keepdims=True) @ payload.double().numpy()
+    np.testing.assert_allclose(weights.pooling(data)(payload).numpy(), expected, atol=0.06)
+    route = [np.array([0, int(graph.indices[graph.indptr[0]])]), np.array([3]), np.array([0, 2 * SIZE - 1, 0])]
+    alone = PathWeights(prior, weighting).of(data, route)
+    np.testing.assert_allclose(weights.of(data, route), 0.5 * alone, rtol=1e-6)
+    assert alone[1] == pytest.approx(1.0)
+
+
+def test_a_network_multiplies_its_prior() -> None:
+    graph = words(two_groups())
+    model = paths("lstm").fit(graph, some(), some(TRUE, 4))
+    fitted: Any = model._fitted
+    weights, data = fitted.plan.weights, fitted.data
+    node = int(graph.indices[graph.indptr[0]])
+    steps = data.steps
+    first = int(np.flatnonzero((steps.rows == 0) & (steps.indices == node))[0])
+    items, length = torch.tensor([[len(steps), first]]), torch.tensor([2])
+    with torch.no_grad():
+        told = float(weights.module(data.items(weights.sampled[1]), items, length))
+    expected = told * float(weights.prior.of(data, [np.array([0, node])])[0])
+    assert float(model.path_weights([[0, node]])[0]) == pytest.approx(expected, rel=1e-5)
+    assert weights.prior.name in ("degree", "cosine")
+
+
+@pytest.mark.parametrize(("weighting", "told"), [("steps", True), ("auto", False)])
+def test_labels_that_teach_weights_nothing_are_told(
+    weighting: str, told: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
+) -> None:
+    monkeypatch.setattr("cge.training.paths.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
+    paths(weighting).fit(words(two_groups()), some(), some(TRUE, 4))
+    said = [str(one.message) for one in recwarn if one.category is cge.CgeWarning]
+    assert len(said) == told
+    assert not said or "taught weighting='steps' nothing" in said[0]
+
+
+def test_large_graphs_get_fewer_epochs() -> None:
+    settings = path_settings(paths("degree", rounds=None, patience=None))
+    usual, large = settings.recipe("sparse", 0, 1000), settings.recipe("sparse", 0, int(1.25e9))  # times two passes
+    assert usual == READERS["sparse"]
+    assert (large.settings.epochs, large.judged_after) == (200, 66)
+    assert (large.settings.alone, large.settings.ramp, large.settings.patience) == (16, 33, 33)
+    assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
+    told = path_settings(paths("degree", rounds=300, patience=None)).recipe("sparse", 0, 10**15)
+    assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)

@@ -129,17 +129,6 @@ def test_a_label_alone_in_its_part_of_the_graph_is_not_heard_by_its_own_node() -
     assert (found[np.setdiff1d(np.arange(20, 40), 27), 1] > 0).all()
 
 
-@pytest.mark.parametrize("several", [False, True])
-def test_nodes_that_are_alone_in_their_class_hear_nothing(several: bool) -> None:
-    steps, values = small()
-    most, half = np.eye(4, dtype=int)[[0, 1, 2, 2]], np.eye(4, dtype=int)[[0, 1, 2, 3]]
-    assert label_votes(steps, values, HOPS, KNOWN, most, several)[KNOWN].any()
-    found = label_votes(steps, values, HOPS, KNOWN, half, several)
-    assert not found[KNOWN].any()
-    others = np.setdiff1d([0, 1, 2, 3, 4], KNOWN)
-    assert found[others].any(axis=1).all()
-
-
 @pytest.mark.parametrize("leaves", [300, 600])
 def test_rounding_lets_no_own_label_through_hubs(leaves: int) -> None:
     edges, next_node = [(0, 1), (1, 2), (2, 3)], 4

@@ -42,8 +42,7 @@ def label_votes(
     """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
 
     `known (k,)` are node numbers, `members (k, c)` their classes as zeros and ones. A known node's own label is no
-    vote for itself, neither at once nor through a path that returns: what others say of it is all that counts. Where
-    most known nodes are alone in their class, others can only be wrong about them, and their rows are zero.
+    vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
     With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
     """
     carried = np.zeros((steps.nodes, members.shape[1] + 1))
@@ -58,8 +57,6 @@ def label_votes(
     total[known] -= returning(steps, values, hops, known)[:, None] * carried[known]
     votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
     heard = met > 1e-9 * everyone  # less is what rounding left of a node's own label
-    if len(known) and np.mean((members * (members.sum(axis=0) == 1)).any(axis=1)) > 0.5:
-        heard[known] = False
     if several:
         share = np.clip(np.where(heard, votes / np.maximum(met, 1e-12), 0.5), 0, 1)
         share = (1 - _DOUBT) * share + _DOUBT / 2

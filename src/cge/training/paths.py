@@ -328,14 +328,19 @@ class PlanMaker:
         return self._poolings[weights.name]
 
     def votes(self, weights: PathWeights) -> Tensor:
-        """Return the votes of the training labels, `(n, c)`."""
+        """Return the votes of the training labels, `(n, c)`, as they are trained on.
+
+        About a label that is alone in its class others can only be wrong: its node is trained without votes, or with
+        several labels per node that class of it.
+        """
         if weights.name not in self._votes:
             train = self.task.train.numpy()
             labels = self.task.labels.numpy()[train]
             members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
-            self._votes[weights.name] = torch.from_numpy(
-                weights.votes(self.data, train, members, self.task.labels.ndim == 2)
-            )
+            found = weights.votes(self.data, train, members, labels.ndim == 2)
+            alone = members * (members.sum(axis=0) == 1) > 0  # (k, c)
+            found[train] *= ~(alone if labels.ndim == 2 else alone.any(axis=1, keepdims=True))
+            self._votes[weights.name] = torch.from_numpy(found)
         return self._votes[weights.name]
 
     def judge(self, weights: PathWeights, reader: str, votes: bool | None = None) -> Screened:
