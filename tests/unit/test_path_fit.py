@@ -14,7 +14,7 @@ import cge
 from cge.estimators.path_model import path_settings
 from cge.evaluation import calibration
 from cge.models.weighting import make_weighting
-from cge.training.guard import priors
+from cge.training.guard import Screened, priors
 from cge.training.history import Epoch
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import Learned
@@ -398,3 +398,23 @@ def test_large_graphs_get_fewer_epochs() -> None:
     assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
     told = path_settings(paths("degree", rounds=300, patience=None)).recipe("sparse", 0, 10**15)
     assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)
+
+
+@pytest.mark.parametrize(("gentle", "kept"), [(0.8, "gentle"), (0.6, "sparse")])
+def test_a_gentle_reader_takes_the_place_of_a_sparse_one_only_where_it_is_better(
+    gentle: float, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    right = {"plain": 0.5, "deep": 0.4, "sparse": 0.6, "gentle": gentle}
+    graph = words(two_groups())
+    nodes = torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("degree")))
+
+    def judged(_: Any, reader: str, votes: Any = None) -> Screened:
+        hits = (np.arange(100) < 100 * right[reader]).astype(float)
+        return Screened(right[reader], hits, np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    assert maker.readers(maker._first_weights()) == (kept,)
+    right["sparse"] = 0.45
+    assert maker.readers(maker._first_weights()) == ("plain",)  # gentle is not asked

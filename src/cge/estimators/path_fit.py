@@ -24,7 +24,7 @@ from cge.training.guard import better, screened
 from cge.training.history import History
 from cge.training.parameters import module_arrays
 from cge.training.path_data import PathData
-from cge.training.paths import FEWEST_SELECTING, Plan, PlanMaker
+from cge.training.paths import FEWEST_SELECTING, READERS, Plan, PlanMaker
 from cge.training.settings import Task
 from cge.training.trainer import Saved
 
@@ -79,7 +79,7 @@ class _Fitting:
         heat = _heat(leaders) if len(held) >= FEWEST_SELECTING else 1.0
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
-        vectors = next((one for one in members if one.reader != "sparse"), members[0])
+        vectors = next((one for one in members if not READERS[one.reader].scores), members[0])
         if again:
             selection = history
             maker = self._maker(trained_on, np.empty(0, np.int64))
@@ -150,7 +150,9 @@ class _Fitting:
 
     def _members(self, maker: PlanMaker, plan: Plan, stage: str) -> list[_Member]:
         """Train every reader of the plan to its end, and one for vectors where the plan has none."""
-        readers = [*plan.readers] if set(plan.readers) != {"sparse"} else [*plan.readers, "plain"]
+        readers = [*plan.readers]
+        if all(READERS[reader].scores for reader in readers):
+            readers.append("plain")
         found = []
         for reader in readers:
             models = self.model.n_models if reader in plan.readers else 1

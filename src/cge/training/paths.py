@@ -6,7 +6,7 @@ What is chosen on the selection labels, where it is left open ("auto"):
    more than two standard errors, and the reader that is chosen agrees.
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
-   error.
+   error. Where sparse is best, a gentle one, with a fifth of its consistency, may take its place.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
    learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
    and less surprised by more than two. For weights that win the readers are chosen again.
@@ -50,23 +50,25 @@ _FEWEST_EPOCHS = 50
 
 @dataclass(frozen=True)
 class Recipe:
-    """How a reader is trained: the norm of the payload's rows ("l1" or "l2"), the settings, when it can be judged."""
+    """How a reader is trained: the norm of the payload's rows ("l1" or "l2"), when it can be judged, and the settings.
+
+    `scores` says that what it sums over paths are the class scores themselves, no vectors of `dim` numbers.
+    """
 
     rows: str
     judged_after: int
     settings: ConsistencySettings
+    scores: bool = False
 
 
+_SPARSE = ConsistencySettings(
+    passes=2, feature_drop=0.2, hidden_drop=0.0, consistency=1.0, weight_decay=0.03, epochs=600
+)
 READERS = {
     "plain": Recipe("l2", 100, ConsistencySettings(passes=1, node_drop=0.0, consistency=0.0, epochs=300)),
     "deep": Recipe("l1", 200, ConsistencySettings()),
-    "sparse": Recipe(
-        "l2",
-        200,
-        ConsistencySettings(
-            passes=2, feature_drop=0.2, hidden_drop=0.0, consistency=1.0, weight_decay=0.03, epochs=600
-        ),
-    ),
+    "sparse": Recipe("l2", 200, _SPARSE, scores=True),
+    "gentle": Recipe("l2", 200, replace(_SPARSE, consistency=0.2), scores=True),
 }
 
 
@@ -148,7 +150,7 @@ def make_reader(reader: str, data: PathData, dim: int, classes: int, seed: int) 
     """Return an untrained reader of what the nodes of a graph carry."""
     payload = data.payload(READERS[reader].rows)
     with seeded(seed, "reader"):
-        if reader == "sparse":
+        if READERS[reader].scores:
             return SparseReader(*data.feature_scale(), classes)
         return DeepReader(int(payload.shape[1]), dim, classes)
 
@@ -283,13 +285,16 @@ class PlanMaker:
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:
             return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
-        judged = {reader: self.judge(weights, reader) for reader in READERS}
+        judged = {reader: self.judge(weights, reader) for reader in ("plain", "deep", "sparse")}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
+        if best == "sparse":
+            judged["gentle"] = self.judge(weights, "gentle")
+            best = "gentle" if better(judged["gentle"], judged[best]) else best
         for reader, one in judged.items():
             self._note(weights.name, reader, one, None if reader == best else judged[best])
         # Sparse and deep readers err differently, so their mean is worth having; plain is deep without consistency.
         level = [reader for reader in judged if reader != best and not better(judged[best], judged[reader])]
-        partner = [reader for reader in level if "sparse" in (best, reader)]
+        partner = [reader for reader in level if READERS[reader].scores != READERS[best].scores]
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
 
     def _votes_help(self, weights: PathWeights, reader: str) -> bool:
@@ -303,7 +308,7 @@ class PlanMaker:
 
     def _recipe(self, reader: str, seed: int) -> Recipe:
         """Return how a reader is trained on this graph."""
-        carried = self.task.classes if reader == "sparse" else self.settings.dim
+        carried = self.task.classes if READERS[reader].scores else self.settings.dim
         return self.settings.recipe(reader, seed, 3 * carried * self.settings.hops * len(self.data.steps))
 
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
