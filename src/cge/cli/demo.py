@@ -85,30 +85,26 @@ class _Watch:
 
 
 def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, watch: _Watch) -> CGE:
-    import numpy as np
-
     from cge.estimators.cge import CGE
 
     assert data.split is not None  # noqa: S101 - CORA has one
-    y, validation = (np.full(data.graph.num_nodes, -1) for _ in range(2))
-    y[data.split.train], validation[data.split.validation] = (
-        data.labels[nodes] for nodes in (data.split.train, data.split.validation)
-    )
+    y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
     model = CGE(weighting=weighting, rounds=rounds, random_state=seed)
     return model.fit(data.graph, y, validation, on_round=watch)
 
 
 def _accuracies(data: Dataset, model: CGE, twin: CGE) -> list[dict[str, Any]]:
     """Return the share of test nodes that each method has right, with its interval."""
-    from cge.estimators.baselines import features_only, label_propagation, sgc
+    from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
     from cge.evaluation.significance import share_interval
 
     assert data.split is not None  # noqa: S101 - CORA has one
-    train, validation, test = data.split.train, data.split.validation, data.split.test
-    rows = []
+    y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
+    test, rows = data.split.test, []
     predicted: dict[str, Array] = {"cge": model.predict(), "cge, A ≡ 1": twin.predict()}
-    for name, method in {"SGC": sgc, "label propagation": label_propagation, "features only": features_only}.items():
-        predicted[name] = method(data.graph, data.labels, train, validation)
+    others = {"SGC": SGC(), "label propagation": LabelPropagation(), "features only": FeatureClassifier()}
+    for name, method in others.items():
+        predicted[name] = method.fit(data.graph, y, validation).predict()
     for name, classes in predicted.items():
         right = int((classes[test] == data.labels[test]).sum())
         low, high = share_interval(right, len(test))

@@ -89,6 +89,17 @@ class Dataset:
         """Numbers of the nodes that have a label, ascending."""
         return np.flatnonzero(labeled(self.labels))
 
+    def labels_of(self, nodes: Array) -> Array:
+        """Return the labels of some nodes, by number, in the form of `labels`; all others are unknown.
+
+        >>> graph = Graph.from_edges([(0, 1), (1, 2)])
+        >>> Dataset("tiny", graph, np.array([0, 1, 0]), ("red", "blue")).labels_of([1, 2]).tolist()
+        [-1, 1, 0]
+        """
+        found = np.full_like(self.labels, 0 if self.multilabel else -1)
+        found[nodes] = self.labels[nodes]
+        return found
+
     def label_counts(self) -> dict[str, int]:
         """Return the number of nodes of each class, by class name."""
         if self.multilabel:

@@ -1,55 +1,157 @@
-"""What a method has to beat: features alone, labels alone, and plain smoothing of features."""
+"""What a method has to beat: features alone, labels alone, vectors of walks, and plain smoothing of features.
+
+All choose their one number (the strength of regularization, or how far labels spread) on the selection labels.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
+from sklearn.multiclass import OneVsRestClassifier
 
+from cge.errors import InputError
+from cge.estimators.classifier import Known, NodeClassifier
+from cge.estimators.embeddings import DeepWalk, Dim, Node2Vec, Ratio, Seed, Threads
+from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
+from cge.training.trainer import accuracy_of
 
-__all__ = ["features_only", "label_propagation", "sgc"]
+__all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
 
 Array = npt.NDArray[Any]
 
-_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # inverse of regularization, chosen on validation labels
-_KEPT = (0.5, 0.8, 0.9, 0.95, 0.99)  # share that propagation passes on, likewise
-_SMOOTHED = 2  # steps of SGC
+_STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # inverse of regularization
+_KEPT = (0.5, 0.8, 0.9, 0.95, 0.99)  # share that propagation passes on
+_SPREADS = 50  # steps of propagation
 
 
-def features_only(graph: Graph, labels: Array, train: Array, validation: Array) -> Array:
-    """Return the classes that logistic regression on the features of a node predicts, `(n,)`."""
-    return _regressed(_unit(graph.features), labels, train, validation)
+@documented
+class FeatureClassifier(NodeClassifier):
+    """Logistic regression on the features of a node, rows of unit length: nothing of the graph.
 
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
 
-def sgc(graph: Graph, labels: Array, train: Array, validation: Array) -> Array:
-    """Return the classes that logistic regression predicts on features smoothed twice, as SGC does, `(n,)`.
-
-    Wu et al. 2019, "Simplifying Graph Convolutional Networks".
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1), (2, 3)], features=np.eye(2)[[0, 0, 1, 1]])
+    >>> FeatureClassifier().fit(graph, {0: "a", 2: "b"}).predict([1, 3]).tolist()
+    ['a', 'b']
     """
-    smooth, x = _symmetric(graph, loops=True), _unit(graph.features)
-    for _ in range(_SMOOTHED):
-        x = smooth @ x
-    return _regressed(x, labels, train, validation)
+
+    def _train(self, graph: Graph, known: Known) -> Array:
+        return _regressed(_unit(graph), known)
 
 
-def label_propagation(graph: Graph, labels: Array, train: Array, validation: Array, steps: int = 50) -> Array:
-    """Return the classes that known labels spread to, `(n,)`.
+@documented
+class SGC(NodeClassifier):
+    """Logistic regression on features that were smoothed over the graph (Wu et al. 2019, SGC).
 
-    Zhou et al. 2004, "Learning with Local and Global Consistency".
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
     """
-    known = np.zeros((graph.num_nodes, int(labels[train].max()) + 1))
-    known[train, labels[train]] = 1
-    smooth, found = _symmetric(graph, loops=False), []
-    for share in _KEPT:
-        spread = known
-        for _ in range(steps):
-            spread = share * (smooth @ spread) + (1 - share) * known
-        found.append(spread.argmax(1))
-    return max(found, key=lambda one: float(np.mean(one[validation] == labels[validation])))
+
+    def __init__(self, hops: Annotated[int, Setting("steps of smoothing", low=1, high=100)] = 2) -> None:
+        self.hops = hops
+
+    def _train(self, graph: Graph, known: Known) -> Array:
+        smooth, x = _symmetric(graph, loops=True), _unit(graph)
+        for _ in range(self.hops):
+            x = smooth @ x
+        return _regressed(x, known)
+
+
+@documented
+class LabelPropagation(NodeClassifier):
+    """Known labels spread along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
+
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1), (2, 3)])
+    >>> LabelPropagation().fit(graph, {0: "a", 2: "b"}).predict([1, 3]).tolist()
+    ['a', 'b']
+    """
+
+    def __init__(
+        self,
+        class_mass: Annotated[
+            bool, Setting("scale what spreads of each class to the share of its training labels (Zhu et al. 2003)")
+        ] = False,
+    ) -> None:
+        self.class_mass = class_mass
+
+    def _train(self, graph: Graph, known: Known) -> Array:
+        labels = np.zeros((len(graph), len(known.classes)))
+        labels[known.train] = known.members[known.train]
+        share = labels.sum(axis=0) / max(labels.sum(), 1)
+        smooth, found = _symmetric(graph, loops=False), []
+        for passed in _KEPT:
+            spread = labels
+            for _ in range(_SPREADS):
+                spread = passed * (smooth @ spread) + (1 - passed) * labels
+            if self.class_mass:
+                spread = spread * (share / np.maximum(spread.sum(axis=0), 1e-12))
+            total = spread.sum(axis=1, keepdims=True)
+            found.append(np.where(total > 0, spread / np.maximum(total, 1e-300), share))
+        return _best(found, known)
+
+
+@documented
+class WalkClassifier(NodeClassifier):
+    """Logistic regression on vectors of random walks, which no label has seen.
+
+    Attributes
+    ----------
+    embedding_ : (n, dim) float32
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
+    """
+
+    def __init__(
+        self,
+        vectors: Annotated[str, Setting("whose vectors", choices=("deepwalk", "node2vec"))] = "deepwalk",
+        *,
+        features: Annotated[bool, Setting("append the features of a node to its vector")] = False,
+        dim: Dim = 128,
+        p: Ratio = 1.0,
+        q: Ratio = 0.5,
+        random_state: Seed = 0,
+        threads: Threads = None,
+    ) -> None:
+        self.vectors = vectors
+        self.features = features
+        self.dim = dim
+        self.p = p
+        self.q = q
+        self.random_state = random_state
+        self.threads = threads
+
+    def _train(self, graph: Graph, known: Known) -> Array:
+        settings: dict[str, Any] = {"random_state": self.random_state, "threads": self.threads}
+        if self.vectors == "node2vec":
+            made: Any = Node2Vec(self.dim, p=self.p, q=self.q, **settings)
+        else:
+            made = DeepWalk(self.dim, **settings)
+        self.embedding_ = made.fit(graph).embedding_
+        x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
+        return _regressed(sp.csr_array(sp.hstack([x, _unit(graph)])) if self.features else x, known)
 
 
 def _symmetric(graph: Graph, loops: bool) -> sp.csr_array:
@@ -61,19 +163,31 @@ def _symmetric(graph: Graph, loops: bool) -> sp.csr_array:
     return sp.csr_array(root @ matrix @ root)
 
 
-def _unit(features: Any) -> sp.csr_array:
-    rows = sp.csr_array(features, dtype=np.float64)
+def _unit(graph: Graph) -> sp.csr_array:
+    """Return the features with rows of unit length."""
+    if graph.features is None:
+        raise InputError("this method needs node features, and the graph has none")
+    rows = sp.csr_array(graph.features, dtype=np.float64)
     norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
     return sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ rows)
 
 
-def _regressed(x: Any, labels: Array, train: Array, validation: Array) -> Array:
-    """Return what logistic regression predicts, with the strength that does best on the validation labels."""
-    best: tuple[float, Array] = -1.0, np.empty(0)
-    for strength in _STRENGTHS:
-        model = LogisticRegression(C=strength, max_iter=1000).fit(x[train], labels[train])
-        predicted = model.predict(x)
-        accuracy = float(np.mean(predicted[validation] == labels[validation]))
-        if accuracy > best[0]:
-            best = accuracy, predicted
-    return best[1]
+def _regressed(x: Any, known: Known) -> Array:
+    """Return the chances that logistic regression gives, with the strength that does best on the selection labels."""
+    labels, found = known.codes[known.train], []
+    for strength in _STRENGTHS if len(known.selection) else (10.0,):
+        one = LogisticRegression(C=strength, max_iter=1000)
+        model: Any = OneVsRestClassifier(one) if known.several else one
+        chances = np.zeros((x.shape[0], len(known.classes)))
+        model.fit(x[known.train], labels)
+        chances[:, np.arange(len(known.classes)) if known.several else model.classes_] = model.predict_proba(x)
+        found.append(chances)
+    return _best(found, known)
+
+
+def _best(found: list[Array], known: Known) -> Array:
+    """Return those of several chances that the selection labels prefer."""
+    if not len(known.selection):
+        return found[-1] if len(found) == 1 else found[2]
+    labels, shift = known.codes[known.selection], 0.5 if known.several else 0.0
+    return max(found, key=lambda one: accuracy_of(one[known.selection] - shift, labels))

@@ -13,7 +13,6 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
-from cge.data.labels import labeled
 from cge.errors import CgeWarning, InputError
 from cge.estimators.cge_settings import (
     ClassWeight,
@@ -55,8 +54,8 @@ from cge.estimators.cge_settings import (
     WeightingRate,
 )
 from cge.estimators.checkpoints import Checkpoints
+from cge.estimators.classifier import decided, known_labels, share_right
 from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
-from cge.estimators.labels import encode_labels, members
 from cge.estimators.pair_fit import PairFit, fit_pairs
 from cge.estimators.path_fit import fit_paths
 from cge.estimators.path_model import PathFit
@@ -66,7 +65,6 @@ from cge.explain.paths import PathShare
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
-from cge.training.trainer import accuracy_of
 
 __all__ = ["CGE"]
 
@@ -268,27 +266,17 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             Called with a `Round` after each round, or with encoder "paths" with an `Epoch` after each epoch.
         """
         check_settings(self)
-        if not isinstance(graph, Graph):
-            raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
-        codes, classes = encode_labels(graph, y, "y")
-        self._refuse_hopeless(graph, codes, classes)
-        chosen_on = np.empty(0, np.int64)
-        trained_on = np.flatnonzero(labeled(codes))
-        if validation is not None:
-            more, _ = encode_labels(graph, validation, "validation", classes)
-            if more.ndim != codes.ndim:
-                raise InputError("y and validation must have the same form: one label for each node, or several")
-            chosen_on = np.setdiff1d(np.flatnonzero(labeled(more)), trained_on)
-            if labeled(more).any() and not len(chosen_on):
-                raise InputError("every node of validation has a label in y, too, so none is left to choose the round")
-            codes = codes.copy()
-            codes[chosen_on] = more[chosen_on]
-        elif self.outer_labels == "validation" and self.weighting != "none" and self.outer == "unrolled":
+        known = known_labels(graph, y, validation)
+        if not len(graph.indices):
+            raise InputError("the graph has no edges, so there are no paths to learn from")
+        learns = self.weighting != "none" and self.outer == "unrolled"
+        if validation is None and self.outer_labels == "validation" and learns:
             raise InputError("outer_labels='validation' needs validation labels; pass validation=")
-        store = Checkpoints(resume, self, graph, codes, trained_on, chosen_on)
+        store = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
         self._warn_of_idle()
         train = fit_paths if self.encoder == "paths" else fit_pairs
-        self._keep(train(self, graph, codes, classes, (trained_on, chosen_on), store, on_round), classes)
+        roles = (known.train, known.selection)
+        self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
         return self
 
     def _warn_of_idle(self) -> None:
@@ -300,14 +288,6 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             have = "has" if len(given) == 1 else "have"
             sentence = f"{', '.join(given)} {have} no effect with encoder={self.encoder!r}"
             warnings.warn(sentence, CgeWarning, stacklevel=3)
-
-    def _refuse_hopeless(self, graph: Graph, codes: Array, classes: Array) -> None:
-        if not len(graph.indices):
-            raise InputError("the graph has no edges, so there are no paths to learn from")
-        if not labeled(codes).any():
-            raise InputError("y holds no labels; label some nodes, or use cge.DeepWalk, which needs none")
-        if len(classes) < 2:
-            raise InputError(f"y must hold at least two classes, found only {classes.tolist()[0]!r}")
 
     # ------------------------------------------------------------------ using it
 
@@ -325,22 +305,14 @@ class CGE(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
         """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
-        chances = self.predict_proba(nodes, graph)
-        found: Array = (chances > 0.5).astype(np.int64) if self._fitted.several else self.classes_[chances.argmax(1)]
-        return found
+        return decided(self.predict_proba(nodes, graph), self.classes_, self._fitted.several)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the share of right predictions; with several labels per node, micro-F1.
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        predicted = self.predict(nodes)
-        true = members(labels, self.classes_) if self._fitted.several else np.asarray(labels)
-        if predicted.shape != true.shape:
-            raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
-        if self._fitted.several:
-            return accuracy_of(predicted - 0.5, true)
-        return float(np.mean(predicted == true)) if len(true) else float("nan")
+        return share_right(self.predict(nodes), labels, self.classes_, self._fitted.several)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
         """Return vectors, `(k, dim)`: of all nodes that were trained on, of some of them by id, or of another graph.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -58,14 +59,26 @@ class PathData:
         self.graph, self.threads, self.like = graph, threads, like
         self.by_features: bool = features is not None and payload != "table"
         self.steps = StepRows(graph, threads)
-        found: tuple[StepInputs, Scale] = step_inputs(graph, self.steps, scale)
-        self.inputs: StepInputs = found[0]
-        self.scale: Scale = found[1]
+        self._scale = scale
         told = features if self.by_features else None
         self.dense: tuple[Array, Array] = _dense_scale(told) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._items: dict[int, Tensor] = {}
+
+    @cached_property
+    def _known(self) -> tuple[StepInputs, Scale]:
+        return step_inputs(self.graph, self.steps, self._scale)
+
+    @property
+    def inputs(self) -> StepInputs:
+        """What is known of steps."""
+        return self._known[0]
+
+    @property
+    def scale(self) -> Scale:
+        """How it was made comparable."""
+        return self._known[1]
 
     def payload(self, rows: str) -> NodeFeatures:
         """Return what nodes carry, `(n, f)`, sparse rows of unit length in the norm `rows`, "l1" or "l2".

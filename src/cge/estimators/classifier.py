@@ -1,0 +1,165 @@
+"""What all classifiers of nodes share: labels come in, classes and chances go out."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+
+from cge.data.labels import labeled
+from cge.errors import InputError
+from cge.estimators.labels import encode_labels, members
+from cge.estimators.roles import hold_out
+from cge.estimators.settings import check_settings
+from cge.estimators.storing import save_estimator
+from cge.graph import Graph
+from cge.store import pack_values, unpack_values
+from cge.training.trainer import accuracy_of
+
+__all__ = ["Known", "NodeClassifier", "decided", "known_labels", "share_right"]
+
+Array = npt.NDArray[Any]
+
+_HELD_OUT = 0.2  # share of the labels that chooses, where no others are given
+
+
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of nodes: `codes (n,)` with −1 for unknown or `(n, c)`, and which of them train or choose."""
+
+    codes: Array
+    classes: Array
+    train: Array
+    selection: Array
+
+    @property
+    def several(self) -> bool:
+        """Whether a node can have several classes."""
+        return self.codes.ndim == 2
+
+    @property
+    def members(self) -> Array:
+        """The classes of all nodes as zeros and ones, `(n, c)`; rows of unlabeled nodes are zero."""
+        if self.several:
+            return self.codes
+        found = np.zeros((len(self.codes), len(self.classes)), np.int64)
+        there = np.flatnonzero(self.codes >= 0)
+        found[there, self.codes[there]] = 1
+        return found
+
+
+def known_labels(graph: Graph, y: Any, validation: Any = None) -> Known:
+    """Return what `y` and `validation` tell, each in any form that `CGE.fit` takes; a node that is in both trains."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
+    codes, classes = encode_labels(graph, y, "y")
+    if not labeled(codes).any():
+        raise InputError("y holds no labels; label some nodes, or use cge.DeepWalk, which needs none")
+    if len(classes) < 2:
+        raise InputError(f"y must hold at least two classes, found only {classes.tolist()[0]!r}")
+    train, selection = np.flatnonzero(labeled(codes)), np.empty(0, np.int64)
+    if validation is not None:
+        more, _ = encode_labels(graph, validation, "validation", classes)
+        if more.ndim != codes.ndim:
+            raise InputError("y and validation must have the same form: one label for each node, or several")
+        selection = np.setdiff1d(np.flatnonzero(labeled(more)), train)
+        if labeled(more).any() and not len(selection):
+            raise InputError("every node of validation has a label in y, too, so none is left to choose the round")
+        codes = codes.copy()
+        codes[selection] = more[selection]
+    return Known(codes, classes, train, selection)
+
+
+class NodeClassifier(BaseEstimator):  # type: ignore[misc]
+    """A classifier of the nodes of one graph. A subclass writes `_train`, which returns chances.
+
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
+        How many labels served training and the choice of settings ("selection"); "outer" is 0.
+    """
+
+    def fit(self, graph: Graph, y: Any, validation: Any = None) -> NodeClassifier:
+        """Train on the labels `y`; those of `validation` choose. Both come in any form that `CGE.fit` takes.
+
+        Without `validation` a fifth of `y` chooses and does not train.
+        """
+        check_settings(self)
+        known = known_labels(graph, y, validation)
+        if not len(known.selection):
+            seed = self.get_params().get("random_state", 0)
+            train, selection = hold_out(known.codes, known.train, _HELD_OUT, seed)
+            known = Known(known.codes, known.classes, train, selection)
+        self._keep(graph, known.classes, known.several, self._train(graph, known))
+        self.labels_seen_ = {"train": len(known.train), "outer": 0, "selection": len(known.selection)}
+        return self
+
+    def _train(self, graph: Graph, known: Known) -> Array:
+        """Return the chance of each class for all nodes, `(n, c)`."""
+        raise NotImplementedError
+
+    def _keep(self, graph: Graph, classes: Array, several: bool, chances: Array) -> None:
+        self.graph_, self.node_ids_, self.classes_, self._several = graph, graph.node_ids, classes, several
+        self._chances = chances.astype(np.float32)
+
+    def predict_proba(self, nodes: Iterable[Hashable] | None = None) -> Array:
+        """Return the probability of each class, `(k, c)`; with several labels per node, one chance for each.
+
+        `nodes` are ids, None means all.
+        """
+        self._need_fit()
+        return self._chances if nodes is None else self._chances[self.graph_.indices_of(nodes)]
+
+    def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
+        """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
+        return decided(self.predict_proba(nodes), self.classes_, self._several)
+
+    def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
+        """Return the share of right predictions; with several labels per node, micro-F1.
+
+        `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        """
+        return share_right(self.predict(nodes), labels, self.classes_, self._several)
+
+    def save(self, folder: str | Path) -> None:
+        """Write what it predicts to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
+        self._need_fit()
+        arrays = {"chances": self._chances} | pack_values(self.classes_, "classes.")
+        facts = {"several": self._several, "labels_seen": self.labels_seen_}
+        save_estimator(self, folder, self.graph_, facts, arrays)
+
+    def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Take over what `save` wrote."""
+        classes = unpack_values(arrays, "classes.")
+        if arrays["chances"].shape != (len(graph), len(classes)) or arrays["chances"].dtype != np.float32:
+            raise InputError(f"the chances must be ({len(graph)}, {len(classes)}) of float32")
+        self._keep(graph, classes, bool(facts["several"]), arrays["chances"])
+        self.labels_seen_ = dict(facts["labels_seen"])
+
+    def _need_fit(self) -> None:
+        if not hasattr(self, "graph_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+
+
+def decided(chances: Array, classes: Array, several: bool) -> Array:
+    """Return the classes that chances `(k, c)` speak for."""
+    found: Array = (chances > 0.5).astype(np.int64) if several else classes[chances.argmax(1)]
+    return found
+
+
+def share_right(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
+    """Return the share of right predictions; with several labels per node, micro-F1."""
+    true = members(labels, classes) if several else np.asarray(labels)
+    if predicted.shape != true.shape:
+        raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
+    if several:
+        return accuracy_of(predicted - 0.5, true)
+    return float(np.mean(predicted == true)) if len(true) else float("nan")

@@ -1,0 +1,86 @@
+"""Training of graph networks on labels: Adam, dropout, the best epoch on the selection labels is kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cge.errors import InputError
+from cge.losses import supervised_loss
+from cge.models.convolutions import TwoLayers
+from cge.models.products import NodeFeatures
+from cge.randomness import generator
+from cge.training.consistency import dropped, kept
+from cge.training.parameters import load_module, module_arrays
+from cge.training.trainer import accuracy_of
+
+__all__ = ["NetworkSettings", "train_network"]
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Settings of `train_network`; `drop` is the share of features and hidden numbers that an epoch leaves out."""
+
+    epochs: int
+    patience: int
+    drop: float
+    rate: float
+    weight_decay: float
+    seed: int
+
+
+def train_network(
+    network: TwoLayers,
+    features: NodeFeatures,
+    labels: Tensor,
+    train: Tensor,
+    selection: Tensor,
+    settings: NetworkSettings,
+) -> Tensor:
+    """Train on the labels of `train` and return the class scores of all nodes, `(n, c)`.
+
+    The epoch counts with the best accuracy on `selection`, by the loss where two are level; the last without any.
+    """
+    optimizer = torch.optim.Adam(network.groups(settings.weight_decay), settings.rate)
+    best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # sums of several threads depend on their number
+    try:
+        for epoch in range(settings.epochs):
+            random = generator(settings.seed, "network", epoch)
+            scores = network(dropped(features, settings.drop, random), lambda x: _thinned(x, settings.drop, random))  # noqa: B023
+            loss = supervised_loss(scores[train], labels[train])
+            if not np.isfinite(loss.item()):
+                raise InputError(f"training overflowed; try a tenth of learning_rate (now {settings.rate:g})")
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if len(selection):
+                told = _scores(network, features)[selection]
+                score = (
+                    accuracy_of(told.numpy(), labels[selection].numpy()),
+                    -supervised_loss(told, labels[selection]).item(),
+                )
+                if score > best_score:
+                    best, best_score, best_epoch = module_arrays(network, "network"), score, epoch
+                if epoch - best_epoch >= settings.patience:
+                    break
+        if len(selection):
+            load_module(network, "network", best)
+        return _scores(network, features)
+    finally:
+        torch.set_num_threads(threads)
+
+
+def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tensor:
+    mask = kept((len(hidden), hidden.shape[1]), share, random)
+    return hidden if mask is None else hidden * mask
+
+
+@torch.no_grad()
+def _scores(network: TwoLayers, features: NodeFeatures) -> Tensor:
+    found: Tensor = network(features, lambda hidden: hidden)
+    return found
