@@ -344,6 +344,31 @@ class Graph:
             return self
         return replace(self, features=None if features is None else checked_features(features, self.num_nodes))
 
+    def subgraph(self, nodes: Any) -> Graph:
+        """Return the graph of some nodes, by number, and of the edges among them; ids and features come along.
+
+        >>> Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).subgraph([0, 2]).neighbors("c")
+        ['a']
+        """
+        kept = np.unique(np.asarray(nodes, np.int64))
+        if len(kept) and not 0 <= kept[0] <= kept[-1] < self.num_nodes:
+            raise InputError(f"a subgraph takes node numbers from 0 to {self.num_nodes - 1:,}, found {kept[-1]:,}")
+        place = np.full(self.num_nodes, -1, np.int64)
+        place[kept] = np.arange(len(kept))
+        source = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))
+        stays = (place[source] >= 0) & (place[self.indices] >= 0)
+        sizes = np.bincount(place[source[stays]], minlength=len(kept))
+        features: Any = self.features
+        return replace(
+            self,
+            indptr=np.r_[0, np.cumsum(sizes)].astype(self.indptr.dtype),
+            indices=place[self.indices[stays]].astype(self.indices.dtype),
+            node_ids=self.node_ids[kept],
+            weights=None if self.weights is None else self.weights[stays],
+            edge_types=None if self.edge_types is None else self.edge_types[stays],
+            features=None if features is None else features[kept],
+        )
+
     def summary(self) -> GraphSummary:
         """Count what there is: nodes, edges, components, isolated nodes, degrees, memory."""
         quantiles = np.quantile(self.degrees, [0, 0.25, 0.5, 0.75, 0.9, 0.99, 1]) if self.num_nodes else np.zeros(7)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from cge.cli import bench, check, datasets, demo, fit, reproduce
+from cge.cli import bench, check, datasets, demo, evaluate, fit, reproduce
 from cge.cli.main import complain
 from cge.cli.settings import late
 
@@ -23,6 +23,7 @@ app.command()(demo.demo)
 app.command()(check.check)
 app.command(cls=late(fit.fit))(fit.fit)
 app.command()(datasets.datasets)
+app.command()(evaluate.evaluate)
 app.command()(reproduce.reproduce)
 app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,16 +19,18 @@ __all__ = ["reproduce"]
 
 
 def reproduce(
-    study: Annotated[str, typer.Argument(help="weights: where weights of paths pay.")],
+    study: Annotated[
+        str, typer.Argument(help="table2 or table3 of the paper, or weights: where weights of paths pay.")
+    ],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="GRAPH[/METHOD]",
-            help="Part of the study: cora, cora/steps, '*/auto'; main, ablation and networks name several methods.",
+            help="Part of it: cora, cora/gcn, '*/gcn'; of weights main, ablation, networks and attempts, too.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each cell.")] = 5,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once [one for each core].")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once \\[one for each core].")] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the results.")] = "results",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; write the tables of what is there.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
@@ -37,34 +40,38 @@ def reproduce(
 
     For example:
 
-    cge reproduce weights --only cora --seeds 5
+    cge reproduce table2 --only cora --seeds 5
 
     cge reproduce weights --show
     """
-    if study != "weights":
-        raise InputError(f"there is no study {study!r}; there is: weights")
-    from cge.experiments import weights
+    from cge.experiments import tables, weights
     from cge.experiments.cells import run_cells
     from cge.experiments.weights_report import write_report
 
-    folder = Path(out)
+    if study not in ("weights", *tables.TABLES):
+        raise InputError(f"there is no study {study!r}; there are {', '.join([*tables.TABLES, 'weights'])}")
+    folder, paper = Path(out), study != "weights"
     if not show:
-        told = _Told(quiet or as_json)
-        work = list(weights.cells(only, seeds))
-        run_cells(work, weights.run, folder / study, jobs or os.cpu_count() or 1, told)
-    tables = write_report(folder)
+        work = list(tables.cells(study, only, seeds) if paper else weights.cells(only, seeds))
+        one = partial(tables.run, name=study) if paper else weights.run
+        run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+    found = tables.write_report(study, folder) if paper else write_report(folder)
     if as_json:
-        print_json(tables)
+        print_json(found)
     elif not quiet:
-        print(f"{tables['cells']} cells in {folder / study}, tables in {folder / 'weights.md'}")
+        print(f"{found['cells']} cells in {folder / study}, tables in {folder / f'{study}.md'}")
 
 
 class _Told:
     """Prints a line for each cell that is done."""
 
-    def __init__(self, quiet: bool) -> None:
-        self.quiet = quiet
+    def __init__(self, quiet: bool, cells: int) -> None:
+        self.quiet, self.cells, self.done = quiet, cells, 0
 
     def __call__(self, cell: Cell, row: dict[str, Any]) -> None:
+        self.done += 1
         if not self.quiet:
-            print(f"{cell}  test {row['test']:.4f}  {row['weights']}  {row['seconds']:.0f} s", flush=True)
+            weights = f"  {row['weights']}" if "weights" in row else ""
+            print(
+                f"{self.done}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {row['seconds']:.0f} s", flush=True
+            )

@@ -2,6 +2,7 @@
 
 from cge.data.dataset import Dataset
 from cge.data.files.read import read_features, read_graph, read_labels
+from cge.data.folder import load_folder
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.entries import Entry, catalog
 from cge.data.sets.load import load_dataset
@@ -15,6 +16,7 @@ __all__ = [
     "catalog",
     "folds",
     "load_dataset",
+    "load_folder",
     "load_nell_derived",
     "load_planetoid",
     "mask_labels",

@@ -10,7 +10,7 @@ from scipy import stats
 
 from cge.errors import InputError
 
-__all__ = ["Interval", "Paired", "mean_interval", "paired", "share_interval"]
+__all__ = ["Interval", "McNemar", "Paired", "mcnemar", "mean_interval", "paired", "share_interval", "stars"]
 
 
 @dataclass(frozen=True)
@@ -73,3 +73,32 @@ def paired(one: Sequence[float], other: Sequence[float]) -> Paired:
     if len(apart) < 2 or np.ptp(apart) < 1e-12:
         return Paired(float(apart.mean()) if len(apart) else 0.0, None, len(apart))
     return Paired(float(apart.mean()), float(stats.ttest_1samp(apart, 0.0).pvalue), len(apart))
+
+
+@dataclass(frozen=True)
+class McNemar:
+    """Nodes that only one of two methods has right, and the exact two-sided p-value that both are right as often."""
+
+    only_one: int
+    only_other: int
+    p: float
+
+
+def mcnemar(one: Sequence[bool], other: Sequence[bool]) -> McNemar:
+    """Compare two methods node by node: entry i of both says whether node i is right.
+
+    >>> found = mcnemar([True] * 9 + [False], [False] * 9 + [True])
+    >>> found.only_one, found.only_other, round(found.p, 4)
+    (9, 1, 0.0215)
+    """
+    mine, theirs = np.asarray(one, bool), np.asarray(other, bool)
+    if mine.shape != theirs.shape:
+        raise InputError(f"both methods need the same nodes, found {len(mine)} and {len(theirs)}")
+    first, second = int((mine & ~theirs).sum()), int((theirs & ~mine).sum())
+    p = float(stats.binomtest(first, first + second).pvalue) if first + second else 1.0
+    return McNemar(first, second, p)
+
+
+def stars(p: float | None) -> str:
+    """Return the mark of a p-value in a table: ** below 0.01, * below 0.05."""
+    return "" if p is None or p >= 0.05 else "**" if p < 0.01 else "*"

@@ -15,7 +15,7 @@ from typing import Any
 
 from cge.errors import FileFormatError
 
-__all__ = ["Cell", "read_cells", "run_cells"]
+__all__ = ["Cell", "read_cells", "replaced", "run_cells"]
 
 
 @dataclass(frozen=True, order=True)
@@ -82,3 +82,10 @@ def run_cells(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def replaced(path: Path, text: str) -> None:
+    """Write a file at once or not at all."""
+    new = path.with_name(f".{path.name}.tmp")
+    new.write_text(text, encoding="utf-8")
+    new.replace(path)

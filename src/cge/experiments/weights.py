@@ -17,11 +17,12 @@ from torch import Tensor, nn
 
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
-from cge.data.splits import Split, per_class
+from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.cge import CGE
 from cge.estimators.path_model import path_settings
 from cge.estimators.roles import folds_of
+from cge.evaluation.protocol import drawn
 from cge.experiments.attempts import ATTEMPTS, attempt
 from cge.experiments.cells import Cell
 from cge.graph import Graph
@@ -147,12 +148,8 @@ def _task(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
     labels = data.labels
     if data.splits:
         return graph, labels, data.splits[cell.seed % len(data.splits)], noise
-    size = np.bincount(labels[labels >= 0])
-    rare = np.flatnonzero(size < 2 * _PER_CLASS)  # too few to train and to test on
-    labels = np.where(np.isin(labels, rare), -1, labels)
-    classes = np.unique(labels[labels >= 0])
-    labels = np.where(labels >= 0, np.searchsorted(classes, labels), -1)
-    return graph, labels, per_class(labels, _PER_CLASS, 500, None, seed=cell.seed), noise
+    labels, split = drawn(labels, _PER_CLASS, cell.seed)
+    return graph, labels, split, noise
 
 
 def run(cell: Cell) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cge.evaluation.significance import mean_interval, paired
-from cge.experiments.cells import Cell, read_cells
+from cge.experiments.cells import Cell, read_cells, replaced
 from cge.experiments.weights import GRAPHS, METHODS
 
 __all__ = ["tables_of", "write_report"]
@@ -86,8 +86,8 @@ def write_report(folder: Path) -> dict[str, Any]:
             "|---|---|---|---|---|---|---|---|",
             *(_line(name, row) for name, row in rows.items()),
         ]
-    _replace(folder / "weights.md", "\n".join([*lines, ""]))
-    _replace(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
+    replaced(folder / "weights.md", "\n".join([*lines, ""]))
+    replaced(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
     return tables
 
 
@@ -115,10 +115,3 @@ def _against(found: dict[str, Any] | None) -> str:
         return ""
     p = "< 0.001" if found["p"] < 0.001 else f"= {found['p']:.3f}"
     return f"{100 * found['gain']:+.1f} (p {p})"
-
-
-def _replace(path: Path, text: str) -> None:
-    """Write a file at once or not at all."""
-    new = path.with_name(f".{path.name}.tmp")
-    new.write_text(text)
-    new.replace(path)

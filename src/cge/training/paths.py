@@ -44,7 +44,7 @@ Array = npt.NDArray[Any]
 FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
-_WORK = 5e11  # products of two numbers in a training: about four minutes on two cores
+_WORK = 5e11  # products of two numbers in a training: about two minutes on two cores
 _FEWEST_EPOCHS = 50
 
 

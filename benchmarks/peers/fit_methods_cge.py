@@ -1,0 +1,65 @@
+# mypy: disable-error-code="import-not-found"
+"""A whole fit of one estimator: seconds, memory, accuracies, and how many times GCN's the first two are."""
+
+import warnings
+from typing import Any
+
+from measure import job, peak_mb, report, timed
+
+import cge
+from cge.estimators.convolutions import GCN
+
+_ESTIMATORS: dict[str, tuple[Any, str]] = {"CGE": (cge.CGE, "rounds"), "GCN": (GCN, "epochs")}  # what limits epochs
+
+
+def main() -> None:
+    """Do the job."""
+    task = job()
+    warnings.simplefilter("ignore")
+    estimator, limit = _ESTIMATORS[task["estimator"]]
+    data: Any = cge.load_dataset(task["data"])
+
+    def fit(of: Any, most: int | None) -> Any:
+        settings = task["settings"] | ({} if most is None else {limit: most})
+        model = estimator(**settings, random_state=task["seed"], threads=task["threads"])
+        return model.fit(of.graph, of.labels_of(of.split.train), of.labels_of(of.split.validation))
+
+    fit(cge.load_dataset("cora"), 1)  # compiles
+    model, wall, cpu = timed(lambda: fit(data, task["rounds"]))
+    peak = peak_mb()
+    walls, cpus = [wall], [cpu]
+    while len(walls) < task["repeats"] and sum(walls) + wall < task["patience"]:
+        _, wall, cpu = timed(lambda: fit(data, task["rounds"]))
+        walls.append(wall)
+        cpus.append(cpu)
+    wall = min(walls)
+    notes, facts = [f"{wall:.2f} s a run"], {"repeats": len(walls)}
+    if task["gcn"]:
+        facts |= {"times_gcn": wall / task["gcn"]["seconds"], "memory_times_gcn": peak / task["gcn"]["peak_mb"]}
+        notes[0] += f": {facts['times_gcn']:.2f} × GCN's; memory {facts['memory_times_gcn']:.2f} × GCN's"
+    for part in ("validation", "test"):
+        nodes = getattr(data.split, part)
+        facts[part] = model.score(data.graph.node_ids[nodes], data.labels[nodes])
+    notes.append(f"accuracy {facts['validation']:.3f} validation, {facts['test']:.3f} test")
+    if task["estimator"] == "CGE":
+        facts |= {
+            "epochs": len(model.history_),
+            "weights": model.weights_,
+            "readers": model.readers_,
+            "label_votes": model.label_votes_,
+            "compared": len(model.compared_),
+        }
+        votes = "with votes" if model.label_votes_ else "no votes"
+        notes.append(f"{model.weights_} paths, {' and '.join(model.readers_)}, {votes}; {facts['compared']} compared")
+    report(
+        work=data.graph.num_nodes,
+        seconds=wall,
+        cpu_seconds=min(cpus),
+        peak_mb=peak,
+        **facts,
+        note="; ".join(notes),
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,156 @@
+"""The protocol of every result: training labels train, validation labels choose, test labels score, once.
+
+Takes anything that behaves like an estimator of this package, and knows none.
+"""
+
+from __future__ import annotations
+
+import platform
+import resource
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.metrics import f1_score
+
+from cge.data.dataset import Dataset
+from cge.data.splits import Split, per_class, stratified
+from cge.errors import InputError
+from cge.evaluation.significance import mean_interval
+
+__all__ = ["drawn", "metrics_of", "packed", "run_once", "split_of", "summary", "unpacked", "versions"]
+
+Array = npt.NDArray[Any]
+
+_PARTS = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
+_VALIDATION = 500  # nodes that choose, where a split is drawn
+
+
+def drawn(labels: Array, each: int, seed: int) -> tuple[Array, Split]:
+    """Draw a split with `each` training labels of a class, and return the labels it is about.
+
+    500 labels choose, or half of what is left; all others are test nodes. Classes with fewer than twice as many nodes
+    are left out: they are too few to train and to test on.
+    """
+    sizes = np.bincount(labels[labels >= 0])
+    rare = np.flatnonzero(sizes < 2 * each)
+    kept = np.where(np.isin(labels, rare), -1, labels)
+    classes = np.unique(kept[kept >= 0])
+    if len(classes) < 2:
+        raise InputError(f"fewer than two classes have {2 * each:,} labels; ask for fewer labels of each class")
+    kept = np.where(kept >= 0, np.searchsorted(classes, kept), -1)
+    left = int(np.count_nonzero(kept >= 0)) - each * len(classes)
+    return kept, per_class(kept, each, min(_VALIDATION, left // 2), None, seed=seed)
+
+
+def split_of(data: Dataset, seed: int, each: int = 20, share: float | None = None) -> tuple[Dataset, Split]:
+    """Return the split of a seed, and the data set with the labels that it is about.
+
+    Published splits are taken in turn. Where there are none, or `share` is told, one is drawn: `each` labels of a class
+    train, or that share of all labels, of which a tenth (at least one) chooses.
+    """
+    if share is not None:
+        held = max(share / 10, 1.5 / max(len(data.labeled), 1))
+        return data, stratified(data.labels, share - held, held, None, seed=seed)
+    if data.splits:
+        return data, data.splits[seed % len(data.splits)]
+    if data.multilabel:
+        raise InputError(f"{data.name} has several labels per node and no split; say which share of them trains")
+    labels, split = drawn(data.labels, each, seed)
+    names = tuple(data.class_names[one] for one in np.unique(data.labels[labels >= 0]))
+    return Dataset(data.name, data.graph, labels, names, split), split
+
+
+def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) -> dict[str, Any]:
+    """Train an estimator on a split, score it, and say what it saw and what it took.
+
+    With `strict` the test nodes and their edges are not there in training: the estimator has to predict nodes of a
+    graph that it has not seen.
+    """
+    began, ids = time.perf_counter(), data.graph.node_ids[split.test]
+    y = data.labels_of(split.train)
+    validation = data.labels_of(split.validation) if len(split.validation) else None
+    if strict:
+        if not hasattr(estimator, "transform") or not hasattr(estimator, "encoder"):
+            raise InputError(f"{type(estimator).__name__} cannot predict nodes that it has not seen; leave out strict")
+        kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
+        known = None if validation is None else validation[kept]
+        estimator.fit(data.graph.subgraph(kept), y[kept], known)
+        chances = estimator.predict_proba(ids, graph=data.graph)
+    else:
+        estimator.fit(data.graph, y, validation)
+        chances = estimator.predict_proba(ids)
+    seconds = time.perf_counter() - began
+    every = np.zeros((len(ids), data.num_classes), np.float32)  # a class may have no training label
+    every[:, np.searchsorted(np.arange(data.num_classes), estimator.classes_)] = chances
+    row: dict[str, Any] = {"metrics": metrics_of(every, data.labels[split.test])}
+    if not data.multilabel:
+        row["right"] = packed(every.argmax(1) == data.labels[split.test])
+    return row | {
+        "n_test": len(ids),
+        "labels": dict(estimator.labels_seen_),
+        "seconds": round(seconds, 2),
+        "peak_mb": round(_peak_mb()),
+    }
+
+
+def metrics_of(chances: Array, labels: Array) -> dict[str, float]:
+    """Return accuracy; with several labels per node micro- and macro-F1.
+
+    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers.
+    """
+    if labels.ndim == 1:
+        return {"accuracy": float(np.mean(chances.argmax(1) == labels))}
+    rank = np.argsort(np.argsort(-chances, axis=1, kind="stable"), axis=1)
+    told = rank < labels.sum(axis=1, keepdims=True)
+    return {
+        f"{kind}_f1": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
+        for kind in ("micro", "macro")
+    }
+
+
+def summary(
+    dataset: str, method: str, settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return what the runs of a method on a data set come to, as JSON holds it."""
+    found: dict[str, Any] = {"dataset": dataset, "method": method, "settings": dict(settings)}
+    for name in rows[0]["metrics"]:
+        values = [float(row["metrics"][name]) for row in rows]
+        told = mean_interval(values)
+        found[name] = {"per_seed": values, "mean": told.mean, "sd": told.sd, "ci95": [told.low, told.high]}
+    return found | {
+        "n_test": rows[0]["n_test"],
+        "labels": rows[0]["labels"],
+        "seconds": round(float(np.mean([row["seconds"] for row in rows])), 2),
+        "peak_mb": max(row["peak_mb"] for row in rows),
+        "versions": versions(),
+    }
+
+
+def packed(flags: Array) -> str:
+    """Return yes and no as text, four to a letter.
+
+    >>> packed(np.array([True, False, True, True, True])), unpacked("b8", 5).tolist()
+    ('b8', [True, False, True, True, True])
+    """
+    return np.packbits(np.asarray(flags, bool)).tobytes().hex()
+
+
+def unpacked(text: str, count: int) -> Array:
+    """Return what `packed` made text of."""
+    return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=count).astype(bool)
+
+
+def versions() -> dict[str, str]:
+    """Return which versions of what a result depends on are installed."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PARTS}
+
+
+def _peak_mb() -> float:
+    """Return the most memory this process has ever held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

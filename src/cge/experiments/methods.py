@@ -1,0 +1,116 @@
+"""All methods by name: the product, the paper's models, and what they are compared with."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from cge.errors import FileFormatError, InputError
+
+__all__ = ["METHODS", "Method", "make", "read_settings", "settings_from_text"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """An estimator with the settings that make it this method."""
+
+    estimator: str
+    about: str
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+    def kind(self) -> Any:
+        """Return the estimator's class."""
+        module, _, name = self.estimator.partition(":")
+        return getattr(import_module(f"cge.estimators.{module}"), name)
+
+
+def _walks(vectors: str, features: bool) -> Method:
+    about = f"logistic regression on the vectors of {vectors}" + (" and the features" if features else "")
+    return Method("baselines:WalkClassifier", about, {"vectors": vectors, "features": features})
+
+
+def _paper(encoder: str, weighting: str) -> Method:
+    about = f"the paper's CGE-{'T' if encoder == 'table' else 'I'}, paths weighed by {weighting}"
+    return Method("cge:CGE", about, {"encoder": encoder, "weighting": weighting})
+
+
+METHODS: dict[str, Method] = {
+    "features": Method("baselines:FeatureClassifier", "logistic regression on the features of a node"),
+    "label-propagation": Method("baselines:LabelPropagation", "labels spread along edges"),
+    "label-propagation-mass": Method(
+        "baselines:LabelPropagation", "the same, scaled to the classes' shares", {"class_mass": True}
+    ),
+    "deepwalk": _walks("deepwalk", features=False),
+    "deepwalk+features": _walks("deepwalk", features=True),
+    "node2vec": _walks("node2vec", features=False),
+    "node2vec+features": _walks("node2vec", features=True),
+    "planetoid-t": Method("cge:CGE", "Planetoid, transductive: A ≡ 1", {"encoder": "table", "weighting": "none"}),
+    "planetoid-i": Method("cge:CGE", "Planetoid, inductive: A ≡ 1", {"encoder": "features", "weighting": "none"}),
+    **{f"cge-t-{kind}": _paper("table", kind) for kind in ("average", "cnn", "lstm")},
+    **{f"cge-i-{kind}": _paper("features", kind) for kind in ("average", "cnn", "lstm")},
+    "sgc": Method("baselines:SGC", "logistic regression on smoothed features"),
+    "gcn": Method("convolutions:GCN", "the graph convolutional network of Kipf and Welling"),
+    "appnp": Method("convolutions:APPNP", "predictions spread by personalized PageRank"),
+    "gcn+cge": Method("convolutions:GCN", "GCN with the chances of cge among its features", {"append": "cge"}),
+    "cge": Method("cge:CGE", "the defaults of this package"),
+    "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "none"}),
+}
+
+
+def make(name: str, seed: int, threads: int | None = None, **settings: Any) -> Any:
+    """Return an untrained estimator; `settings` go before those of the method."""
+    if name not in METHODS:
+        raise InputError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
+    method = METHODS[name]
+    kind = method.kind()
+    known = kind().get_params()
+    strange = [one for one in settings if one not in known]
+    if strange:
+        listed = ", ".join(known) or "none"
+        raise InputError(f"{name} has no setting {strange[0]!r}; it has {listed}")
+    given = dict(method.settings) | settings
+    given |= {what: value for what, value in {"random_state": seed, "threads": threads}.items() if what in known}
+    return kind(**given)
+
+
+def settings_from_text(pairs: list[str]) -> dict[str, Any]:
+    """Return settings that came as `name=value`; values are TOML, and what is none is text.
+
+    >>> settings_from_text(["dim=64", "reader=deep", "refit=false", "passes=none"])
+    {'dim': 64, 'reader': 'deep', 'refit': False, 'passes': None}
+    """
+    found = {}
+    for pair in pairs:
+        name, mark, text = pair.partition("=")
+        if not mark or not name:
+            raise InputError(f"--set takes name=value, found {pair!r}")
+        found[name] = _value(text)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    try:
+        return tomllib.loads(f"it = {text}")["it"]
+    except tomllib.TOMLDecodeError:
+        return text
+
+
+def read_settings(file: str | Path) -> dict[str, Any]:
+    """Return the settings in a TOML file, one for each line; "none" stands for None."""
+    path = Path(file)
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileFormatError(path, "this file is not there") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+        raise FileFormatError(path, f"this is no TOML: {wrong}") from None
+    nested = [name for name, value in found.items() if isinstance(value, dict)]
+    if nested:
+        raise FileFormatError(path, f"settings stand alone, without a table such as [{nested[0]}]")
+    return {name: None if value == "none" else value for name, value in found.items()}

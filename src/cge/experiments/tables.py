@@ -1,0 +1,205 @@
+"""Tables of the paper, run again: which cells there are, how one is run, and what is written about them."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from cge.data import load_dataset
+from cge.data.dataset import Dataset
+from cge.errors import InputError
+from cge.evaluation.protocol import run_once, split_of, unpacked
+from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
+from cge.experiments.cells import Cell, read_cells, replaced
+from cge.experiments.methods import METHODS, make
+
+__all__ = ["TABLES", "Table", "cells", "read_table", "run", "tables_of", "write_report"]
+
+TABLES = ("table2", "table3")
+_STRICT = ", strict"
+_ABOUT = (
+    "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), and the paper's own "
+    "figure after the slash. Stars: better than the method it is paired with, by a paired t-test over seeds (\\* p < "
+    "0.05, \\*\\* p < 0.01). Validation labels choose, test labels score once. Splits are the published ones, so that "
+    "seeds tell the chance of training only; on {nodes} test nodes a share has a standard error of about {error:.1f} "
+    "points besides. Made by `cge reproduce {name}`."
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the paper: its data sets, methods in groups, the paper's figures and the settings."""
+
+    name: str
+    title: str
+    datasets: tuple[str, ...]
+    groups: Mapping[str, Sequence[str]]
+    against: Mapping[str, str]
+    paper: Mapping[str, Mapping[str, float]]
+    sizes: Mapping[str, int]
+
+    @property
+    def methods(self) -> list[str]:
+        """All methods, in the order of the table."""
+        return [method for group in self.groups.values() for method in group]
+
+
+@cache
+def read_table(name: str) -> Table:
+    """Return a table as its TOML tells it."""
+    if name not in TABLES:
+        raise InputError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
+    told = tomllib.loads((files("cge.experiments") / f"{name}.toml").read_text("utf-8"))
+    return Table(name, datasets=tuple(told.pop("datasets")), **told)
+
+
+def cells(name: str, only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield the cells of a table, or those of `only`: "cora", "cora/gcn" or "*/gcn"; the first seed of all first."""
+    table = read_table(name)
+    wanted, _, method = (only or "*").partition("/")
+    if wanted != "*" and wanted not in table.datasets:
+        raise InputError(f"{name} has no data set {wanted!r}; it has {', '.join(table.datasets)}")
+    if method and method not in table.methods:
+        raise InputError(f"{name} has no method {method!r}; it has {'; '.join(table.methods)}")
+    for seed in range(seeds):
+        for dataset in table.datasets if wanted == "*" else (wanted,):
+            for one in [method] if method else table.methods:
+                yield Cell(dataset, one, seed)
+
+
+@cache
+def _dataset(name: str) -> Dataset:
+    return load_dataset(name)
+
+
+def run(cell: Cell, name: str) -> dict[str, Any]:
+    """Run a cell of a table on one thread."""
+    data, split = split_of(_dataset(cell.graph), cell.seed)
+    method = cell.method.removesuffix(_STRICT)
+    sizes = read_table(name).sizes
+    paper = METHODS[method].settings.get("encoder") is not None
+    settings = {"dim": sizes[cell.graph]} if paper and cell.graph in sizes else {}
+    row = run_once(make(method, cell.seed, 1, **settings), data, split, cell.method.endswith(_STRICT))
+    return row | {"settings": settings, "test": row["metrics"]["accuracy"]}
+
+
+def tables_of(table: Table, found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
+    """Return means, intervals and paired tests of each data set and method."""
+    rows: dict[str, Any] = {}
+    for dataset in table.datasets:
+        for method in table.methods:
+            runs = _runs(found, dataset, method)
+            if runs:
+                rows.setdefault(dataset, {})[method] = _cell(table, found, dataset, method, runs)
+    return {"table": table.name, "cells": len(found), "datasets": rows}
+
+
+def _runs(found: Mapping[Cell, dict[str, Any]], dataset: str, method: str) -> dict[int, dict[str, Any]]:
+    return {cell.seed: row for cell, row in found.items() if (cell.graph, cell.method) == (dataset, method)}
+
+
+def _cell(
+    table: Table,
+    found: Mapping[Cell, dict[str, Any]],
+    dataset: str,
+    method: str,
+    runs: dict[int, dict[str, Any]],
+) -> dict[str, Any]:
+    ordered = [runs[seed] for seed in sorted(runs)]
+    told: dict[str, Any] = {
+        "accuracy": vars(mean_interval([row["test"] for row in ordered])),
+        "paper": table.paper.get(method, {}).get(dataset),
+        "n_test": ordered[0]["n_test"],
+        "labels": ordered[0]["labels"],
+        "seconds": mean_interval([row["seconds"] for row in ordered]).mean,
+        "settings": ordered[0]["settings"],
+    }
+    other = table.against.get(method)
+    theirs = _runs(found, dataset, other) if other else {}
+    both = sorted(set(runs) & set(theirs))
+    if both:
+        told["against"] = vars(paired([runs[seed]["test"] for seed in both], [theirs[seed]["test"] for seed in both]))
+        told["against"]["method"] = other
+        sides = [
+            [flag for seed in both for flag in unpacked(side[seed]["right"], side[seed]["n_test"])]
+            for side in (runs, theirs)
+        ]
+        told["mcnemar"] = vars(mcnemar(*sides))
+    return told
+
+
+def write_report(name: str, folder: Path) -> dict[str, Any]:
+    """Write `NAME.md`, `NAME.json` and `NAME.svg` to a folder from the cells in its `NAME/`; return the tables."""
+    folder.mkdir(parents=True, exist_ok=True)
+    table = read_table(name)
+    tables = tables_of(table, read_cells(folder / name))
+    replaced(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
+    replaced(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
+    if tables["datasets"]:
+        _draw(table, tables, folder / f"{name}.svg")
+    return tables
+
+
+def _markdown(table: Table, tables: dict[str, Any]) -> list[str]:
+    rows = tables["datasets"]
+    present = [dataset for dataset in table.datasets if dataset in rows]
+    sizes = [next(iter(rows[dataset].values()))["n_test"] for dataset in present]
+    about = _ABOUT.format(
+        name=table.name,
+        nodes=" to ".join(dict.fromkeys(f"{one:,}" for one in (min(sizes, default=0), max(sizes, default=0)))),
+        error=100 * (0.16 / max(min(sizes, default=1), 1)) ** 0.5,
+    )
+    lines = [f"# {table.title}", "", about, ""]
+    lines += ["| method | labels train + choose | " + " | ".join(present) + " |", "|---|---|" + "---|" * len(present)]
+    for group, methods in table.groups.items():
+        told = [one for one in methods if any(one in rows[dataset] for dataset in present)]
+        if told:
+            lines.append(f"| *{group}* |" + " |" * (len(present) + 1))
+        for method in told:
+            seen = [rows[dataset][method]["labels"] for dataset in present if method in rows[dataset]]
+            labels = ", ".join(f"{one['train']:,} + {one['selection']:,}" for one in seen)
+            told_cells = [_text(rows[dataset].get(method)) for dataset in present]
+            lines.append(f"| {method} | {labels} | " + " | ".join(told_cells) + " |")
+    return lines
+
+
+def _text(cell: dict[str, Any] | None) -> str:
+    if cell is None:
+        return ""
+    told = cell["accuracy"]
+    spread = "" if told["sd"] is None else f" ± {100 * told['sd']:.1f}"
+    gain = cell.get("against", {})
+    mark = stars(gain.get("p")).replace("*", "\\*") if gain.get("gain", 0) > 0 else ""
+    paper = "" if cell["paper"] is None else f" / {100 * cell['paper']:.1f}"
+    return f"{100 * told['mean']:.1f}{mark}{spread} ({told['runs']}){paper}"
+
+
+def _draw(table: Table, tables: dict[str, Any], file: Path) -> None:
+    """Draw our accuracies against the paper's."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    with rc_context({"svg.hashsalt": table.name, "svg.fonttype": "none"}):
+        figure = Figure(figsize=(6, 6), layout="constrained")
+        axes = figure.add_subplot()
+        low = 1.0
+        for dataset, rows in tables["datasets"].items():
+            known = {method: row for method, row in rows.items() if row["paper"] is not None}
+            paper = [row["paper"] for row in known.values()]
+            ours = [row["accuracy"]["mean"] for row in known.values()]
+            axes.scatter(paper, ours, label=dataset, s=24)
+            low = min([low, *paper, *ours])
+        axes.plot([low - 0.02, 0.9], [low - 0.02, 0.9], color="0.6", linewidth=1)
+        axes.set_xlabel("the paper's accuracy")
+        axes.set_ylabel("ours, mean over seeds")
+        axes.set_title(table.title)
+        axes.legend(frameon=False)
+        new = file.with_name(f".{file.name}.tmp")
+        figure.savefig(new, format="svg", metadata={"Date": None})
+        new.replace(file)
