@@ -13,7 +13,8 @@ several repeats (fewer where one takes long), kernels compiled before:
 - `paths auto`: `CGE()`, the default, which compares weights, readers and votes on the validation labels;
 - `paths degree`: `CGE(weighting="degree", reader="deep")`, one training; only whether labels vote is still compared;
 - `grand`: random propagation and consistency training over eight hops, the recipe of GRAND (Feng et al. 2020). It is
-  our own implementation, `CGE(weighting="none", reader="deep", hops=8, label_votes="no")`, not the authors' code.
+  `CGE(weighting="none", reader="deep", hops=8, label_votes="no", dim=32)`, our own implementation of that recipe, not
+  the authors' code.
 
 `M nodes/s` counts the nodes of the graph once, over the seconds of the run. The note tells seconds, how many times
 those and the peak memory of GCN in the same run that is, and the accuracies of this one seed. Peak memory is that of
@@ -93,8 +94,13 @@ def _tasks(kind: str, given: Any) -> Iterator[Task]:
 def _pairs(case: str, threads: int, given: Any) -> Iterator[Task]:
     for encoder in _ENCODERS:
         for weighting in _WEIGHTINGS:
-            job = partial(dict, data=_DATA.get(case, case), encoder=encoder, weighting=weighting, seed=given.seed)
-            yield Task(f"{case} {encoder} {weighting}", OURS, threads, "pairs/s", job)
+            yield Task(
+                f"{case} {encoder} {weighting}",
+                OURS,
+                threads,
+                "pairs/s",
+                partial(dict, data=_DATA.get(case, case), encoder=encoder, weighting=weighting, seed=given.seed),
+            )
 
 
 def _methods(case: str, threads: int, given: Any) -> Iterator[Task]:

@@ -33,7 +33,8 @@ def main() -> None:
         walls.append(wall)
         cpus.append(cpu)
     wall = min(walls)
-    notes, facts = [f"{wall:.2f} s a run"], {"repeats": len(walls)}
+    facts: dict[str, Any] = {"repeats": len(walls)}
+    notes = [f"{wall:.2f} s a run"]
     if task["gcn"]:
         facts |= {"times_gcn": wall / task["gcn"]["seconds"], "memory_times_gcn": peak / task["gcn"]["peak_mb"]}
         notes[0] += f": {facts['times_gcn']:.2f} × GCN's; memory {facts['memory_times_gcn']:.2f} × GCN's"
@@ -50,7 +51,7 @@ def main() -> None:
             "compared": len(model.compared_),
         }
         votes = "with votes" if model.label_votes_ else "no votes"
-        notes.append(f"{model.weights_} paths, {' and '.join(model.readers_)}, {votes}; {facts['compared']} compared")
+        notes.append(f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}")
     report(
         work=data.graph.num_nodes,
         seconds=wall,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from cge.cli import bench, check, datasets, demo, evaluate, fit, reproduce
+from cge.cli import bench, check, datasets, demo, evaluate, fit, reproduce, tune
 from cge.cli.main import complain
 from cge.cli.settings import late
 
@@ -24,6 +24,7 @@ app.command()(check.check)
 app.command(cls=late(fit.fit))(fit.fit)
 app.command()(datasets.datasets)
 app.command()(evaluate.evaluate)
+app.command()(tune.tune)
 app.command()(reproduce.reproduce)
 app.command(
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},

@@ -1,0 +1,73 @@
+"""`cge tune`: search for the settings of a method that suit a data set."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cge.cli.evaluate import any_dataset
+from cge.cli.printing import print_json
+
+__all__ = ["tune"]
+
+
+def tune(
+    dataset: Annotated[str, typer.Argument(help="A data set by name ('cge datasets' lists them), or a folder.")],
+    method: Annotated[str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.")] = "cge",
+    trials: Annotated[int, typer.Option(min=1, help="Search until the study has so many trials.")] = 50,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL|FILE",
+            help="A database (sqlite:///tune.db) or a journal file; several machines may share it "
+            "\\[runs/tune/DATASET-METHOD.journal].",
+        ),
+    ] = None,
+    seeds: Annotated[int, typer.Option(min=1, help="Fits of each trial, whose mean counts.")] = 1,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
+    ] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the best settings here, as TOML, too.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of TOML.")] = False,
+) -> None:
+    """Search for settings with Optuna: accuracy on the validation labels counts, test labels are never looked at.
+
+    Trials are kept in the storage as they come: the same command goes on where it was stopped. The best settings are
+    printed as TOML, which 'cge evaluate --config' takes.
+
+    For example:
+
+    cge tune cora --method gcn --trials 30 --out gcn.toml
+
+    cge evaluate cora --method gcn --config gcn.toml
+    """
+    from cge.experiments.cells import replaced
+    from cge.experiments.methods import settings_from_text
+    from cge.experiments.tuning import as_toml, open_storage, space_of
+    from cge.experiments.tuning import tune as search
+
+    space_of(method)  # a wrong name is told before data are read
+    data = any_dataset(dataset)
+    where = storage or f"runs/tune/{data.name}-{method}.journal"
+
+    def told(number: int, value: float | None) -> None:
+        if not quiet and not as_json:
+            score = "ended early" if value is None else f"validation {value:.4f}"
+            print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
+
+    fixed = settings_from_text(settings or [])
+    found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+    if out is not None:
+        replaced(Path(out), as_toml(found.settings))
+    if as_json:
+        told_all = {"dataset": data.name, "method": method, "settings": found.settings}
+        print_json(told_all | {"validation": found.accuracy, "trials": found.trials, "pruned": found.pruned})
+    else:
+        print(f"# {data.name}, {method}: validation accuracy {found.accuracy:.4f}, best of {found.trials} trials")
+        print(as_toml(found.settings), end="")

@@ -1,0 +1,231 @@
+"""Search for settings: Optuna proposes, validation labels judge, test labels are never looked at."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import optuna
+from optuna.storages import JournalStorage
+from optuna.storages.journal import JournalFileBackend
+
+from cge.data.dataset import Dataset
+from cge.errors import InputError
+from cge.evaluation.protocol import split_of
+from cge.experiments.methods import make
+
+__all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two bounds, whole ones if both are; `log` looks at ratios."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+Space = Mapping[str, Range | tuple[Any, ...]]  # a tuple holds choices
+
+_NETWORK: Space = {
+    "hidden": (8, 16, 32, 64, 128),
+    "drop": Range(0.0, 0.9),
+    "learning_rate": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
+}
+_PAIRS: Space = {
+    "dim": (50, 64, 128, 256),
+    "window": Range(2, 10),
+    "walks_per_node": Range(2, 20),
+    "learning_rate": Range(0.005, 0.5, log=True),
+    "unsup_weight": Range(0.1, 10.0, log=True),
+    "label_pairs": Range(0.001, 0.5, log=True),
+    "hidden": (16, 32, 64, 128),
+    "head_lr": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
+}
+_PATHS: Space = {
+    "hops": Range(1, 10),
+    "dim": (16, 32, 64, 128),
+    "reader": ("auto", "plain", "deep", "sparse", "gentle"),
+    "node_drop": Range(0.0, 0.8),
+    "feature_drop": Range(0.0, 0.8),
+    "hidden_drop": Range(0.0, 0.8),
+    "consistency": Range(0.1, 3.0, log=True),
+    "temperature": Range(0.05, 0.5, log=True),
+    "learning_rate": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
+}
+SPACES: dict[str, Space] = {
+    "SGC": {"hops": Range(1, 8)},
+    "GCN": _NETWORK,
+    "APPNP": {**_NETWORK, "hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
+    "WalkClassifier": {
+        "dim": (32, 64, 128, 256),
+        "p": Range(0.25, 4.0, log=True),
+        "q": Range(0.25, 4.0, log=True),
+    },
+    "CGE paths": _PATHS,
+    "CGE pairs": _PAIRS,
+    "CGE learned pairs": {
+        **_PAIRS,
+        "virtual_lr": Range(0.1, 10.0, log=True),
+        "weighting_lr": Range(1e-3, 0.1, log=True),
+    },
+}
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best trial of a study: its settings and mean accuracy on validation labels; how many trials there are."""
+
+    settings: dict[str, Any]
+    accuracy: float
+    trials: int
+    pruned: int
+
+
+def space_of(method: str) -> Space:
+    """Return where to search for the settings of a method."""
+    made = make(method, 0)
+    kind = type(made).__name__
+    if kind == "CGE":
+        pairs = "pairs" if made.weighting == "none" else "learned pairs"
+        kind = f"CGE {'paths' if made.encoder == 'paths' else pairs}"
+    if kind not in SPACES:
+        raise InputError(f"{method} has nothing to tune: what it leaves open is chosen in every fit")
+    return SPACES[kind]
+
+
+def open_storage(url: str) -> Any:
+    """Return a storage that several processes and machines can share: a database by its URL, or a journal file."""
+    if "://" in url:
+        try:
+            return optuna.storages.RDBStorage(url)
+        except Exception as wrong:  # whatever the database's driver raises
+            raise InputError(f"the storage {url!r} cannot be opened: {str(wrong).splitlines()[0]}") from None
+    path = Path(url)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def tune(
+    data: Dataset,
+    method: str,
+    trials: int,
+    storage: Any,
+    seeds: int = 1,
+    *,
+    threads: int | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    on_trial: Callable[[int, float | None], None] | None = None,
+) -> Found:
+    """Search until the study of this data set and method in `storage` has `trials` finished trials.
+
+    A trial trains on the training labels of `seeds` splits or seeds, and its accuracy on the validation labels counts.
+    One that is worse half-way than the median of the others is ended.
+    """
+    fixed = dict(fixed or {})
+    space = {name: one for name, one in space_of(method).items() if name not in fixed}
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    study = optuna.create_study(
+        storage=storage,
+        study_name=f"{data.name}/{method}",
+        direction="maximize",
+        load_if_exists=True,
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=60),
+    )
+    while _finished(study) < trials:
+        # Machines that share a study have to propose different things.
+        study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
+        trial = study.ask()
+        settings = fixed | {name: _proposed(trial, name, one) for name, one in space.items()}
+        try:
+            value = _validated(data, method, settings, seeds, threads, trial)
+        except optuna.TrialPruned:
+            study.tell(trial, state=optuna.trial.TrialState.PRUNED)
+            value = None
+        except InputError:  # some settings overflow
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            value = None
+        except BaseException:
+            study.tell(trial, state=optuna.trial.TrialState.FAIL)
+            raise
+        else:
+            study.tell(trial, value)
+        if on_trial is not None:
+            on_trial(_finished(study), value)
+    states = [one.state for one in study.trials]
+    if optuna.trial.TrialState.COMPLETE not in states:
+        raise InputError("no trial came to its end, so none is best; ask for more trials")
+    return Found(
+        fixed | dict(study.best_params),
+        float(study.best_value),
+        len(states),
+        states.count(optuna.trial.TrialState.PRUNED),
+    )
+
+
+def _finished(study: Any) -> int:
+    return len(study.get_trials(deepcopy=False, states=(*_ENDS,)))
+
+
+_ENDS = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL)
+
+
+def _proposed(trial: Any, name: str, space: Range | tuple[Any, ...]) -> Any:
+    if isinstance(space, tuple):
+        return trial.suggest_categorical(name, space)
+    if isinstance(space.low, int) and isinstance(space.high, int):
+        return trial.suggest_int(name, space.low, space.high, log=space.log)
+    return trial.suggest_float(name, space.low, space.high, log=space.log)
+
+
+def _validated(
+    data: Dataset, method: str, settings: Mapping[str, Any], seeds: int, threads: int | None, trial: Any
+) -> float:
+    """Return the mean accuracy on validation labels; ends early where the trial looks hopeless."""
+    scores: list[float] = []
+    for seed in range(seeds):
+        chosen, split = split_of(data, seed)
+        if not len(split.validation):
+            raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
+        model = make(method, seed, threads, **settings)
+        told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and seed == 0 else {}
+        model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)
+        ids = chosen.graph.node_ids[split.validation]
+        scores.append(float(model.score(ids, chosen.labels[split.validation])))
+    return float(np.mean(scores))
+
+
+class _Watch:
+    """Tells a trial how its training goes: the best accuracy so far, by the number of rounds."""
+
+    def __init__(self, trial: Any) -> None:
+        self.trial, self.step, self.best = trial, 0, 0.0
+
+    def __call__(self, one: Any) -> None:
+        if one.validation_accuracy is None or one.stage == "compare":
+            return
+        self.step, self.best = self.step + 1, max(self.best, one.validation_accuracy)
+        if self.step % 10 == 0:
+            self.trial.report(self.best, self.step)
+            if self.trial.should_prune():
+                raise optuna.TrialPruned
+
+
+def as_toml(settings: Mapping[str, Any]) -> str:
+    """Return settings as TOML, which `read_settings` reads.
+
+    >>> print(as_toml({"dim": 64, "reader": "deep", "rounds": None, "refit": True}), end="")
+    dim = 64
+    reader = "deep"
+    rounds = "none"
+    refit = true
+    """
+    return "".join(f"{name} = {json.dumps('none' if value is None else value)}\n" for name, value in settings.items())
