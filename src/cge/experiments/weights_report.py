@@ -53,12 +53,23 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
     aucs = [one["noise_auc"] for one in ordered if one.get("noise_auc") is not None]
     if aucs:
         row["noise_auc"] = mean_interval(aucs).mean
+    learned = [one["parameters"] for one in ordered if one.get("parameters")]
+    if learned and ordered[0]["weights"] == "steps":
+        row["parameters"] = _mean_parameters(learned)
     for other in _PRIORS:
         both = [seed for seed in sorted(runs) if Cell(graph, other, seed) in found]
         if both:
             mine, theirs = ([source[seed] for seed in both] for source in _tests(graph, runs, other, found))
             row[f"against {other}"] = vars(paired(mine, theirs))
     return row
+
+
+def _mean_parameters(learned: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the means of gates, stay, discount and hops over runs."""
+    means = {name: mean_interval([one["gate"][name] for one in learned]).mean for name in learned[0]["gate"]}
+    hops = [mean_interval(list(values)).mean for values in zip(*(one["hops"] for one in learned), strict=True)]
+    others = {name: mean_interval([one[name] for one in learned]).mean for name in ("stay", "discount")}
+    return {"gate": means, "hops": hops} | others
 
 
 def _tests(
@@ -86,9 +97,19 @@ def write_report(folder: Path) -> dict[str, Any]:
             "|---|---|---|---|---|---|---|---|",
             *(_line(name, row) for name, row in rows.items()),
         ]
+        if "parameters" in rows.get("steps", {}):
+            lines += ["", _learned(rows["steps"]["parameters"])]
     replaced(folder / "weights.md", "\n".join([*lines, ""]))
     replaced(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
     return tables
+
+
+def _learned(means: dict[str, Any]) -> str:
+    """Say what weights of steps came to."""
+    gates = sorted(means["gate"].items(), key=lambda pair: -abs(pair[1]))
+    told = ", ".join(f"{name} {value:+.2f}" for name, value in [*gates[:8], ("staying", means["stay"])])
+    hops = ", ".join(f"{value:+.2f}" for value in means["hops"])
+    return f"What `steps` learned, mean over runs: θ of {told}; b {means['discount']:.2f}; h {hops}."
 
 
 def _line(name: str, row: dict[str, Any]) -> str:
