@@ -24,7 +24,7 @@ from cge.checks import (
     whole_number,
 )
 from cge.csr import Rows, build_rows, check_rows
-from cge.errors import InputError
+from cge.errors import InputError, shown
 from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
 from cge.summary import GraphSummary, density
 
@@ -350,9 +350,12 @@ class Graph:
         >>> Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a")]).subgraph([0, 2]).neighbors("c")
         ['a']
         """
-        kept = np.unique(np.asarray(nodes, np.int64))
-        if len(kept) and not 0 <= kept[0] <= kept[-1] < self.num_nodes:
-            raise InputError(f"a subgraph takes node numbers from 0 to {self.num_nodes - 1:,}, found {kept[-1]:,}")
+        kept = np.unique(np.asarray(nodes))
+        wrong = kept if kept.dtype.kind not in "iu" else kept[(kept < 0) | (kept >= self.num_nodes)]
+        if len(wrong):
+            found = shown(wrong.tolist()[0])
+            raise InputError(f"a subgraph takes node numbers from 0 to {self.num_nodes - 1:,}, found {found}")
+        kept = kept.astype(np.int64)
         place = np.full(self.num_nodes, -1, np.int64)
         place[kept] = np.arange(len(kept))
         source = np.repeat(np.arange(self.num_nodes), np.diff(self.indptr))

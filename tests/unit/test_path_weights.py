@@ -81,6 +81,17 @@ def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
     assert weighted.values()[moves & ~crossing].sum() > plain[moves & ~crossing].sum()
 
 
+def test_gates_alone_leave_hops_and_discount() -> None:
+    task = planted(typed=True, told=0.5)
+    weighted, scale = weighted_of(task)
+    gates = StepPooling(weighted.steps, weighted.inputs, weighted.weighting, gates_only=True)
+    before = [one.detach().clone() for one in weighted.weighting.parameters()]
+    assert learn_weights(task, payload_of(task), gates, QUICK).taught
+    moved = [not torch.equal(one, other) for one, other in zip(weighted.weighting.parameters(), before, strict=True)]
+    assert moved == [True, True, False, False]
+    assert float(weighted.weighting.gate.detach()[scale.names.index("type across")]) < -0.5
+
+
 def test_steps_between_nodes_that_differ_sink() -> None:
     found, gate, _ = learned(planted(typed=False, told=1.5))
     assert found.taught

@@ -115,7 +115,7 @@ def bare_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_dataset", dataset)
 
 
-MAIN = ("auto", "none", "degree", "cosine", "steps", "lstm", "features only")
+MAIN = ("auto", "none", "degree", "cosine", "gates", "steps", "lstm", "features only")
 
 
 @pytest.mark.usefixtures("bare_graphs")

@@ -171,7 +171,7 @@ def _row(path: dict[str, Any]) -> tuple[str, ...]:
 
 def _verdict(found: dict[str, Any]) -> str:
     """Say how the weights were chosen."""
-    told = ("none", "cosine", "steps")
+    told = ("none", "cosine", "gates", "steps")
     rows = [one for one in found["compared"] if one["gain"] is not None and one["weights"] in told]
     words = [f"{one['weights']} {100 * one['gain']:+.1f} ± {100 * one['error']:.1f} points" for one in rows]
     return "Compared on the selection labels: " + "; ".join(words) + "." if words else "Nothing was compared."

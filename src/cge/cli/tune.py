@@ -52,7 +52,10 @@ def tune(
     from cge.experiments.tuning import as_toml, open_storage, space_of
     from cge.experiments.tuning import tune as search
 
-    space_of(method)  # a wrong name is told before data are read
+    fixed = settings_from_text(settings or [])
+    space_of(method, fixed)  # a wrong name is told before data are read
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
     data = any_dataset(dataset)
     where = storage or f"runs/tune/{data.name}-{method}.journal"
 
@@ -61,7 +64,6 @@ def tune(
             score = "ended early" if value is None else f"validation {value:.4f}"
             print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
 
-    fixed = settings_from_text(settings or [])
     found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
     if out is not None:
         replaced(Path(out), as_toml(found.settings))

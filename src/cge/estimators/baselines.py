@@ -11,7 +11,6 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
-from sklearn.multiclass import OneVsRestClassifier
 
 from cge.errors import InputError
 from cge.estimators.classifier import Known, NodeClassifier
@@ -97,9 +96,11 @@ class LabelPropagation(NodeClassifier):
         self.class_mass = class_mass
 
     def _train(self, graph: Graph, known: Known) -> Array:
-        labels = np.zeros((len(graph), len(known.classes)))
-        labels[known.train] = known.members[known.train]
-        share = labels.sum(axis=0) / max(labels.sum(), 1)
+        classes = len(known.classes)
+        labels = np.zeros((len(graph), classes + 1))  # in the last column, whether there is a label at all
+        labels[known.train, :classes] = known.members[known.train]
+        labels[known.train, classes] = 1
+        share = labels.mean(axis=0) / labels[:, classes].mean()  # of the training labels
         smooth, found = _symmetric(graph, loops=False), []
         for passed in _KEPT:
             spread = labels
@@ -107,8 +108,9 @@ class LabelPropagation(NodeClassifier):
                 spread = passed * (smooth @ spread) + (1 - passed) * labels
             if self.class_mass:
                 spread = spread * (share / np.maximum(spread.sum(axis=0), 1e-12))
-            total = spread.sum(axis=1, keepdims=True)
-            found.append(np.where(total > 0, spread / np.maximum(total, 1e-300), share))
+            there = spread[:, classes:] if known.several else spread[:, :classes].sum(axis=1, keepdims=True)
+            chances = np.minimum(spread[:, :classes] / np.maximum(there, 1e-300), 1.0)
+            found.append(np.where(there > 0, chances, share[:classes]))
         return _best(found, known)
 
 
@@ -153,14 +155,22 @@ class WalkClassifier(NodeClassifier):
         x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
         return _regressed(sp.csr_array(sp.hstack([x, _unit(graph)])) if self.features else x, known)
 
+    def _arrays(self) -> dict[str, Array]:
+        return {"embedding": self.embedding_}
+
+    def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
+        super()._unpack(graph, facts, arrays)
+        if arrays["embedding"].shape != (len(graph), self.dim) or arrays["embedding"].dtype != np.float32:
+            raise InputError(f"the vectors must be ({len(graph)}, {self.dim}) of float32")
+        self.embedding_ = arrays["embedding"]
+
 
 def _symmetric(graph: Graph, loops: bool) -> sp.csr_array:
     matrix = graph.to_scipy()
     if loops:
         matrix = matrix + sp.eye_array(graph.num_nodes)
-    degree = np.asarray(matrix.sum(axis=1)).ravel()
-    root = sp.diags_array(1 / np.sqrt(np.maximum(degree, 1e-12)))
-    return sp.csr_array(root @ matrix @ root)
+    left, right = (sp.diags_array(1 / np.sqrt(np.maximum(matrix.sum(axis=axis), 1e-12))) for axis in (1, 0))
+    return sp.csr_array(left @ matrix @ right)
 
 
 def _unit(graph: Graph) -> sp.csr_array:
@@ -176,11 +186,14 @@ def _regressed(x: Any, known: Known) -> Array:
     """Return the chances that logistic regression gives, with the strength that does best on the selection labels."""
     labels, found = known.codes[known.train], []
     for strength in _STRENGTHS if len(known.selection) else (10.0,):
-        one = LogisticRegression(C=strength, max_iter=1000)
-        model: Any = OneVsRestClassifier(one) if known.several else one
+        model: Any = LogisticRegression(C=strength, max_iter=1000)
         chances = np.zeros((x.shape[0], len(known.classes)))
-        model.fit(x[known.train], labels)
-        chances[:, np.arange(len(known.classes)) if known.several else model.classes_] = model.predict_proba(x)
+        if known.several:
+            for place, column in enumerate(labels.T):  # what all have or nobody has, all have or nobody has
+                varied = column.min() < column.max()
+                chances[:, place] = model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
+        else:
+            chances[:, model.fit(x[known.train], labels).classes_] = model.predict_proba(x)
         found.append(chances)
     return _best(found, known)
 

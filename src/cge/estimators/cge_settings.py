@@ -60,10 +60,10 @@ Weighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
         "what weighs a path: 'none' weighs all alike, 'degree' discounts ends of high degree, 'cosine' follows steps "
-        "between similar nodes, 'steps' learns weights of steps and hops, 'average', 'cnn' and 'lstm' are networks "
-        "over the whole path; 'auto' asks the selection labels with encoder 'paths' and is 'lstm' otherwise; a "
-        "callable is given the size of its input and makes a PathWeighting",
-        choices=("auto", "none", "degree", "cosine", "steps", "average", "cnn", "lstm"),
+        "between similar nodes, 'gates' learns which steps to follow, 'steps' how far as well, 'average', 'cnn' and "
+        "'lstm' are networks over the whole path; 'auto' asks the selection labels with encoder 'paths' and is 'lstm' "
+        "otherwise; a callable is given the size of its input and makes a PathWeighting",
+        choices=("auto", "none", "degree", "cosine", "gates", "steps", "average", "cnn", "lstm"),
         open_to_callables=True,
     ),
 ]

@@ -106,6 +106,10 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """Return the chance of each class for all nodes, `(n, c)`."""
         raise NotImplementedError
 
+    def _arrays(self) -> dict[str, Array]:
+        """Return what a subclass has learned besides, for `save`."""
+        return {}
+
     def _keep(self, graph: Graph, classes: Array, several: bool, chances: Array) -> None:
         self.graph_, self.node_ids_, self.classes_, self._several = graph, graph.node_ids, classes, several
         self._chances = chances.astype(np.float32)
@@ -132,7 +136,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     def save(self, folder: str | Path) -> None:
         """Write what it predicts to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
         self._need_fit()
-        arrays = {"chances": self._chances} | pack_values(self.classes_, "classes.")
+        arrays = {"chances": self._chances} | pack_values(self.classes_, "classes.") | self._arrays()
         facts = {"several": self._several, "labels_seen": self.labels_seen_}
         save_estimator(self, folder, self.graph_, facts, arrays)
 

@@ -7,7 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import FileFormatError, InputError
+from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
 from cge.estimators.cge import CGE
+from cge.estimators.convolutions import APPNP, GCN
 from cge.estimators.embeddings import DeepWalk, Node2Vec
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
@@ -16,7 +18,18 @@ from cge.store import read_folder, unpack_graph
 
 __all__ = ["load"]
 
-_CLASSES: dict[str, Any] = {one.__name__: one for one in (CGE, DeepWalk, Node2Vec)}
+_KINDS: tuple[Any, ...] = (
+    CGE,
+    DeepWalk,
+    Node2Vec,
+    FeatureClassifier,
+    SGC,
+    LabelPropagation,
+    WalkClassifier,
+    GCN,
+    APPNP,
+)
+_CLASSES: dict[str, Any] = {one.__name__: one for one in _KINDS}
 
 
 def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None) -> Any:

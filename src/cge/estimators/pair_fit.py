@@ -89,7 +89,7 @@ def _refuse_hopeless(model: Any, graph: Graph) -> None:
             f"window must be at most walk_length, {model.walk_length}, for no path is longer than its walk; "
             f"found {model.window}"
         )
-    if chosen(model, "weighting") in ("degree", "cosine", "steps"):
+    if chosen(model, "weighting") in ("degree", "cosine", "gates", "steps"):
         raise InputError(f"weighting={model.weighting!r} needs encoder='paths'; use 'average', 'cnn', 'lstm' or 'none'")
     if model.encoder == "features" and graph.features is None:
         raise InputError("encoder='features' needs node features, and the graph has none; use encoder='table'")

@@ -110,8 +110,9 @@ class _Fitting:
 
     def _learns(self, plan: Plan) -> bool:
         """Say whether any weights were learned."""
-        closed = self.model.weighting in ("none", "degree", "cosine")
-        return not closed and (self.model.weighting != "auto" or any(one.weights == "steps" for one in plan.compared))
+        if self.model.weighting == "auto":
+            return any(one.weights in ("gates", "steps") for one in plan.compared)
+        return self.model.weighting not in ("none", "degree", "cosine")
 
     def _held_out(self, nodes: Array) -> tuple[Array, Array]:
         return hold_out(self.codes, nodes, self.model.held_out, self.model.random_state)

@@ -54,7 +54,7 @@ def split_of(data: Dataset, seed: int, each: int = 20, share: float | None = Non
     train, or that share of all labels, of which a tenth (at least one) chooses.
     """
     if share is not None:
-        held = max(share / 10, 1.5 / max(len(data.labeled), 1))
+        held = min(max(share / 10, 1.5 / max(len(data.labeled), 1)), share)
         return data, stratified(data.labels, share - held, held, None, seed=seed)
     if data.splits:
         return data, data.splits[seed % len(data.splits)]
@@ -71,12 +71,15 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     With `strict` the test nodes and their edges are not there in training: the estimator has to predict nodes of a
     graph that it has not seen.
     """
+    if not len(split.test):
+        raise InputError(f"{data.name} has no test nodes in its split, so nothing can be scored")
     began, ids = time.perf_counter(), data.graph.node_ids[split.test]
     y = data.labels_of(split.train)
     validation = data.labels_of(split.validation) if len(split.validation) else None
     if strict:
-        if not hasattr(estimator, "transform") or not hasattr(estimator, "encoder"):
-            raise InputError(f"{type(estimator).__name__} cannot predict nodes that it has not seen; leave out strict")
+        if getattr(estimator, "encoder", "table") == "table":
+            kind = type(estimator).__name__ + (" with encoder='table'" if hasattr(estimator, "encoder") else "")
+            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out strict")
         kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
         known = None if validation is None else validation[kept]
         estimator.fit(data.graph.subgraph(kept), y[kept], known)

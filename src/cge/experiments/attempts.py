@@ -114,26 +114,6 @@ def no_penalty(now: Situation) -> Sequence[PathWeights]:
     return [now.learn(penalty=0.0, steps=4 * now.settings.steps)]
 
 
-class GatePooling(StepPooling):
-    """Only the gates learn."""
-
-    def parameters(self) -> list[nn.Parameter]:
-        """Return θ and θ_stay."""
-        return [self.weighting.gate, self.weighting.stay]
-
-    def prior(self) -> list[Tensor]:
-        """Return what they were at the beginning."""
-        return super().prior()[:2]
-
-
-def gate_alone(now: Situation) -> Sequence[PathWeights]:
-    """Learn gates, and leave hop weights and discount as the prior has them."""
-    weights = PathWeights("attempt", deepcopy(now.start.module))
-    pooling = GatePooling(now.data.steps, now.data.inputs, weights.steps)
-    Outer(now.task, now.data.payload("l2"), pooling, now.settings).run()
-    return [weights]
-
-
 class HopPooling:
     """Weights of steps that are not shared: the t-th step of a path has its own gate and discount."""
 
@@ -180,7 +160,6 @@ ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
     "steps, unrolled": unrolled,
     "steps, fold ensemble": fold_ensemble,
     "steps, no penalty": no_penalty,
-    "steps, gate alone": gate_alone,
     "steps, gate per hop": hop_gates,
 }
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import FileFormatError, InputError
+from cge.estimators.settings import settings_of
 
 __all__ = ["METHODS", "Method", "make", "read_settings", "settings_from_text"]
 
@@ -61,19 +62,21 @@ METHODS: dict[str, Method] = {
 }
 
 
-def make(name: str, seed: int, threads: int | None = None, **settings: Any) -> Any:
-    """Return an untrained estimator; `settings` go before those of the method."""
+def make(name: str, seed: int, threads: int | None = None, /, **settings: Any) -> Any:
+    """Return an untrained estimator; `settings` go before those of the method and before `threads`."""
     if name not in METHODS:
         raise InputError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
     method = METHODS[name]
     kind = method.kind()
-    known = kind().get_params()
-    strange = [one for one in settings if one not in known]
+    known = settings_of(kind)
+    strange = [one for one in settings if one not in known or one == "random_state"]
     if strange:
-        listed = ", ".join(known) or "none"
+        listed = ", ".join(one for one in known if one != "random_state") or "none"
         raise InputError(f"{name} has no setting {strange[0]!r}; it has {listed}")
-    given = dict(method.settings) | settings
-    given |= {what: value for what, value in {"random_state": seed, "threads": threads}.items() if what in known}
+    given: dict[str, Any] = {"random_state": seed, "threads": threads}
+    given = {what: value for what, value in given.items() if what in known} | dict(method.settings)
+    for one, value in settings.items():  # text and TOML have one word for None and for the choice "none"
+        given[one] = "none" if value is None and "none" in known[one][1].choices else value
     return kind(**given)
 
 
@@ -108,6 +111,8 @@ def read_settings(file: str | Path) -> dict[str, Any]:
         found = tomllib.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise FileFormatError(path, "this file is not there") from None
+    except OSError as wrong:
+        raise FileFormatError(path, f"this file cannot be read ({wrong.strerror})") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
         raise FileFormatError(path, f"this is no TOML: {wrong}") from None
     nested = [name for name, value in found.items() if isinstance(value, dict)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
 from cge.data.dataset import Dataset
+from cge.data.splits import Split
 from cge.errors import InputError
+from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import split_of
 from cge.experiments.methods import make
 
@@ -90,28 +92,32 @@ class Found:
     pruned: int
 
 
-def space_of(method: str) -> Space:
-    """Return where to search for the settings of a method."""
-    made = make(method, 0)
+def space_of(method: str, fixed: Mapping[str, Any] | None = None) -> Space:
+    """Return where to search for the settings of a method that are not `fixed`."""
+    fixed = fixed or {}
+    made = make(method, 0, None, **fixed)
+    check_settings(made)
     kind = type(made).__name__
     if kind == "CGE":
         pairs = "pairs" if made.weighting == "none" else "learned pairs"
         kind = f"CGE {'paths' if made.encoder == 'paths' else pairs}"
     if kind not in SPACES:
         raise InputError(f"{method} has nothing to tune: what it leaves open is chosen in every fit")
-    return SPACES[kind]
+    return {name: one for name, one in SPACES[kind].items() if name not in fixed}
 
 
 def open_storage(url: str) -> Any:
     """Return a storage that several processes and machines can share: a database by its URL, or a journal file."""
-    if "://" in url:
-        try:
+    try:
+        if "://" in url:
             return optuna.storages.RDBStorage(url)
-        except Exception as wrong:  # whatever the database's driver raises
-            raise InputError(f"the storage {url!r} cannot be opened: {str(wrong).splitlines()[0]}") from None
-    path = Path(url)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return JournalStorage(JournalFileBackend(str(path)))
+        path = Path(url)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_file() and path.read_bytes()[:1] not in (b"", b"{"):  # Optuna would append to it
+            raise ValueError("the file is no journal")
+        return JournalStorage(JournalFileBackend(url))
+    except Exception as wrong:  # whatever the database's driver raises
+        raise InputError(f"the storage {url!r} cannot be opened: {str(wrong).splitlines()[0]}") from None
 
 
 def tune(
@@ -125,34 +131,38 @@ def tune(
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None], None] | None = None,
 ) -> Found:
-    """Search until the study of this data set and method in `storage` has `trials` finished trials.
+    """Search until the study of this data set, method and `fixed` settings in `storage` has `trials` finished trials.
 
     A trial trains on the training labels of `seeds` splits or seeds, and its accuracy on the validation labels counts.
     One that is worse half-way than the median of the others is ended.
     """
     fixed = dict(fixed or {})
-    space = {name: one for name, one in space_of(method).items() if name not in fixed}
+    space, parts = space_of(method, fixed), [split_of(data, seed) for seed in range(seeds)]
+    if not all(len(split.validation) for _, split in parts):
+        raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
+    told = [f"{name}={value}" for name, value in sorted(fixed.items())] + [f"{seeds} seeds"] * (seeds > 1)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         storage=storage,
-        study_name=f"{data.name}/{method}",
+        study_name=", ".join([f"{data.name}/{method}", *told]),
         direction="maximize",
         load_if_exists=True,
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=60),
     )
+    reason = "ask for more trials"
     while _finished(study) < trials:
         # Machines that share a study have to propose different things.
         study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
         trial = study.ask()
         settings = fixed | {name: _proposed(trial, name, one) for name, one in space.items()}
         try:
-            value = _validated(data, method, settings, seeds, threads, trial)
+            value = _validated(parts, method, settings, threads, trial)
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
             value = None
-        except InputError:  # some settings overflow
+        except InputError as wrong:  # some settings overflow
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            value = None
+            value, reason = None, f"the last one said: {wrong}"
         except BaseException:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             raise
@@ -162,7 +172,7 @@ def tune(
             on_trial(_finished(study), value)
     states = [one.state for one in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
-        raise InputError("no trial came to its end, so none is best; ask for more trials")
+        raise InputError(f"no trial came to its end, so none is best; {reason}")
     return Found(
         fixed | dict(study.best_params),
         float(study.best_value),
@@ -187,14 +197,11 @@ def _proposed(trial: Any, name: str, space: Range | tuple[Any, ...]) -> Any:
 
 
 def _validated(
-    data: Dataset, method: str, settings: Mapping[str, Any], seeds: int, threads: int | None, trial: Any
+    parts: Sequence[tuple[Dataset, Split]], method: str, settings: Mapping[str, Any], threads: int | None, trial: Any
 ) -> float:
     """Return the mean accuracy on validation labels; ends early where the trial looks hopeless."""
     scores: list[float] = []
-    for seed in range(seeds):
-        chosen, split = split_of(data, seed)
-        if not len(split.validation):
-            raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
+    for seed, (chosen, split) in enumerate(parts):
         model = make(method, seed, threads, **settings)
         told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and seed == 0 else {}
         model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)

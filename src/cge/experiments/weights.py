@@ -80,6 +80,7 @@ METHODS: dict[str, dict[str, Any]] = {
     "none": {"weighting": "none"},
     "degree": {"weighting": "degree"},
     "cosine": {"weighting": "cosine"},
+    "gates": {"weighting": "gates"},
     "steps": {"weighting": "steps"},
     "average": {"weighting": "average"},
     "cnn": {"weighting": "cnn"},
@@ -99,7 +100,7 @@ METHODS: dict[str, dict[str, Any]] = {
     **{name: {} for name in ATTEMPTS},
 }
 _SETS = {
-    "main": ("auto", "none", "degree", "cosine", "steps", "lstm", "features only"),
+    "main": ("auto", "none", "degree", "cosine", "gates", "steps", "lstm", "features only"),
     "networks": ("average", "cnn", "lstm"),
     "ablation": tuple(name for name in METHODS if "," in name and name not in ATTEMPTS),
     "attempts": tuple(ATTEMPTS),

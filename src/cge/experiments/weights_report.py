@@ -54,7 +54,7 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
     if aucs:
         row["noise_auc"] = mean_interval(aucs).mean
     learned = [one["parameters"] for one in ordered if one.get("parameters")]
-    if learned and ordered[0]["weights"] == "steps":
+    if learned and ordered[0]["weights"] in ("gates", "steps"):
         row["parameters"] = _mean_parameters(learned)
     for other in _PRIORS:
         both = [seed for seed in sorted(runs) if Cell(graph, other, seed) in found]
@@ -97,19 +97,20 @@ def write_report(folder: Path) -> dict[str, Any]:
             "|---|---|---|---|---|---|---|---|",
             *(_line(name, row) for name, row in rows.items()),
         ]
-        if "parameters" in rows.get("steps", {}):
-            lines += ["", _learned(rows["steps"]["parameters"])]
+        for name in ("gates", "steps"):
+            if "parameters" in rows.get(name, {}):
+                lines += ["", _learned(name, rows[name]["parameters"])]
     replaced(folder / "weights.md", "\n".join([*lines, ""]))
     replaced(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
     return tables
 
 
-def _learned(means: dict[str, Any]) -> str:
+def _learned(name: str, means: dict[str, Any]) -> str:
     """Say what weights of steps came to."""
     gates = sorted(means["gate"].items(), key=lambda pair: -abs(pair[1]))
     told = ", ".join(f"{name} {value:+.2f}" for name, value in [*gates[:8], ("staying", means["stay"])])
     hops = ", ".join(f"{value:+.2f}" for value in means["hops"])
-    return f"What `steps` learned, mean over runs: θ of {told}; b {means['discount']:.2f}; h {hops}."
+    return f"What `{name}` learned, mean over runs: θ of {told}; b {means['discount']:.2f}; h {hops}."
 
 
 def _line(name: str, row: dict[str, Any]) -> str:

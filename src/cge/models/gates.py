@@ -140,15 +140,23 @@ def _tensor(values: Any) -> Tensor:
 
 
 class StepPooling:
-    """The sum over all paths of a graph with the weights of a `StepWeighting`."""
+    """The sum over all paths of a graph with the weights of a `StepWeighting`.
 
-    def __init__(self, steps: StepRows, inputs: StepInputs, weighting: StepWeighting) -> None:
+    With `gates_only` b and h do not learn.
+    """
+
+    def __init__(
+        self, steps: StepRows, inputs: StepInputs, weighting: StepWeighting, *, gates_only: bool = False
+    ) -> None:
         self.steps, self.inputs, self.weighting = steps, inputs, weighting
-        self._prior = [one.detach().clone() for one in weighting.parameters()]
+        self._learns = [weighting.gate, weighting.stay]
+        if not gates_only:
+            self._learns += [weighting.discount, weighting.hops]
+        self._prior = [one.detach().clone() for one in self._learns]
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return θ, θ_stay, b and h."""
-        return list(self.weighting.parameters())
+        """Return θ, θ_stay, b and h, or those of them that learn."""
+        return self._learns
 
     def prior(self) -> list[Tensor]:
         """Return what they were at the beginning."""

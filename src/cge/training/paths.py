@@ -228,10 +228,10 @@ class PlanMaker:
     def learned(self, kind: str | Callable[[int], PathWeighting], start: PathWeights) -> PathWeights:
         """Return weights learned on folds of the training labels: of steps, from a start, or of a network."""
         settings, payload = OuterSettings(seed=self.settings.seed), self.data.payload("l2")
-        if kind == "steps":
+        if kind in ("gates", "steps"):
             module: Any = deepcopy(start.module)
-            weights = PathWeights("steps", module)
-            pooling: Any = StepPooling(self.data.steps, self.data.inputs, module)
+            weights = PathWeights(str(kind), module)
+            pooling: Any = StepPooling(self.data.steps, self.data.inputs, module, gates_only=kind == "gates")
         else:
             with seeded(self.settings.seed, "network"):
                 network: Any = make_weighting(kind, int(self.data.items(self.settings.seed).shape[1]))
@@ -258,11 +258,12 @@ class PlanMaker:
         if found.accuracy > holder.accuracy:  # it is as simple as the base
             base, holder = self._prior("none"), found
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
+        differ = "plain" in readers  # where neighbors differ, agreement is of no use; there hops and b matter
         if len(self.task.folds) > 1:
-            tried.append((self.learned("steps", self.likelier("degree", "cosine")), readers, 1.0))
-        if "plain" in readers:
-            # Hop profiles are for graphs where neighbors differ, which is where agreement is of no use. One of a dozen
-            # is ahead by chance more easily than one alone.
+            kind = "steps" if differ else "gates"
+            tried.append((self.learned(kind, self.likelier("degree", "cosine")), readers, 1.0))
+        if differ:
+            # One of a dozen is ahead by chance more easily than one alone.
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
         for challenger, by, errors in tried:  # the simpler ones first; each has to beat what is left
