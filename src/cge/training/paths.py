@@ -260,8 +260,8 @@ class PlanMaker:
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
         differ = "plain" in readers  # where neighbors differ, agreement is of no use; there hops and b matter
         if len(self.task.folds) > 1:
-            kind = "steps" if differ else "gates"
-            tried.append((self.learned(kind, self.likelier("degree", "cosine")), readers, 1.0))
+            start = self.likelier("degree", "cosine")
+            tried += [(self.learned(kind, start), readers, 1.0) for kind in ("gates", "steps")[: 1 + differ]]
         if differ:
             # One of a dozen is ahead by chance more easily than one alone.
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
