@@ -1,0 +1,211 @@
+"""The report, in a real browser: it loads offline, draws, answers, and takes hostile names for what they are."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import cge
+from cge.report import write_page
+from cge.report.page import facts_of
+from cge.report.worth import worth_of
+from tests.unit.test_cge import TRUE, some
+from tests.unit.test_path_fit import paths, words
+from tests.unit.test_trainer import two_groups
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+HOSTILE = [
+    "<script>document.title='taken'</script>",
+    "\"quoted\" 'twice' `thrice`",
+    "‮right to left",
+    "👩‍🔬 emoji",
+    "x" * 10_000,
+    "</script><img src=x onerror=alert(1)>",
+    "&lt;b&gt;already",
+    "$name ${x} $$",
+]
+
+
+def hostile() -> tuple[cge.CGE, np.ndarray]:
+    """Return a model of a graph with names that try to break out, and the labels of all nodes."""
+    graph = words(two_groups())
+    ids = [HOSTILE[node] if node < len(HOSTILE) else f"node {node}" for node in range(len(graph))]
+    source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
+    pairs = [(ids[u], ids[v]) for u, v in zip(source, graph.indices, strict=True) if u < v]
+    named = cge.Graph.from_edges(pairs, node_ids=ids, features=graph.features)
+    classes = np.array(["<i>one</i>", "</script>two"])
+    y = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some() >= 0)}
+    validation = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some(TRUE, 4) >= 0)}
+    model = paths("cosine", reader="deep", label_votes="no").fit(named, y, validation)
+    places = np.searchsorted(model.classes_, classes)
+    return model, places[TRUE]
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    model, truth = hostile()
+    file = tmp_path_factory.mktemp("report") / "report.html"
+    size = write_page(model, file, name="<b>hostile</b>", truth=truth)
+    assert file.stat().st_size == size
+    return file
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    if CHROMIUM is None:
+        pytest.skip("no Chromium on this machine; Debian's package chromium has it")
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
+    with sync_api.sync_playwright() as driver:
+        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield found
+        found.close()
+
+
+def opened(browser: Any, page: Path, width: int = 1200, scheme: str = "light") -> tuple[Any, list[str]]:
+    """Open the page and return it with everything that went wrong."""
+    wrong: list[str] = []
+    tab = browser.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme).new_page()
+    tab.on("console", lambda one: wrong.append(one.text) if one.type in ("error", "warning") else None)
+    tab.on("pageerror", lambda one: wrong.append(str(one)))
+    tab.on("request", lambda one: None if one.url.startswith(("file:", "data:", "blob:")) else wrong.append(one.url))
+    tab.on("dialog", lambda one: (wrong.append("a dialog"), one.dismiss()))
+    tab.goto(page.as_uri())
+    tab.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+    return tab, wrong
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")])
+def test_the_page_opens_without_network_errors_or_overflow(browser: Any, page: Path, width: int, scheme: str) -> None:
+    tab, wrong = opened(browser, page, width, scheme)
+    assert wrong == []
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+    drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
+    assert drawn >= {"accuracy", "curve", "scatter", "confusion", "gates", "hops"}
+    heads = tab.eval_on_selector_all("#toc a", "all => all.map((one) => one.textContent)")
+    assert heads == tab.eval_on_selector_all("main h2", "all => all.map((one) => one.textContent)")
+    tab.context.close()
+
+
+def test_hostile_names_stay_text(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    assert tab.title() == "cge: <b>hostile</b>"
+    for name in HOSTILE:
+        tab.fill("#node", name)
+        tab.press("#node", "Enter")
+        assert tab.text_content("#one h3") == name
+    assert tab.query_selector_all("#one script, #one img, #one b, #scatter img") == []
+    assert tab.title() == "cge: <b>hostile</b>"
+    assert wrong == []
+    tab.context.close()
+
+
+def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    tab.fill("#node", "node 20")
+    tab.press("#node", "Enter")
+    assert tab.text_content("#one h3") == "node 20"
+    assert tab.query_selector_all("#one .path svg circle")
+    assert "weight" in (tab.text_content("#one .numbers") or "")
+    near = tab.query_selector("#one .near button")
+    assert near is not None
+    near.focus()
+    tab.keyboard.press("Enter")  # no mouse is needed
+    assert tab.text_content("#one h3") != "node 20"
+    tab.fill("#node", "nobody")
+    tab.press("#node", "Enter")
+    assert "no such node" in (tab.text_content("#not-found") or "")
+    assert wrong == []
+    tab.context.close()
+
+
+def test_hovering_and_clicking_the_map_tells_of_a_node(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    before = tab.text_content("#one h3")
+    points = tab.query_selector_all("#scatter .scatterlayer .point")
+    assert len(points) == 40
+    for point in points:
+        point.scroll_into_view_if_needed()
+        box = point.bounding_box()
+        tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+        tab.wait_for_timeout(120)
+        if tab.query_selector("#scatter .hoverlayer .hovertext"):
+            break
+    assert "predicted" in (tab.text_content("#scatter .hoverlayer") or "")
+    tab.mouse.down()
+    tab.mouse.up()
+    tab.wait_for_timeout(200)
+    assert tab.text_content("#one h3") is not None
+    assert before is not None
+    assert wrong == []
+    tab.context.close()
+
+
+def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    tab.click("#theme")
+    assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
+    assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    assert wrong == []
+    tab.context.close()
+
+
+# ---------------------------------------------------------------------- without a browser
+
+
+def test_the_page_is_one_small_file_that_says_nothing_by_itself(page: Path) -> None:
+    text = page.read_text()
+    assert page.stat().st_size < 3_000_000
+    assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+    assert "https://" not in text
+    assert "hostile" not in text  # what is the user's lies inside as compressed data
+
+
+def test_what_the_page_counts_is_so() -> None:
+    model, truth = hostile()
+    facts = facts_of(model, name="x", truth=truth)
+    known = {model.graph_.index_of(one) for one in np.array(model.node_ids_)[some() >= 0]}
+    told = np.searchsorted(model.classes_, model.predict())
+    tested = [node for node in range(40) if node not in known]
+    expected = np.zeros((2, 2), int)
+    for node in tested:
+        expected[truth[node], told[node]] += 1
+    assert facts["confusion"] == expected.tolist()
+    right = np.trace(expected) / len(tested)
+    assert facts["accuracy"][0]["accuracy"] == pytest.approx(right)
+    assert f"{100 * right:.1f} % are right" in facts["words"][1]
+    assert sum(facts["nodes"]["trained"]) == len(known)
+    node = 20
+    unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
+    order = [other for other in np.argsort(-(unit @ unit[node]), kind="stable").tolist() if other != node]
+    assert facts["near"][node] == order[:6]
+    routes = [tuple(nodes) for nodes, _, _ in facts["paths"][node]]
+    assert all(route[0] == node for route in routes)
+    assert len(set(routes)) == len(routes) == 5
+    assert all(a != b for route in routes for a, b in pairwise(route))
+
+
+def test_worth_of_equal_weights_is_flat() -> None:
+    model = paths("none").fit(words(two_groups()), some(), some(TRUE, 4))
+    found = worth_of(model)
+    assert found.effective == pytest.approx(1.0)
+    assert found.by_length == pytest.approx((1.0,) * 5)
+    assert found.flat
+    assert not found.collapsed
+    assert found.gain is None
+    assert "weigh alike" in found.sentences()[0]
+
+
+def test_a_report_needs_a_trained_model_with_one_label_each() -> None:
+    with pytest.raises(cge.CgeError, match="call fit first"):
+        facts_of(cge.CGE())
+    several = np.eye(2, dtype=int)[TRUE] * (some() >= 0)[:, None]
+    model = paths("none", reader="plain", label_votes="no").fit(words(two_groups()), several)
+    with pytest.raises(cge.CgeError, match="one label per node"):
+        facts_of(model)
