@@ -50,7 +50,7 @@ def test_nothing_is_there_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["tables"], "there is no study 'tables'; there is: weights"),
+        (["tables"], "there is no study 'tables'; there are table2, table3, figures, weights"),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
         (["weights", "--only", "cora/magic"], "the study has no method 'magic'; it has auto, none"),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from cge.cli import bench, check, datasets, demo, evaluate, fit, reproduce, tune
+from cge.cli import bench, check, datasets, demo, evaluate, fit, report, reproduce, tune
 from cge.cli.main import complain
 from cge.cli.settings import late
 
@@ -22,6 +22,7 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(check.check)
 app.command(cls=late(fit.fit))(fit.fit)
+app.command()(report.report)
 app.command()(datasets.datasets)
 app.command()(evaluate.evaluate)
 app.command()(tune.tune)

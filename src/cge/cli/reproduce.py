@@ -20,13 +20,17 @@ __all__ = ["reproduce"]
 
 def reproduce(
     study: Annotated[
-        str, typer.Argument(help="table2 or table3 of the paper, or weights: where weights of paths pay.")
+        str,
+        typer.Argument(
+            help="table2 or table3 of the paper, figures: its analyses of path weights, or weights: where they pay."
+        ),
     ],
     only: Annotated[
         str | None,
         typer.Option(
             metavar="GRAPH[/METHOD]",
-            help="Part of it: cora, cora/gcn, '*/gcn'; of weights main, ablation, networks and attempts, too.",
+            help="Part of it: cora, cora/gcn, '*/gcn'; of weights main, ablation, networks and attempts, too; of "
+            "figures ANALYSIS\\[/GRAPH]: length, length/cora, '*/cora'.",
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each cell.")] = 5,
@@ -42,20 +46,29 @@ def reproduce(
 
     cge reproduce table2 --only cora --seeds 5
 
+    cge reproduce figures --only length/cora
+
     cge reproduce weights --show
     """
-    from cge.experiments import tables, weights
+    from cge.experiments import figures, tables, weights
     from cge.experiments.cells import run_cells
     from cge.experiments.weights_report import write_report
 
-    if study not in ("weights", *tables.TABLES):
-        raise InputError(f"there is no study {study!r}; there are {', '.join([*tables.TABLES, 'weights'])}")
-    folder, paper = Path(out), study != "weights"
+    studies: dict[str, tuple[Any, Any, Any]] = {
+        **{
+            name: (partial(tables.cells, name), partial(tables.run, name=name), partial(tables.write_report, name))
+            for name in tables.TABLES
+        },
+        "figures": (figures.cells, figures.run, figures.write_report),
+        "weights": (weights.cells, weights.run, write_report),
+    }
+    if study not in studies:
+        raise InputError(f"there is no study {study!r}; there are {', '.join(studies)}")
+    folder, (cells, one, report) = Path(out), studies[study]
     if not show:
-        work = list(tables.cells(study, only, seeds) if paper else weights.cells(only, seeds))
-        one = partial(tables.run, name=study) if paper else weights.run
+        work = list(cells(only, seeds))
         run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
-    found = tables.write_report(study, folder) if paper else write_report(folder)
+    found = report(folder)
     if as_json:
         print_json(found)
     elif not quiet:

@@ -140,8 +140,7 @@ def visits(nodes: Array, marked: Array) -> Array:
     >>> visits(np.array([[0, 1], [2, -1]]), np.array([True, False, False])).tolist()
     [True, False]
     """
-    found: Array = (np.append(np.asarray(marked, bool), False)[nodes] & (nodes >= 0)).any(axis=1)
-    return found
+    return np.asarray(np.append(np.asarray(marked, bool), False)[nodes].any(axis=1))  # −1 finds the False at the end
 
 
 def group_means(weights: Array, member: Array, counts: Array | None = None) -> GroupMeans:
@@ -161,9 +160,7 @@ def group_means(weights: Array, member: Array, counts: Array | None = None) -> G
     return GroupMeans(means, paths.astype(np.int64))
 
 
-def path_relevance(
-    nodes: Array, weights: Array, seen: Array, masked: Array, counts: Array | None = None
-) -> Relevance:
+def path_relevance(nodes: Array, weights: Array, seen: Array, masked: Array, counts: Array | None = None) -> Relevance:
     """Compare paths that contain a target label with those that do not.
 
     `seen` and `masked` are the numbers of the nodes whose labels training saw, and of those whose labels were masked.
@@ -177,7 +174,8 @@ def path_relevance(
     member = np.stack([on, ~on, on & ~off, off & ~on, ~on & ~off], axis=1)
     found = group_means(weights, member, counts)
     names = ("with_label", "without_label", "seen", "masked", "neither")
-    return Relevance(*found.means.tolist(), dict(zip(names, found.paths.tolist(), strict=True)))
+    paths = dict(zip(names, found.paths.tolist(), strict=True))
+    return Relevance(**dict(zip(names, found.means.tolist(), strict=True)), paths=paths)
 
 
 def class_relevance(
@@ -216,7 +214,7 @@ def _trend(values: Array, weights: Array, counts: Array, length: Array | None = 
     means = np.bincount(group, counts * weights) / paths
     within = None
     if length is not None:
-        within = correlation(*(_centered(side, length, counts) for side in (values, weights)), counts)
+        within = correlation(_centered(values, length, counts), _centered(weights, length, counts), counts)
     overall = correlation(values, weights, counts)
     return Trend(distinct, means, paths.astype(np.int64), correlation(distinct, means), overall, within)
 
