@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -47,17 +48,20 @@ def demo(
         model, twin = (_fitted(data, weighting, seed, rounds, watch) for weighting in ("auto", "none"))
         watch.end()
         model.save(folder)
+        accuracy = _accuracies(data, model, twin)
+        _page(data, model, accuracy, folder / "report.html")
     found = {
         "dataset": data.name,
         "labels": model.labels_seen_,
         "test_nodes": len(data.split.test) if data.split else 0,
-        "accuracy": _accuracies(data, model, twin),
+        "accuracy": accuracy,
         "weights": model.weights_,
         "weight_parameters": model.weight_parameters_,
         "readers": model.readers_,
         "compared": model.compared_,
         "explained": _explained(data, model),
         "folder": out,
+        "report": str(Path(out) / "report.html"),
         "seconds": time.perf_counter() - began,
     }
     if as_json:
@@ -112,6 +116,16 @@ def _accuracies(data: Dataset, model: CGE, twin: CGE) -> list[dict[str, Any]]:
     return rows
 
 
+def _page(data: Dataset, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
+    """Write the report."""
+    from cge.report import write_page
+
+    assert data.split is not None  # noqa: S101 - CORA has one
+    names = [_plain(data.class_names[one]) for one in model.classes_.tolist()]
+    told: dict[str, Any] = {"name": "CORA", "titles": data.node_titles, "class_names": names, "accuracy": accuracy}
+    write_page(model, file, truth=data.labels_of(data.split.test), command="cge demo", **told)
+
+
 def _explained(data: Dataset, model: CGE) -> list[dict[str, Any]]:
     """Return the strongest paths of some test papers that are right and have neighbors."""
     assert data.split is not None  # noqa: S101 - CORA has one
@@ -162,6 +176,7 @@ def _print(data: Dataset, found: dict[str, Any]) -> None:
         )
     print()
     print(f"The model is in {found['folder']}: cge.load({found['folder']!r}). {found['seconds']:.0f} seconds.")
+    print(f"Open {found['report']} in a browser for a map, every paper's paths, and more.")
 
 
 def _row(path: dict[str, Any]) -> tuple[str, ...]:
