@@ -420,3 +420,23 @@ def test_a_gentle_reader_takes_the_place_of_a_sparse_one_only_where_it_is_better
     assert maker.readers(maker._first_weights()) == (kept,)
     right["sparse"] = 0.45
     assert maker.readers(maker._first_weights()) == ("plain",)  # gentle is not asked
+
+
+@pytest.mark.parametrize(
+    ("none", "surprise", "kept"), [(0.52, 0.9, "none"), (0.52, 1.1, "degree"), (0.5, 0.9, "degree")]
+)
+def test_equal_weights_are_the_base_where_hits_and_surprise_agree(
+    none: float, surprise: float, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = two_groups()
+    nodes = torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths()))
+
+    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+        share = none if weights.name == "none" else 0.5
+        hits = (np.arange(100) < 100 * share).astype(float)
+        return Screened(share, hits, np.full(100, surprise if weights.name == "none" else 1.0))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    assert maker._challenged(maker._prior("degree"), ("deep",)).name == kept

@@ -255,7 +255,8 @@ class PlanMaker:
         """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
         holder = self._best(base, readers)
         found = self._best(self._prior("none"), readers, holder)
-        if found.accuracy > holder.accuracy:  # it is as simple as the base
+        # It is as simple as the base, so no margin is asked for; but hits and surprise have to agree.
+        if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
             base, holder = self._prior("none"), found
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
         differ = "plain" in readers  # where neighbors differ, agreement is of no use; there hops and b matter
