@@ -2,79 +2,399 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import json
+import pickle
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 import torch
 
 import cge
-from cge.explain.paths import strongest_paths
-from cge.models.pooling import StepRows
+from cge.evaluation.calibration import heated
+from cge.explain.exact import AllPaths
+from cge.explain.paths import Explanation
+from cge.explain.sampled import SampledPaths
 from cge.training.paths import READERS
-from tests.unit.test_cge import TRUE, some
+from tests.unit.test_cge import TRUE, pairs, some
 from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import two_groups
+from tests.unit.test_trainer import Constant, two_groups
+
+Array = npt.NDArray[Any]
+
+SIZE = 20
+NAMES = np.array(["left", "right"])
+SEVERAL = np.column_stack([TRUE == 0, TRUE == 1, np.arange(2 * SIZE) % 2]).astype(int)
+KINDS = np.array(["near", "far"])
 
 
-def all_paths(steps: StepRows, start: int, hops: int) -> list[list[int]]:
-    found, last = [[start]], [[start]]
-    for _ in range(hops):
-        last = [[*path, int(v)] for path in last for v in steps.indices[steps.rows == path[-1]]]
-        found += last
-    return found
+def typed(features: bool = True) -> cge.Graph:
+    """Return the two groups with two types of edges, and names for nodes."""
+    plain = two_groups()
+    left, right = plain.to_scipy().nonzero()
+    once = left < right
+    left, right = left[once], right[once]
+    ids = [f"n{node}" for node in range(2 * SIZE)]
+    edges = [(ids[u], ids[v]) for u, v in zip(left.tolist(), right.tolist(), strict=True)]
+    graph = cge.Graph.from_edges(edges, node_ids=ids, edge_types=KINDS[(np.abs(left - right) > 2).astype(int)])
+    return words(graph) if features else graph
 
 
-def test_the_strongest_paths_are_those_of_all_paths() -> None:
-    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)])
-    steps = StepRows(graph)
-    random = np.random.default_rng(0)
-    values, worth, hops = random.random(len(steps)), random.normal(size=4), [0.2, -0.5, 0.3]
-    weight = {(int(u), int(v)): s for u, v, s in zip(steps.rows, steps.indices, values, strict=True)}
-    expected = {}
-    for path in all_paths(steps, 2, 2):
-        made = np.prod([weight[step] for step in pairwise(path)])
-        expected[tuple(path)] = hops[len(path) - 1] * made * worth[path[-1]]
-    found = strongest_paths(steps.indptr, steps.indices, values, hops, worth, 2, top=1000)
-    assert {tuple(path): pytest.approx(brings) for path, brings in found} == expected
-    order = [abs(brings) for _, brings in found]
+def adds_up(found: Explanation) -> None:
+    """Check that the parts of an explanation are its scores, and that types share out what paths bring."""
+    parts = found.constant + found.votes + found.hops.sum(0) + found.remainder
+    np.testing.assert_allclose(parts, found.scores, atol=1e-12)
+    if found.edge_types:
+        np.testing.assert_allclose(sum(found.edge_types.values()), found.hops.sum(0), atol=1e-10)
+    for share in found:
+        assert share.contribution == share.contributions[found.place]
+    order = [abs(share.contribution) for share in found]
     assert order == sorted(order, reverse=True)
-    few = strongest_paths(steps.indptr, steps.indices, values, hops, worth, 2, top=3)
-    assert few == found[:3]
 
 
-@pytest.mark.parametrize("weighting", ["degree", "steps", "lstm"])
-@pytest.mark.parametrize("reader", ["deep", "sparse"])
-def test_all_paths_and_a_constant_add_up_to_the_score(weighting: str, reader: str) -> None:
-    model = paths(weighting, reader=reader, hops=2, label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
+def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, Array]:
+    """Return scores, constant and votes of a node as the model itself computes them."""
     fitted: Any = model._fitted
-    name, one = fitted.leaders[0]
-    pooled = fitted.plan.weights.pooling(fitted.data)(one.project(fitted.data.payload(READERS[name].rows)))
+    name, reader = fitted.leaders[place]
+    votes = np.zeros(len(model.classes_))
+    with torch.no_grad():
+        carried = reader.project(fitted.data.payload(READERS[name].rows))
+        vector = fitted.plan.weights.pooling(fitted.data)(carried)[[node]] + reader.offset()
+        if fitted.plan.votes:
+            cast = fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, fitted.several)
+            votes = float(reader.votes) * cast[node]
+        if name in ("sparse", "gentle"):
+            constant = reader.offset()
+        else:
+            on = (vector[0] > 0).float()
+            constant = reader.score.weight @ (on * reader.offset()) + reader.score.bias
+        return reader.scores(vector)[0].numpy() + votes, constant.numpy(), votes
+
+
+@pytest.mark.parametrize(
+    ("weighting", "reader", "votes", "several"),
+    [
+        ("none", "plain", "yes", False),
+        ("degree", "deep", "no", True),
+        ("degree", "sparse", "yes", True),
+        ("cosine", "gentle", "yes", False),
+        ("steps", "deep", "yes", False),
+        ("average", "sparse", "yes", True),
+        ("cnn", "plain", "no", False),
+        ("lstm", "deep", "yes", False),
+        (Constant, "gentle", "no", False),
+    ],
+)
+def test_paths_votes_and_a_constant_add_up_to_the_scores(
+    weighting: Any, reader: str, votes: str, several: bool
+) -> None:
+    labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
+    model = paths(weighting, reader=reader, hops=2, label_votes=votes, rounds=8, held_out=0.0)
+    model.fit(words(two_groups()), labels)
+    assert len(model._fitted.leaders) == 1  # type: ignore[union-attr]
     for node in (0, 33):
-        vector = pooled[[node]] + one.offset()
-        scores = one.scores(vector)[0]
-        best = int(model.predict_proba([node])[0].argmax())
-        brought = sum(share.contribution for share in model.explain(node, top=100_000))
-        still = vector.detach().requires_grad_()
-        (slope,) = torch.autograd.grad(one.scores(still)[0, best], still)
-        constant = float(scores[best].detach() - (slope[0] * vector[0].detach()).sum())
-        constant += float((slope[0] * one.offset().detach()).sum())
-        assert brought + constant == pytest.approx(float(scores[best].detach()), abs=1e-4)
+        found = model.explain(node, top=100_000)
+        adds_up(found)
+        scores, constant, cast = scores_of(model, node)
+        np.testing.assert_allclose(found.scores, scores, atol=2e-5)
+        np.testing.assert_allclose(found.constant, constant, atol=2e-5)
+        np.testing.assert_allclose(found.votes, cast, atol=1e-6)
+        assert found.votes.any() == (votes == "yes")
+        assert not found.remainder.any()
+        # Every path is listed, so that those of each length add up to its sum.
+        for hop, brought in enumerate(found.hops):
+            each = [share.contributions for share in found if share.length == hop + 1]
+            np.testing.assert_allclose(np.sum(each, axis=0), brought, atol=1e-10)
+        # The scores are those of which the chances are made.
+        raised = torch.tensor(found.scores[None])
+        chances = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
+        heat = model._fitted.heat  # type: ignore[union-attr]
+        np.testing.assert_allclose(heated(chances, heat, several)[0], model.predict_proba([node])[0], atol=1e-5)
+        np.testing.assert_allclose(found.chances, model.predict_proba([node])[0], atol=1e-7)
+        assert found.predicted == model.classes_[found.chances.argmax()]
+        assert found.exact
+        for share in found[:3]:
+            assert share.weight == pytest.approx(float(model.path_weights([share.path])[0]), rel=1e-5)
 
 
-def test_explanations_name_paths_of_the_graph_and_their_weights() -> None:
-    graph = words(two_groups())
-    model = paths("degree").fit(graph, some(), some(TRUE, 4))
-    shares = model.explain(7, top=5)
-    assert len(shares) == 5
-    for share in shares:
-        assert share.path[0] == 7
-        assert share.weight == pytest.approx(float(model.path_weights([share.path])[0]))
-        assert share.weight > 0
-    with pytest.raises(cge.CgeError, match="top must be"):
-        model.explain(7, top=0)
-    with pytest.raises(cge.CgeError, match="99"):
-        model.explain(99)
-    with pytest.raises(cge.CgeError, match="only encoder='paths' explains"):
-        cge.CGE("table", "none", dim=4).fit(graph, some()).explain(7)
+@pytest.fixture(scope="module")
+def fitted() -> cge.CGE:
+    graph = typed()
+    known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
+    return paths("steps", reader="plain", hops=3, label_votes="yes", held_out=0.0).fit(graph, known)
+
+
+@pytest.fixture(scope="module")
+def listed() -> cge.CGE:
+    known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
+    return paths("lstm", reader="plain", hops=3, label_votes="no", held_out=0.0).fit(typed(), known)
+
+
+def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
+    found = fitted.explain("n7", top=6)
+    assert len(found) == len(list(found)) == len(found.paths) == 6
+    assert found[0] is found.paths[0]
+    assert found[-2:] == found.paths[-2:]
+    assert repr(found) == "Explanation(node 'n7', 6 paths)"
+    lines = str(found).splitlines()
+    assert lines[0].split() == ["path", "length", "diversity", "weight", "brings", str(found.predicted)]
+    assert lines[1].startswith(" → ".join(found[0].path))
+    graph = fitted.graph_
+    for share in found:
+        assert share.path[0] == "n7"
+        assert share.length == len(share.path)
+        assert share.diversity == len(set(share.path))
+        for here, there, kind in zip(share.path, share.path[1:], share.types, strict=False):
+            far = abs(int(here[1:]) - int(there[1:])) > 2
+            assert kind == ("(stays)" if here == there else KINDS[int(far)])
+            assert here == there or there in graph.neighbors(here)
+        expected = [str(NAMES[TRUE[int(one[1:])]]) if int(one[1:]) % 3 == 0 else None for one in share.path]
+        assert list(share.labels) == expected
+    assert any(share.length > share.diversity for share in fitted.explain("n7", top=50))
+    facts = json.loads(json.dumps(found.facts()))
+    assert facts["node"] == "n7"
+    assert facts["classes"] == ["left", "right"]
+    assert list(facts["edge_types"]) == ["near", "far", "(stays)", "(no step)"]
+    assert [one["path"] for one in facts["paths"]] == [list(share.path) for share in found]
+    assert facts["paths"][0]["contributions"]["left"] == found[0].contributions[0]
+
+
+def test_several_labels_are_known_together() -> None:
+    lists = {node: ["a", "b"] if node % 2 else ["a"] for node in range(0, 2 * SIZE, 3)} | {1: ["b"]}
+    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=3).fit(words(two_groups()), lists)
+    assert model.explain(3, top=1, hop=0)[0].labels == (("a", "b"),)
+    assert model.explain(4, top=1, hop=0)[0].labels == (None,)
+
+
+@pytest.mark.parametrize("which", ["fitted", "listed"])
+def test_types_of_edges_share_out_what_paths_bring(which: str, request: pytest.FixtureRequest) -> None:
+    model: cge.CGE = request.getfixturevalue(which)
+    found = model.explain("n5", top=100_000)
+    adds_up(found)
+    expected = {name: np.zeros(2) for name in ("near", "far", "(stays)", "(no step)")}
+    for share in found:
+        for kind in share.types or ("(no step)",):
+            expected[kind] += share.contributions / max(len(share.types), 1)
+    for name, brought in found.edge_types.items():
+        np.testing.assert_allclose(brought, expected[name], atol=1e-10)
+    assert isinstance(model._explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
+
+
+@pytest.mark.parametrize("which", ["fitted", "listed"])
+def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.FixtureRequest) -> None:
+    model: cge.CGE = request.getfixturevalue(which)
+    whole, total, brought = model.explain("n5", top=100_000), 0.0, 0
+    types = dict.fromkeys(whole.edge_types, 0.0)
+    for end in model.node_ids_.tolist():
+        found = model.explain_pair("n5", end, top=100_000)
+        adds_up(found)
+        assert (found.node, found.end, found.predicted) == ("n5", end, whole.predicted)
+        assert {share.path[-1] for share in found} <= {end}
+        np.testing.assert_allclose(
+            sum([share.contributions for share in found], np.zeros(2)), found.hops.sum(0), atol=1e-10
+        )
+        np.testing.assert_array_equal(found.scores, whole.scores)
+        total, brought = total + found.hops, brought + len(found)
+        types = {name: types[name] + found.edge_types[name] for name in types}
+    np.testing.assert_allclose(total, whole.hops, atol=1e-10)
+    for name, value in types.items():
+        np.testing.assert_allclose(value, whole.edge_types[name], atol=1e-10)
+    assert brought == len(whole)
+    far = model.explain_pair("n9", "n31")
+    assert repr(far).startswith("Explanation(node 'n9' and node 'n31'")
+
+
+def test_nodes_that_no_path_joins_bring_nothing() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)])
+    model = paths("degree", reader="plain", hops=2, held_out=0.0, rounds=3).fit(graph, {0: 0, 1: 0, 3: 1, 4: 1})
+    found = model.explain_pair(0, 5)
+    assert len(found) == 0
+    assert not found.hops.any()
+    adds_up(found)
+    assert str(found).splitlines() == ["path  length  diversity  weight  brings 0"]
+
+
+@pytest.mark.parametrize("which", ["fitted", "listed"])
+@pytest.mark.parametrize("hop", [None, 2])
+def test_a_class_is_the_mean_of_its_nodes(
+    which: str, hop: int | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model: cge.CGE = request.getfixturevalue(which)
+    found = model.explain_class("right", top=12, hop=hop)
+    nodes = model.node_ids_[model.predict() == "right"].tolist()
+    each = [model.explain(node, top=100_000, hop=hop) for node in nodes]
+    assert (found.node, found.predicted, found.num_nodes) == (None, "right", len(nodes))
+    assert repr(found) == f"Explanation(class 'right', {len(found)} paths)"
+    for name in ("chances", "scores", "constant", "votes", "hops", "remainder"):
+        np.testing.assert_allclose(
+            getattr(found, name), np.mean([getattr(one, name) for one in each], axis=0), atol=1e-6
+        )
+    for name in found.edge_types:
+        np.testing.assert_allclose(
+            found.edge_types[name], np.mean([one.edge_types[name] for one in each], 0), atol=1e-6
+        )
+    adds_up(found)
+    every = [share.contribution for one in each for share in one]
+    best = sorted((one for one in every if one > 0), reverse=True)[:12]
+    np.testing.assert_allclose([share.contribution for share in found], best, atol=1e-6)
+    assert {share.path[0] for share in found} <= set(nodes)
+    assert hop is None or {share.length for share in found} == {hop + 1}
+    # Pieces make no difference.
+    kind = AllPaths if which == "fitted" else SampledPaths
+    monkeypatch.setattr(kind, "at_once", 3)
+    monkeypatch.setattr("cge.explain.explainer._SLOPES", 40)
+    again = model.explain_class("right", top=12, hop=hop)
+    np.testing.assert_allclose(again.hops, found.hops, atol=1e-6)
+    np.testing.assert_allclose([s.contribution for s in again], [s.contribution for s in found], atol=1e-6)
+    assert again.num_nodes == found.num_nodes
+
+
+def test_a_class_that_nobody_is_in_has_no_paths() -> None:
+    known = np.zeros((2 * SIZE, 3), int)
+    known[::3, 0], known[0, 1], known[1, 2] = 1, 1, 1
+    model = paths("degree", reader="plain", hops=1, held_out=0.0, label_votes="no").fit(words(two_groups()), known)
+    assert not model.predict()[:, 2].any()
+    found = model.explain_class(2)
+    assert (len(found), found.num_nodes) == (0, 0)
+    assert found.hops.shape == (2, 3)
+    adds_up(found)
+    many = model.explain_class(0, top=3)
+    assert many.num_nodes == model.predict()[:, 0].sum()
+
+
+def test_each_of_several_readers_is_explained() -> None:
+    model = paths("degree", reader="plain", n_models=2, hops=1, held_out=0.0, rounds=5).fit(words(two_groups()), some())
+    found = [model.explain(3, reader=place) for place in (0, 1)]
+    for place, one in enumerate(found):
+        np.testing.assert_allclose(one.scores, scores_of(model, 3, place)[0], atol=1e-5)
+        adds_up(one)
+    assert not np.allclose(found[0].scores, found[1].scores)
+    np.testing.assert_array_equal(found[0].chances, found[1].chances)
+    with pytest.raises(cge.CgeError, match="reader must be a whole number below 2, the readers of this model, found 2"):
+        model.explain(3, reader=2)
+
+
+@pytest.mark.parametrize("weighting", ["steps", "average"])
+def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Path) -> None:
+    model = paths(weighting, hops=2, reader="plain", label_votes="yes").fit(words(two_groups()), some(), some(TRUE, 4))
+    first = model.explain(4)
+    model.save(tmp_path / "m")
+    for again in (cge.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
+        found = again.explain(4)
+        assert json.dumps(found.facts()) == json.dumps(first.facts())
+
+
+def test_another_fit_is_explained_anew() -> None:
+    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=3)
+    first = model.fit(words(two_groups()), some()).explain(4)
+    again = model.fit(words(two_groups(), seed=1), some()).explain(4)
+    assert not np.allclose(first.scores, again.scores)
+
+
+def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
+    with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 0"):
+        fitted.explain("n7", top=0)
+    with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 'all'"):
+        fitted.explain_class("left", top="all")  # type: ignore[arg-type]
+    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 'n99'"):
+        fitted.explain("n99")
+    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 'n99'"):
+        fitted.explain_pair("n1", "n99")
+    with pytest.raises(cge.CgeError, match="there is no class 'up'; the classes are 'left', 'right'"):
+        fitted.explain_class("up")
+    with pytest.raises(cge.CgeError, match="hop must be at most 3, the steps of the longest path, found 4"):
+        fitted.explain("n7", hop=4)
+    with pytest.raises(cge.CgeError, match="hop must be a whole number of at least 0, found -1"):
+        fitted.explain("n7", hop=-1)
+    with pytest.raises(cge.CgeError, match="reader must be a whole number of at least 0, found -1"):
+        fitted.explain("n7", reader=-1)
+    with pytest.raises(cge.CgeError, match="shares must be numbers from 0 to 1, found"):
+        fitted.faithfulness(["n7"], shares=[0.5, 2])
+    for call in (cge.CGE().explain, cge.CGE().explain_class):
+        with pytest.raises(ValueError, match="has not been trained yet"):
+            call("n7")
+
+
+def test_many_classes_are_named_in_part() -> None:
+    labels = {node: node % 12 for node in range(24)}
+    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=1).fit(words(two_groups()), labels)
+    with pytest.raises(cge.CgeError, match=r"there is no class 12; the classes are 0, 1, .*, 9 and 2 more"):
+        model.explain_class(np.int64(12))
+    assert model.explain_class(np.int64(3)).predicted == 3
+
+
+# ---------------------------------------------------------------------- the paper's encoders
+
+
+@pytest.mark.filterwarnings("ignore:path weights stayed flat")
+@pytest.mark.parametrize(
+    ("encoder", "weighting", "features", "several"),
+    [
+        ("table", "none", True, False),
+        ("table", "lstm", False, True),
+        ("table", Constant, True, False),
+        ("features", "average", True, False),
+        ("features", "none", True, True),
+    ],
+)
+def test_the_papers_encoders_attribute_scores_to_paths(
+    encoder: str, weighting: Any, features: bool, several: bool
+) -> None:
+    labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
+    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2, "walks_per_node": 2, "held_out": 0.0}
+    model = pairs(encoder, weighting, **small).fit(two_groups(features=features), labels)
+    found = model.explain(7, top=100_000)
+    adds_up(found)
+    assert not found.exact
+    assert found.remainder.any()
+    assert not found.hops[0].any()  # paths of one node train nothing
+    assert found.hops.shape == (3, len(model.classes_))
+    raised = torch.tensor(found.scores[None])
+    chances = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
+    np.testing.assert_allclose(chances[0], model.predict_proba([7])[0], atol=1e-5)
+    # What a path brings is its share of the weights times what the head makes of its end.
+    weights = model.path_weights([share.path for share in found])
+    np.testing.assert_allclose([share.weight for share in found], weights, atol=1e-6)
+    unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
+    explainer = model._explainer(0)
+    local = explainer.reading.at(np.array([7]), np.zeros((1, 8)))
+    brought = np.array([share.contributions for share in found])
+    sampled = explainer.paths.heaviest(7, 100_000)
+    assert sampled.share.sum() == pytest.approx(1)
+    total = sum(
+        share * local.slopes[0] @ unit[end]
+        for share, end in zip(sampled.share, sampled.end(explainer.paths.indices), strict=True)
+    )
+    np.testing.assert_allclose(brought.sum(0), total, atol=1e-6)
+    np.testing.assert_allclose(found.hops.sum(0), total, atol=1e-6)
+    assert {share.path[0] for share in found} == {7}
+    assert all(label is None for share in found for label in share.labels)
+    place = found.place
+    mine = model.explain_class(model.classes_[place], top=4)
+    within = model.predict_proba()[:, place] > 0.5 if several else model.predict() == model.classes_[place]
+    each = [model.explain(node, top=100) for node in np.flatnonzero(within).tolist()]
+    np.testing.assert_allclose(mine.hops, np.mean([one.hops for one in each], axis=0), atol=1e-6)
+    adds_up(mine)
+    near = int(found[0].path[-1])
+    adds_up(model.explain_pair(7, near, top=3))
+    with pytest.raises(cge.CgeError, match=f"reader must be 0 with encoder='{encoder}', which has one head, found 1"):
+        model.explain(7, reader=1)
+
+
+@pytest.mark.filterwarnings("ignore:path weights stayed flat")
+def test_a_node_without_edges_has_no_paths_but_its_own() -> None:
+    plain = two_groups()
+    graph = cge.Graph.from_edges(list(zip(*plain.to_scipy().nonzero(), strict=True)), num_nodes=2 * SIZE + 1)
+    labels = {node: int(TRUE[node]) for node in range(0, 2 * SIZE, 3)}
+    settings: dict[str, Any] = {"rounds": 2, "held_out": 0.0}
+    model = pairs("table", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
+    found = model.explain(2 * SIZE)
+    assert len(found) == 0
+    assert not found.hops.any()
+    adds_up(found)
+    model = paths("degree", reader="plain", hops=2, **settings).fit(graph, labels)
+    found = model.explain(2 * SIZE)
+    assert {share.diversity for share in found} <= {1}
+    adds_up(found)

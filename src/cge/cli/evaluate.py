@@ -101,8 +101,8 @@ def _told(found: dict[str, Any], strict: bool) -> list[tuple[str, str]]:
             told = found[name]
             spread = "" if told["sd"] is None else f" ± {told['sd']:.4f}"
             interval = "" if told["sd"] is None else f", 95 % interval {told['ci95'][0]:.4f} to {told['ci95'][1]:.4f}"
-            runs = len(told["per_seed"])
-            rows.append((name.replace("_f1", "-F1"), f"{told['mean']:.4f}{spread} ({runs} seeds{interval})"))
+            runs = "1 seed" if len(told["per_seed"]) == 1 else f"{len(told['per_seed'])} seeds"
+            rows.append((name.replace("_f1", "-F1"), f"{told['mean']:.4f}{spread} ({runs}{interval})"))
     labels = found["labels"]
     return [
         *rows,

@@ -146,6 +146,7 @@ class WalkClassifier(NodeClassifier):
         self.threads = threads
 
     def _train(self, graph: Graph, known: Known) -> Array:
+        more = _unit(graph) if self.features else None
         settings: dict[str, Any] = {"random_state": self.random_state, "threads": self.threads}
         if self.vectors == "node2vec":
             made: Any = Node2Vec(self.dim, p=self.p, q=self.q, **settings)
@@ -153,7 +154,7 @@ class WalkClassifier(NodeClassifier):
             made = DeepWalk(self.dim, **settings)
         self.embedding_ = made.fit(graph).embedding_
         x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
-        return _regressed(sp.csr_array(sp.hstack([x, _unit(graph)])) if self.features else x, known)
+        return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
 
     def _arrays(self) -> dict[str, Array]:
         return {"embedding": self.embedding_}
@@ -193,7 +194,8 @@ def _regressed(x: Any, known: Known) -> Array:
                 varied = column.min() < column.max()
                 chances[:, place] = model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
         else:
-            chances[:, model.fit(x[known.train], labels).classes_] = model.predict_proba(x)
+            model.fit(x[known.train], labels)
+            chances[:, model.classes_] = model.predict_proba(x)
         found.append(chances)
     return _best(found, known)
 

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
-from cge.errors import CgeWarning, InputError
+from cge.errors import CgeWarning, InputError, shown
 from cge.estimators.cge_settings import (
     ClassWeight,
     Consistency,
@@ -56,12 +56,15 @@ from cge.estimators.cge_settings import (
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import decided, known_labels, share_right
 from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
+from cge.estimators.explaining import explainer_of
 from cge.estimators.pair_fit import PairFit, fit_pairs
 from cge.estimators.path_fit import fit_paths
 from cge.estimators.path_model import PathFit
 from cge.estimators.settings import check_settings, documented, settings_of
 from cge.estimators.storing import save_estimator
-from cge.explain.paths import PathShare
+from cge.explain.explainer import Explainer
+from cge.explain.faithfulness import SHARES, Faithfulness
+from cge.explain.paths import Explanation
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
@@ -339,15 +342,77 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             raise InputError("a path needs at least one node, found an empty one")
         return self._fitted.path_weights(numbers)
 
-    def explain(self, node: Hashable, top: int = 10) -> list[PathShare]:
-        """Return the paths that bring most to the prediction for a node, the strongest first; encoder "paths" only.
+    # ------------------------------------------------------------------ explaining it
 
-        Each has its node ids, its weight A, and its contribution to the score of the predicted class.
+    def explain(self, node: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
+        """Return the paths that bring most to the prediction for a node, the strongest first, and sums over all paths.
+
+        With encoder "paths" a constant, the votes of known labels and what all paths bring add up to the class scores.
+        With the other encoders scores are only attributed to paths, and a remainder is left.
+
+        Parameters
+        ----------
+        node : node id
+        top : int
+            Paths to list.
+        hop : int, optional
+            List only paths of that many steps; sums are over all.
+        reader : int
+            Where several readers are averaged, the one whose scores are explained, by its place.
         """
+        explainer, number = self._explainer(reader), self.graph_.index_of(node)
+        return explainer.node(number, *_listed(explainer, top, hop))
+
+    def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
+        """Return the paths that bring most to the score of a class, among those from nodes predicted to be in it.
+
+        Sums over all paths are means over these nodes. Further arguments are those of `explain`.
+        """
+        explainer, known = self._explainer(reader), self.classes_.tolist()
+        plain = name.item() if isinstance(name, np.generic) else name
+        if plain not in known:
+            listed = ", ".join(map(shown, known[:10])) + (f" and {len(known) - 10:,} more" if len(known) > 10 else "")
+            raise InputError(f"there is no class {shown(plain)}; the classes are {listed}")
+        return explainer.of_class(known.index(plain), *_listed(explainer, top, hop))
+
+    def explain_pair(
+        self, node: Hashable, end: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0
+    ) -> Explanation:
+        """Return the paths from one node to another, and what they bring to the first one's prediction.
+
+        Sums are over all paths from `node` to `end`; whatever else is in the scores is the remainder. Further arguments
+        are those of `explain`.
+        """
+        explainer, (first, last) = self._explainer(reader), self.graph_.indices_of([node, end]).tolist()
+        return explainer.pair(first, last, *_listed(explainer, top, hop))
+
+    def faithfulness(
+        self,
+        nodes: Iterable[Hashable],
+        *,
+        shares: Sequence[float] = SHARES,
+        repeats: int = 10,
+        most: int = 2000,
+        reader: int = 0,
+    ) -> Faithfulness:
+        """Return how the chance of the predicted class changes as paths are taken away, or given back.
+
+        The `most` heaviest paths of a node go, or come, by what they bring to the predicted class, or in `repeats`
+        random orders; others stay. Curves have a point for each of `shares` of these paths.
+        """
+        explainer, numbers = self._explainer(reader), self.graph_.indices_of(nodes)
+        points = np.asarray(shares)
+        if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
+            raise InputError(f"shares must be numbers from 0 to 1, found {shown(shares)}")
+        counts = whole_number("repeats", repeats, 1), whole_number("most", most, 1)
+        return explainer.faithful(numbers, points, *counts, self.random_state)
+
+    def _explainer(self, reader: int) -> Explainer:
         self._need_fit()
-        if not isinstance(self._fitted, PathFit):
-            raise InputError("only encoder='paths' explains its predictions by paths")
-        return self._fitted.explain(self.graph_.index_of(node), whole_number("top", top, 1))
+        place = whole_number("reader", reader, 0)
+        if place not in self._explainers:
+            self._explainers[place] = explainer_of(self._fitted, self, place)
+        return self._explainers[place]
 
     # ------------------------------------------------------------------ keeping it
 
@@ -375,7 +440,16 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self.weights_, self.compared_ = fitted.weights_name, fitted.comparison
         self.readers_, self.label_votes_ = fitted.reader_names, fitted.voting
         self.weight_parameters_ = fitted.weight_parameters
+        self._explainers: dict[int, Explainer] = {}
 
     def _need_fit(self) -> None:
         if not hasattr(self, "_fitted"):
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+
+
+def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
+    """Check which paths are to be listed."""
+    most, longest = whole_number("top", top, 1), explainer.paths.hops
+    if hop is not None and whole_number("hop", hop, 0) > longest:
+        raise InputError(f"hop must be at most {longest}, the steps of the longest path, found {hop}")
+    return most, None if hop is None else int(hop)

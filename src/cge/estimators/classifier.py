@@ -120,7 +120,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         `nodes` are ids, None means all.
         """
         self._need_fit()
-        return self._chances if nodes is None else self._chances[self.graph_.indices_of(nodes)]
+        return self._chances.copy() if nodes is None else self._chances[self.graph_.indices_of(nodes)]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""

@@ -13,10 +13,9 @@ from torch import Tensor
 
 from cge.errors import InputError
 from cge.evaluation.calibration import heated
-from cge.explain.paths import PathShare, strongest_paths
 from cge.graph import Graph
 from cge.models.ends import Reader
-from cge.models.gates import Scale, StepPooling, StepWeighting
+from cge.models.gates import Scale, StepWeighting
 from cge.models.weighting import make_weighting
 from cge.training.guard import priors
 from cge.training.history import Epoch, History
@@ -154,34 +153,6 @@ class PathFit:
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)`; 0 for what is no path of the graph."""
         return self.plan.weights.of(self.data, paths)
-
-    def explain(self, node: int, top: int) -> list[PathShare]:
-        """Return the paths that bring most to the score of the class predicted for a node.
-
-        It is the first reader's score, where several are averaged. What all paths bring, and a constant, add up to it:
-        ReLU is linear as long as the same hidden numbers are on. Votes of labels are not part of it.
-        """
-        name, reader = self.leaders[0]
-        predicted = int(self.chances(None, np.array([node]))[0].argmax())
-        carried = reader.project(self.data.payload(READERS[name].rows)).detach()
-        pooled = self.plan.weights.pooling(self.data)(carried)[[node]]
-        vector = (pooled + reader.offset().detach()).requires_grad_()
-        scores = reader.scores(vector)
-        (slope,) = torch.autograd.grad(scores[0, predicted], vector)
-        worth = (carried @ slope[0]).double().numpy()
-        steps, weights = self.data.steps, self.plan.weights
-        if isinstance(weights.module, StepWeighting):
-            pooling = StepPooling(steps, self.data.inputs, weights.module)
-            values = pooling.values().double().numpy()
-            found = strongest_paths(steps.indptr, steps.indices, values, pooling.hops(), worth, node, top)
-        else:
-            found = weights.learnable(self.data, np.array([node])).strongest(worth, top)
-        known = self.path_weights([np.array(path) for path, _ in found])
-        ids = self.graph.node_ids
-        return [
-            PathShare(tuple(ids[path].tolist()), float(weight), brings)
-            for (path, brings), weight in zip(found, known, strict=True)
-        ]
 
     # ------------------------------------------------------------------ keeping it
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import stats
@@ -84,7 +85,7 @@ class McNemar:
     p: float
 
 
-def mcnemar(one: Sequence[bool], other: Sequence[bool]) -> McNemar:
+def mcnemar(one: Any, other: Any) -> McNemar:
     """Compare two methods node by node: entry i of both says whether node i is right.
 
     >>> found = mcnemar([True] * 9 + [False], [False] * 9 + [True])

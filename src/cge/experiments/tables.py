@@ -126,11 +126,9 @@ def _cell(
     if both:
         told["against"] = vars(paired([runs[seed]["test"] for seed in both], [theirs[seed]["test"] for seed in both]))
         told["against"]["method"] = other
-        sides = [
-            [flag for seed in both for flag in unpacked(side[seed]["right"], side[seed]["n_test"])]
-            for side in (runs, theirs)
-        ]
-        told["mcnemar"] = vars(mcnemar(*sides))
+        first = both[0]  # nodes of several seeds are the same nodes, which would count more than once
+        sides = [unpacked(side[first]["right"], side[first]["n_test"]) for side in (runs, theirs)]
+        told["mcnemar"] = vars(mcnemar(*sides)) | {"seed": first}
     return told
 
 

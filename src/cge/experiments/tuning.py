@@ -67,7 +67,8 @@ SPACES: dict[str, Space] = {
     "SGC": {"hops": Range(1, 8)},
     "GCN": _NETWORK,
     "APPNP": {**_NETWORK, "hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
-    "WalkClassifier": {
+    "WalkClassifier": {"dim": (32, 64, 128, 256)},
+    "WalkClassifier node2vec": {
         "dim": (32, 64, 128, 256),
         "p": Range(0.25, 4.0, log=True),
         "q": Range(0.25, 4.0, log=True),
@@ -101,6 +102,8 @@ def space_of(method: str, fixed: Mapping[str, Any] | None = None) -> Space:
     if kind == "CGE":
         pairs = "pairs" if made.weighting == "none" else "learned pairs"
         kind = f"CGE {'paths' if made.encoder == 'paths' else pairs}"
+    elif kind == "WalkClassifier" and made.vectors == "node2vec":
+        kind = "WalkClassifier node2vec"
     if kind not in SPACES:
         raise InputError(f"{method} has nothing to tune: what it leaves open is chosen in every fit")
     return {name: one for name, one in SPACES[kind].items() if name not in fixed}

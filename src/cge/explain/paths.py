@@ -1,58 +1,167 @@
-"""The paths that carry one node's vector and prediction."""
+"""What explains a prediction: single paths with what they bring to each class, and sums over all paths."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["PathShare", "strongest_paths"]
+__all__ = ["Explanation", "PathShare"]
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PathShare:
-    """A path from a node, by ids: its weight A, and how much of the score of the predicted class it brings."""
+    """A path from a node, and how much of the node's scores it brings.
+
+    Attributes
+    ----------
+    path : tuple
+        Ids of its nodes, the explained one first.
+    weight : float
+        A, as `CGE.path_weights` gives it.
+    contribution : float
+        What it brings to the score of the explained class.
+    contributions : (c,) float64
+        What it brings to the score of each class.
+    diversity : int
+        Number of distinct nodes.
+    labels : tuple
+        For each of its nodes the label that is known from training, or None; with several labels per node, a tuple.
+    types : tuple of str
+        The type of each step, "(stays)" for a step to the node itself; empty where edges have no types.
+    """
 
     path: tuple[Any, ...]
     weight: float
     contribution: float
+    contributions: Array
+    diversity: int
+    labels: tuple[Any, ...]
+    types: tuple[str, ...] = ()
+
+    @property
+    def length(self) -> int:
+        """Number of nodes, each as often as the path meets it: one more than steps."""
+        return len(self.path)
+
+    def row(self, classes: Sequence[Any]) -> dict[str, Any]:
+        """Return it as plain values by name."""
+        brought = dict(zip(map(str, classes), self.contributions.tolist(), strict=True))
+        return {
+            "path": list(self.path),
+            "labels": [list(one) if isinstance(one, tuple) else one for one in self.labels],
+            "types": list(self.types),
+            "length": self.length,
+            "diversity": self.diversity,
+            "weight": self.weight,
+            "contribution": self.contribution,
+            "contributions": brought,
+        }
 
 
-def strongest_paths(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    hops: Sequence[float],
-    worth: Array,
-    start: int,
-    top: int,
-    breadth: int = 20_000,
-) -> list[tuple[list[int], float]]:
-    """Return the paths from a node that bring most, with what they bring: h_k · Π s · worth of the end.
+@dataclass(frozen=True, eq=False, repr=False)
+class Explanation(Sequence[PathShare]):
+    """Why a node, or a class, is predicted: a sequence of the strongest paths, and sums over all paths.
 
-    `values (m,)` are s of the steps in rows `indptr`, `indices`; `worth (n,)` is what an end is worth. Of the paths of
-    one length only the `breadth` with the largest Π s are followed further.
+    `constant + votes + hops.sum(0) + remainder` are the `scores`, of which the chances are made. Where it explains a
+    class, all numbers are means over the nodes that are predicted to be in it.
+
+    Attributes
+    ----------
+    node : node id, or None for a class
+    end : node id, or None
+        Where it is about the paths between two nodes, the other one.
+    predicted : class
+        The most likely class of the node, or the class that is explained.
+    classes : (c,)
+    chances : (c,) float64
+        What `predict_proba` says.
+    scores : (c,) float64
+        The class scores of the explained reader.
+    constant : (c,) float64
+        What does not depend on paths.
+    votes : (c,) float64
+        What known labels at the ends of paths vote; zero where they do not.
+    hops : (K+1, c) float64
+        What all paths of 0, 1, …, K steps bring; with `end`, all that end there.
+    edge_types : {name: (c,) float64}
+        The same by types of edges; a path counts for the types of its steps in equal parts. Empty without types.
+    remainder : (c,) float64
+        What these paths do not account for. Zero for a node or a class with encoder "paths".
+    exact : bool
+        Whether the scores are a sum over paths (encoder "paths"), or are only attributed to them.
+    num_nodes : int
+        Nodes that it is about.
+    paths : tuple of PathShare
     """
-    nodes, product = np.array([[start]]), np.ones(1)
-    found: list[tuple[list[int], float]] = []
-    for hop, share in enumerate(hops):
-        if hop:
-            ends = nodes[:, -1]
-            many = indptr[ends + 1] - indptr[ends]
-            row = np.repeat(np.arange(len(nodes)), many)
-            first = np.repeat(indptr[ends] - np.r_[0, np.cumsum(many)[:-1]], many)
-            entry = first + np.arange(len(row))
-            product = product[row] * values[entry]
-            nodes = np.column_stack([nodes[row], indices[entry]])
-            if len(nodes) > breadth:
-                kept = np.argpartition(-np.abs(product), breadth)[:breadth]
-                nodes, product = nodes[kept], product[kept]
-        brings = share * product * worth[nodes[:, -1]]
-        best = np.argsort(-np.abs(brings), kind="stable")[:top]
-        found += [(nodes[place].tolist(), float(brings[place])) for place in best]
-    return sorted(found, key=lambda one: -abs(one[1]))[:top]
+
+    node: Any
+    end: Any
+    predicted: Any
+    classes: Array
+    chances: Array
+    scores: Array
+    constant: Array
+    votes: Array
+    hops: Array
+    edge_types: dict[str, Array]
+    remainder: Array
+    exact: bool
+    num_nodes: int
+    paths: tuple[PathShare, ...]
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def __getitem__(self, place: Any) -> Any:
+        return self.paths[place]
+
+    def __iter__(self) -> Iterator[PathShare]:
+        return iter(self.paths)
+
+    def __repr__(self) -> str:
+        about = f"class {self.predicted!r}" if self.node is None else f"node {self.node!r}"
+        about += "" if self.end is None else f" and node {self.end!r}"
+        return f"Explanation({about}, {len(self)} paths)"
+
+    def __str__(self) -> str:
+        table = [("path", "length", "diversity", "weight", f"brings {self.predicted}")]
+        for one in self.paths:
+            numbers = f"{one.weight:.3g}", f"{one.contribution:+.4f}"
+            table.append((" → ".join(map(str, one.path)), str(one.length), str(one.diversity), *numbers))
+        first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
+        lines = [
+            "  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))])
+            for row in table
+        ]
+        return "\n".join(lines)
+
+    @property
+    def place(self) -> int:
+        """Which of the classes is explained."""
+        return int(np.flatnonzero(self.classes == self.predicted)[0])
+
+    def facts(self) -> dict[str, Any]:
+        """Return all of it as plain values, for JSON."""
+        numbers = ("chances", "scores", "constant", "votes", "remainder")
+        return {
+            "node": self.node,
+            "end": self.end,
+            "predicted": self.predicted,
+            "exact": self.exact,
+            "num_nodes": self.num_nodes,
+            "classes": self.classes.tolist(),
+            **{name: getattr(self, name).tolist() for name in numbers},
+            "hops": self.hops.tolist(),
+            "edge_types": {name: brought.tolist() for name, brought in self.edge_types.items()},
+            "paths": self.rows(),
+        }
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the paths as plain values, for tables."""
+        return [one.row(self.classes.tolist()) for one in self.paths]

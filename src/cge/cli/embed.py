@@ -1,0 +1,122 @@
+"""`cge embed`: the vectors of a saved model as files for other tools."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cge.cli.files import FILES
+from cge.cli.printing import facts, print_json
+from cge.cli.saved import load_model, output_file
+from cge.errors import InputError
+
+if TYPE_CHECKING:
+    from cge.store.exports import Export
+
+__all__ = ["embed"]
+
+
+def embed(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a model that was saved.")],
+    out: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="File for the vectors; its suffix tells the format: .parquet, .csv, .tsv, .txt and "
+            ".bin (word2vec), .npz; .graphml is the graph with labels and predictions.",
+        ),
+    ] = None,
+    projector: Annotated[
+        str | None,
+        typer.Option(metavar="DIR", help="Folder for vectors.tsv and metadata.tsv, for the embedding projector."),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Known labels, a table of node and label, for .graphml and --projector; by default those that the "
+            "model was trained on, where it has kept them.",
+            rich_help_panel=FILES,
+        ),
+    ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Nodes in that file: a name, or a number.", rich_help_panel=FILES),
+    ] = None,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.", rich_help_panel=FILES)
+    ] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+) -> None:
+    """Write the vectors of a saved model, or its graph with predictions, for other tools.
+
+    A file that is there is replaced when the new one is complete. Formats are described in docs/using-a-model.md.
+
+    For example:
+
+    cge embed model --out vectors.parquet
+
+    cge embed model --out words.bin --projector projector
+
+    cge embed model --out graph.graphml --labels labels.csv
+    """
+    from cge.store.exports import VECTORS, checked_folder, write_export
+
+    if out is None and projector is None:
+        raise InputError("there is nothing to write; give --out a file, or --projector a folder")
+    if out is not None:
+        output_file(out, list(VECTORS), inputs=[labels])
+    if projector is not None:
+        checked_folder(projector)
+    model = load_model(folder)
+    drawn = out is not None and out.lower().endswith(".graphml")
+    if not hasattr(model, "embedding_") and (projector is not None or not drawn):
+        raise InputError(
+            f"{folder} holds a {type(model).__name__}, which has no vectors; give --out a .graphml file, which needs "
+            "none, or train a model with 'cge fit'"
+        )
+    told = projector is not None or drawn
+    export = _export(model, labels, node, label, told)
+    names = [] if out is None else [out]
+    if projector is not None:
+        names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
+    written = list(zip(names, write_export(export, out, projector=projector), strict=True))
+    found = {
+        "folder": folder,
+        "nodes": len(export.graph),
+        "dim": int(export.vectors.shape[1]) or None,
+        "files": [{"path": name, "bytes": path.stat().st_size} for name, path in written],
+    }
+    if as_json:
+        print_json(found)
+    elif not quiet:
+        rows = [("" if place else "written to", name) for place, (name, _) in enumerate(written)]
+        size = [("numbers each", f"{found['dim']:,}")] if found["dim"] else []
+        facts([("nodes", f"{found['nodes']:,}"), *size, *rows])
+
+
+def _export(model: Any, labels: str | None, node: str | None, label: str | None, told: bool) -> Export:
+    """Gather vectors, and what is known and predicted of nodes where it is to be told."""
+    import numpy as np
+
+    from cge.cli.files import _column
+    from cge.data import read_labels
+    from cge.estimators.predictions import known_labels_of, predict_nodes
+    from cge.store.exports import Export
+    from cge.store.tables import SEPARATOR
+
+    vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
+    known = known_labels_of(model)
+    if labels is not None:
+        columns: dict[str, Any] = {"node": _column(node), "label": _column(label)}
+        matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)
+        known = [[names[place] for place in row.nonzero()[0].tolist()] for row in matrix]
+    texts = None if known is None else [SEPARATOR.join(map(str, one)) or None for one in known]
+    if not told or not hasattr(model, "predict_proba"):
+        return Export(model.graph_, vectors, texts)
+    found, _ = predict_nodes(model)
+    predicted = [SEPARATOR.join(map(str, one)) if isinstance(one, list) else str(one) for one in found.predicted]
+    return Export(model.graph_, vectors, texts, predicted, found.confidence)

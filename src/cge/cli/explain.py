@@ -1,0 +1,192 @@
+"""`cge explain`: the paths behind the predictions of a saved model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+
+import typer
+
+from cge.cli.printing import facts, heading, print_json, print_table
+from cge.cli.saved import ids_of, load_model, output_file, printable
+from cge.cli.wording import settings_as_flags
+from cge.errors import InputError
+
+if TYPE_CHECKING:
+    from cge.estimators.cge import CGE
+    from cge.explain.paths import Explanation
+
+__all__ = ["explain"]
+
+
+def explain(
+    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a model that was saved.")],
+    node: Annotated[str | None, typer.Option(metavar="ID", help="Explain the prediction for this node.")] = None,
+    to: Annotated[
+        str | None, typer.Option(metavar="ID", help="Of the paths from --node, only look at those to this one.")
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option("--class", metavar="NAME", help="Explain a class: which paths speak for it.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
+    hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
+    reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
+    csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
+    parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+) -> None:
+    """Say which paths of the graph carry a prediction, and how much each brings.
+
+    With --node or --class. All paths, a constant and the votes of known labels add up to the score of a class
+    (docs/explanations.md); the strongest paths are listed.
+
+    For example:
+
+    cge explain model --node 35
+
+    cge explain model --node 35 --to 887 --json
+
+    cge explain model --class Theory --top 50 --csv theory.csv
+    """
+    if (node is None) == (name is None):
+        raise InputError("cge explain needs one of --node and --class")
+    if to is not None and node is None:
+        raise InputError("--to needs --node, the node where paths start")
+    files = [
+        (output_file(given, [suffix], option), suffix)
+        for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
+        if given is not None
+    ]
+    model = load_model(folder)
+    if not hasattr(model, "explain"):
+        kind = type(model).__name__
+        raise InputError(f"{folder} holds a {kind}, which has no paths to explain it by; train one with 'cge fit'")
+    told = {"top": top, "hop": hop, "reader": reader}
+    try:
+        found = _found(model, node, to, name, told)
+    except InputError as error:
+        raise InputError(settings_as_flags(str(error), told)) from None
+    for path, suffix in files:
+        _write(found, path, suffix)
+    if as_json:
+        print_json({"folder": folder, **found.facts()})
+    elif not quiet:
+        _print(found)
+
+
+def _found(model: CGE, node: str | None, to: str | None, name: str | None, told: dict[str, Any]) -> Explanation:
+    if node is None:
+        classes = {str(one): one for one in model.classes_.tolist()}
+        return model.explain_class(classes.get(str(name), name), **told)
+    first = ids_of(model, [node], "--node")[0]
+    return (
+        model.explain(first, **told)
+        if to is None
+        else model.explain_pair(first, ids_of(model, [to], "--to")[0], **told)
+    )
+
+
+# ---------------------------------------------------------------------- files
+
+
+def _write(found: Explanation, path: Any, suffix: str) -> None:
+    """Write the paths as a table, which is there as a whole or not at all."""
+    from cge.store.tables import write_parquet_table, write_text_table
+    from cge.store.whole import write_whole
+
+    def write(stream: BinaryIO) -> None:
+        if suffix == ".csv":
+            write_text_table(stream, _columns(found, text=True), ",")
+        else:
+            write_parquet_table(stream, _columns(found, text=False))
+
+    write_whole({path: write})
+
+
+def _columns(found: Explanation, text: bool) -> dict[str, Any]:
+    """Return the paths as columns; lists are joined where cells are text."""
+    import numpy as np
+
+    def cells(name: str) -> list[Any]:
+        rows = [getattr(one, name) for one in found]
+        return [_joined(row, str) if text else [None if one is None else _text(one) for one in row] for row in rows]
+
+    paths = list(found)
+    names = ("path", "labels", "types") if found.edge_types else ("path", "labels")
+    columns: dict[str, Any] = {"rank": np.arange(1, len(paths) + 1)} | {name: cells(name) for name in names}
+    for name in ("length", "diversity", "weight", "contribution"):
+        kind = np.int64 if name in ("length", "diversity") else np.float64
+        columns[name] = np.array([getattr(one, name) for one in paths], kind)
+    brought = np.array([one.contributions for one in paths]).reshape(len(paths), len(found.classes))
+    for name, column in zip(found.classes.tolist(), brought.T, strict=True):
+        columns[f"contribution to {name}"] = np.ascontiguousarray(column)
+    return columns
+
+
+def _text(label: Any) -> str:
+    """Return an id or a label as text; a node may have several labels."""
+    return " & ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _joined(names: Iterable[Any], shown: Callable[[str], str]) -> str:
+    """Return what is known along a path; a dot stands for what is not, and nothing for nothing at all."""
+    known = list(names)
+    if all(one is None for one in known):
+        return ""
+    return " → ".join("·" if one is None else shown(_text(one)) for one in known)
+
+
+# ---------------------------------------------------------------------- the terminal
+
+
+def _print(found: Explanation) -> None:
+    chance, name = found.chances[found.place], printable(found.predicted)
+    if found.node is None:
+        heading(f"Which paths speak for {name}")
+        facts([("nodes", f"{found.num_nodes:,} are predicted to be in it"), ("chance", f"{chance:.0%} on average")])
+    else:
+        via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
+        heading(f"Why {printable(found.node)} is in {name} ({chance:.0%} sure){via}")
+    print()
+    print_table([("of the score", "left"), ("brings", "right")], _parts(found))
+    if not found.exact:
+        print(
+            "This encoder trains vectors by paths; that these paths bring what they do is an attribution, no identity."
+        )
+    print()
+    if not len(found):
+        print("No such path brings anything.")
+        return
+    print_table(
+        [("path", "left"), ("known labels", "left"), ("diversity", "right"), ("weight", "right"), ("brings", "right")],
+        [
+            (
+                _joined(one.path, printable),
+                _joined(one.labels, printable),
+                str(one.diversity),
+                f"{one.weight:.3g}",
+                f"{one.contribution:+.4f}",
+            )
+            for one in found
+        ],
+    )
+
+
+def _parts(found: Explanation) -> Iterator[tuple[str, str]]:
+    """Return what the score of the explained class is made of."""
+    place = found.place
+
+    def row(name: str, numbers: Any) -> tuple[str, str]:
+        return name, f"{numbers[place]:+.4f}"
+
+    yield row("constant", found.constant)
+    if found.votes.any():
+        yield row("votes of known labels", found.votes)
+    for steps, brought in enumerate(found.hops):
+        yield row(f"paths of {steps} step{'' if steps == 1 else 's'}", brought)
+    if found.end is not None or not found.exact:
+        yield row("anything else", found.remainder)
+    yield row("score", found.scores)
+    for name, brought in found.edge_types.items():
+        yield row(f"of the paths, by {printable(name)}", brought)

@@ -1,0 +1,181 @@
+"""What explains a trained `CGE`: its paths, and how classes are read off what they bring."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.errors import InputError
+from cge.estimators.pair_fit import PairFit
+from cge.estimators.path_model import PathFit
+from cge.explain.exact import AllPaths
+from cge.explain.explainer import Explainer, Labels
+from cge.explain.reading import Reading
+from cge.explain.sampled import SampledPaths
+from cge.explain.search import Found
+from cge.explain.types import StepTypes
+from cge.models import PathWeighting, TransductiveHead
+from cge.models.ends import Reader
+from cge.models.gates import StepWeighting
+from cge.models.pooling import StepRows
+from cge.models.prefixes import sample_prefixes
+from cge.models.products import NodeFeatures, take_rows
+from cge.models.tree import PathTree
+from cge.sampling import Walker
+from cge.training.inner import SHORTEST
+from cge.training.path_data import PathData, PathWeights
+from cge.training.paths import READERS
+
+__all__ = ["explainer_of"]
+
+Array = npt.NDArray[Any]
+
+_WALKS = 100  # from a node, to whose beginnings the paper's encoders attribute a prediction
+
+
+def explainer_of(fitted: PathFit | PairFit, model: Any, place: int) -> Explainer:
+    """Return what explains the predictions of a trained model, or those of one of its readers."""
+    return _path_explainer(fitted, model, place) if isinstance(fitted, PathFit) else _pairs(fitted, model, place)
+
+
+# ---------------------------------------------------------------------- the path encoder
+
+
+def _path_explainer(fitted: PathFit, model: Any, place: int) -> Explainer:
+    """Explain a reader: its scores are a sum over paths."""
+    readers = len(fitted.leaders)
+    if place >= readers:
+        raise InputError(f"reader must be a whole number below {readers}, the readers of this model, found {place}")
+    name, reader = fitted.leaders[place]
+    data, weights, votes = fitted.data, fitted.plan.weights, None
+    with torch.no_grad():
+        carried = reader.project(data.payload(READERS[name].rows)).double().numpy()
+        offset = reader.offset().double().numpy()
+    if fitted.plan.votes:
+        cast = weights.votes(data, fitted.known, fitted.matrix, fitted.several)
+        votes = float(reader.votes.detach()) * cast.astype(np.float64)
+    order = np.argsort(fitted.known)
+    labels = Labels(model.classes_, fitted.known[order], fitted.matrix[order], fitted.several)
+    chances = fitted.chances(None, np.arange(len(fitted.graph)))
+    paths = _all_paths(data, weights.module) if isinstance(weights.module, StepWeighting) else _sampled(fitted)
+    return Explainer(
+        paths, Reading(carried, _ReaderScores(reader), offset, votes), chances, data.graph.node_ids, labels
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ReaderScores:
+    """The scores of a reader; they do not depend on the node."""
+
+    reader: Reader
+
+    def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG002 - as heads are called
+        return self.reader.scores(vectors)
+
+
+def _all_paths(data: PathData, weighting: StepWeighting) -> AllPaths:
+    plain = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
+    with torch.no_grad():
+        values, walk = (one.step_values(data.steps, data.inputs).double().numpy() for one in (weighting, plain))
+        hops = weighting.hop_weights().tolist()
+    return AllPaths(data.steps, values, hops, walk, StepTypes.of(data.graph, data.steps))
+
+
+def _sampled(fitted: PathFit) -> SampledPaths:
+    data, weights = fitted.data, fitted.plan.weights
+    sizes = len(weights.steps.hops) - 1, data.steps.indices, data.steps.nodes
+    types = StepTypes.of(data.graph, data.steps)
+    return SampledPaths(_NetworkPaths(data, weights), *sizes, fitted.path_weights, types)
+
+
+@dataclass(frozen=True, eq=False)
+class _NetworkPaths:
+    """The sampled paths of some nodes, each with its share of their weighted mean."""
+
+    data: PathData
+    weights: PathWeights
+
+    def __call__(self, nodes: Array) -> Found:
+        pooling = self.weights.learnable(self.data, nodes)
+        paths = pooling.prefixes
+        share = _shares(paths.start, paths.count * pooling.weights().astype(np.float64), self.data.steps.nodes)
+        return Found(paths.start, paths.items[:, 1:], paths.length, share)
+
+
+def _shares(start: Array, values: Array, nodes: int) -> Array:
+    """Return values as shares of all values of the same start."""
+    share: Array = values / np.maximum(np.bincount(start, values, minlength=nodes), 1e-12)[start]
+    return share
+
+
+# ---------------------------------------------------------------------- the paper's encoders
+
+
+def _pairs(fitted: PairFit, model: Any, place: int) -> Explainer:
+    """Attribute the scores of a head to paths.
+
+    Heads read vectors of unit length. What a path brings is taken to be the vector of its end, times the path's share;
+    what a node's vector holds besides is the remainder.
+    """
+    if place:
+        raise InputError(f"reader must be 0 with encoder={model.encoder!r}, which has one head, found {place}")
+    graph, parameters = fitted.graph, fitted.trained.parameters
+    vectors = fitted.own.astype(np.float64)
+    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    score = _HeadScores(parameters.head, fitted.features)
+    reading = Reading(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors)
+    steps = StepRows(graph, model.threads)
+    told: dict[str, Any] = {"seed": model.random_state, "threads": model.threads, "stream": ("explain",)}
+    walked = _WalkedPaths(Walker(graph, model.window, _WALKS, **told), steps, parameters.network, fitted.own)
+    sizes = model.window - 1, steps.indices, steps.nodes
+    paths = SampledPaths(walked, *sizes, fitted.path_weights, StepTypes.of(graph, steps), exact=False)
+    nobody = np.empty(0, np.int64), np.empty((0, len(model.classes_)), np.int64)  # training labels are not kept
+    chances = fitted.chances(None, np.arange(len(graph)))
+    return Explainer(paths, reading, chances, graph.node_ids, Labels(model.classes_, *nobody, fitted.several))
+
+
+@dataclass(frozen=True, eq=False)
+class _HeadScores:
+    """The scores of a head for vectors of unit length, or what is left of them."""
+
+    head: Any
+    features: NodeFeatures | None
+
+    def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:
+        scores: Tensor = self.head.from_e(vectors)
+        if isinstance(self.head, TransductiveHead):
+            scores = self.head.score_e(torch.relu(scores))
+        if self.features is None:
+            return scores
+        with torch.no_grad():
+            *_, of_x = self.head.branches(take_rows(self.features, nodes), torch.zeros_like(vectors))
+        found: Tensor = scores + of_x
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class _WalkedPaths:
+    """The beginnings of walks from some nodes, weighed; of two nodes at least, as those that train."""
+
+    walker: Walker
+    steps: StepRows
+    network: PathWeighting | None
+    vectors: Array
+
+    def __call__(self, nodes: Array) -> Found:
+        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, self.steps.nodes
+        rounds = [turn * size + first for turn in range(self.walker.walks_per_node)]
+        walks = np.concatenate([self.walker.sample(begin, count)[nodes - first] for begin in rounds])
+        paths = sample_prefixes(walks, self.steps)
+        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= SHORTEST)
+        found = Found(paths.start, paths.items[:, 1:], paths.length, values)
+        if self.network is not None:
+            tree = PathTree.grow(found.nodes(self.steps.indices), paths.length, paths.parents)
+            values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.threads)
+        found = found.take(long)
+        return Found(found.start, found.steps, found.length, _shares(found.start, values[long], size))

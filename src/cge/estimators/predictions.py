@@ -1,0 +1,201 @@
+"""What a trained model says of nodes, old and new ones: class, confidence, chances, and by which way."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.data.additions import Additions, Extended, extended
+from cge.errors import InputError, UnknownNodeError
+from cge.estimators.classifier import decided
+from cge.estimators.path_model import PathFit
+from cge.training.path_data import _LABEL_HOPS
+
+__all__ = ["WAYS", "Predictions", "known_labels_of", "predict_nodes"]
+
+Array = npt.NDArray[Any]
+
+WAYS = ("trained", "new: features and edges", "new: features only", "new: edges only", "nothing known")
+_TRAINED, _BOTH, _FEATURES, _EDGES, _NOTHING = range(len(WAYS))
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What a model says of nodes.
+
+    Attributes
+    ----------
+    nodes : (k,) ids
+    classes : (c,)
+    chances : (k, c) float32
+        Of each class.
+    ways : (k,) int
+        How each was predicted, as numbers into `WAYS`.
+    several : bool
+        Whether a node may have several classes.
+    """
+
+    nodes: Array
+    classes: Array
+    chances: Array
+    ways: Array
+    several: bool
+
+    @cached_property
+    def predicted(self) -> list[Any]:
+        """The class of each node; a list of classes where nodes may have several."""
+        found = decided(self.chances, self.classes, self.several)
+        if not self.several:
+            return list(found.tolist())
+        return [self.classes[row.astype(bool)].tolist() for row in found]
+
+    @property
+    def confidence(self) -> Array:
+        """The chance of the predicted class, `(k,)`; with several classes, that of the decision in most doubt."""
+        sure = np.maximum(self.chances, 1 - self.chances).min(axis=1, initial=1) if self.several else None
+        found: Array = self.chances.max(axis=1, initial=0) if sure is None else sure
+        return found
+
+    def counts(self) -> dict[str, int]:
+        """Return how many nodes were predicted which way, in the order of `WAYS`."""
+        found = np.bincount(self.ways, minlength=len(WAYS)).tolist()
+        return {way: count for way, count in zip(WAYS, found, strict=True) if count}
+
+
+def predict_nodes(
+    model: Any, nodes: Iterable[Hashable] | None = None, new: Additions | None = None
+) -> tuple[Predictions, list[str]]:
+    """Return predictions of a trained model, and notes on what was not taken as it came.
+
+    Parameters
+    ----------
+    model : CGE
+        For new nodes; otherwise any classifier of nodes.
+    nodes : ids, optional
+        By default all nodes of training, or all new ones where there are any.
+    new : Additions, optional
+        Edges and features that came after training. They are put together with the graph of training, so that known
+        neighbors, their features and their labels count.
+
+    >>> from cge.estimators.cge import CGE
+    >>> from cge.graph import Graph
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
+    >>> model = CGE().fit(graph, {0: "left", 1: "left", 3: "right", 4: "right"})
+    >>> found, notes = predict_nodes(model, new=Additions([(6, 3), (6, 5)]))
+    >>> found.nodes.tolist(), found.predicted, WAYS[found.ways[0]]
+    ([6], ['right'], 'new: edges only')
+    """
+    fitted, graph, wanted = getattr(model, "_fitted", None), model.graph_, None if nodes is None else list(nodes)
+    if new is None:
+        ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
+        chances, ways = model.predict_proba(wanted), np.full(len(ids), _TRAINED)
+        several = model._several if fitted is None else fitted.several
+        return Predictions(ids, model.classes_, chances, ways, several), []
+    if fitted is None or model.encoder == "table":
+        what = f"is a {type(model).__name__}" if fitted is None else "has encoder 'table'"
+        raise InputError(
+            f"this model {what}, which knows only the nodes it was trained on; "
+            "train a CGE with encoder 'paths' or 'features' to predict new ones"
+        )
+    if graph.features is None and not new.num_edges:
+        raise InputError(
+            "this model was trained without features, so it knows new nodes by their edges alone; add them"
+        )
+    grown = extended(graph, new, _missing(fitted))
+    everyone = grown.graph.node_ids
+    if wanted is None and len(everyone) == grown.old:
+        raise InputError(
+            "every node of the new edges and features was there in training; name the nodes to predict, "
+            "or leave edges and features out"
+        )
+    if wanted is None:
+        rows = np.arange(grown.old, len(everyone))
+    else:
+        try:
+            rows = grown.graph.indices_of(wanted)
+        except UnknownNodeError as error:
+            where = "the request (neither in training nor among the new ones)"
+            raise UnknownNodeError(where, error.offenders, error.count) from None
+    chances = model.predict_proba(everyone[rows], grown.graph)
+    ways = _path_ways(fitted, grown) if isinstance(fitted, PathFit) else _feature_ways(grown)
+    return Predictions(everyone[rows], model.classes_, chances, ways[rows], fitted.several), grown.notes
+
+
+def known_labels_of(model: Any) -> list[list[Any]] | None:
+    """Return the classes of each node that the model keeps from training, None where it keeps none.
+
+    Encoder "paths" keeps the labels it was trained on. A node without a label has an empty list.
+    """
+    fitted = getattr(model, "_fitted", None)
+    if not isinstance(fitted, PathFit):
+        return None
+    found: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
+    for node, row in zip(fitted.known.tolist(), fitted.matrix.astype(bool), strict=True):
+        found[node] = model.classes_[row].tolist()
+    return found
+
+
+def _missing(fitted: Any) -> Array | None:
+    """Return the features of a node that has none: those that say nothing."""
+    if isinstance(fitted, PathFit) and fitted.data.by_features and len(fitted.data.dense[0]):
+        center: Array = fitted.data.dense[0]
+        return center
+    return None
+
+
+def _carrying(grown: Extended, missing: Array | None) -> npt.NDArray[np.bool_]:
+    """Say which nodes have features that tell anything, `(n,)`."""
+    features: Any = grown.graph.features
+    told: Array = np.zeros(len(grown.graph), bool)
+    if features is None:
+        return told
+    if sp.issparse(features):
+        told[features.nonzero()[0]] = True
+        return grown.featured & told
+    nothing = np.zeros(features.shape[1], np.float32) if missing is None else missing
+    told = (features != nothing).any(axis=1)
+    return grown.featured & told
+
+
+def _feature_ways(grown: Extended) -> Array:
+    """Return how nodes are predicted from features alone."""
+    ways = np.where(_carrying(grown, None), _FEATURES, _NOTHING)
+    ways[: grown.old] = _TRAINED
+    return ways
+
+
+def _path_ways(fitted: PathFit, grown: Extended) -> Array:
+    """Return how nodes are predicted from what lies at the ends of paths."""
+    graph, hops = grown.graph, np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
+    sources = np.repeat(np.arange(len(graph)), graph.degrees)
+    away = sources != graph.indices
+    moves = sp.csr_array((np.ones(int(away.sum())), (sources[away], graph.indices[away])), shape=(len(graph),) * 2)
+    own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < grown.old
+    far = int(hops.max(initial=0))
+    met = _met(moves, own, far)
+    if fitted.plan.votes:
+        labeled = np.zeros(len(graph), bool)
+        labeled[fitted.known] = True  # old nodes keep their numbers
+        met |= _met(moves, labeled, _LABEL_HOPS)
+    leads = (np.diff(moves.indptr) > 0) & (far > 0 or fitted.plan.votes)
+    featured = own & fitted.data.by_features
+    ways = np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
+    ways[: grown.old] = _TRAINED
+    return ways
+
+
+def _met(moves: sp.csr_array, ends: npt.NDArray[np.bool_], hops: int) -> npt.NDArray[np.bool_]:
+    """Say from which nodes a path of 1 to `hops` steps leads to one of `ends`, `(n,)`."""
+    met, reached = np.zeros(len(ends), bool), ends
+    for _ in range(hops):
+        reached = (moves @ reached.astype(np.float64)) > 0
+        if not (reached & ~met).any():  # nothing new: later steps find nothing new either
+            break
+        met |= reached
+    return met

@@ -1,0 +1,170 @@
+"""All paths of a graph, where their weights are products over steps: sums over them, by steps and by types of edges.
+
+A path of k steps gives each of its steps a k-th of what it brings, so that parts by types add up to the whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.explain.search import Found, best_paths
+from cge.explain.types import StepTypes
+from cge.models.pooling import StepRows
+from cge.models.products import sparse_product
+
+__all__ = ["AllPaths"]
+
+Array = npt.NDArray[Any]
+
+_BEGINNINGS, _STEPS = 100_000, 4_000_000  # followed, and looked at, where the best paths of many nodes are searched for
+_ROUNDING = 1e-9  # relative, of products in another order
+_FIRST_LOOK = 16  # times `top`: beginnings that are followed to find out what is good
+
+
+class AllPaths:
+    """The paths from every node, weighed by steps.
+
+    Parameters
+    ----------
+    steps : StepRows
+    values : (m,) float64
+        s of each step.
+    hops : (K+1,)
+        h.
+    walk : (m,) float64
+        The chance that a random walk takes a step, for weights relative to it.
+    types : StepTypes, optional
+    """
+
+    exact, at_once = True, 50_000
+
+    def __init__(
+        self, steps: StepRows, values: Array, hops: Sequence[float], walk: Array, types: StepTypes | None = None
+    ) -> None:
+        self.steps, self.values, self.hops = steps, values.astype(np.float64), len(hops) - 1
+        self.hop_weights = [float(one) for one in hops]
+        self.types, self._walk = types, walk
+        self.indices = steps.indices
+        self._matrix = steps.matrix(self.values)
+        self._longest = max((k for k, share in enumerate(self.hop_weights) if share != 0), default=0)
+
+    def by_hop(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths of each number of steps bring to some nodes, `(K+1, q, d)`, of `carried (n, d)`."""
+        found = np.zeros((self.hops + 1, len(nodes), carried.shape[1]))
+        for k, reached in enumerate(self._arriving(nodes) if len(nodes) == 1 else self._leaving(carried)):
+            found[k] = self.hop_weights[k] * (reached @ carried if len(nodes) == 1 else reached[nodes])
+        return found
+
+    def by_type(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths bring by types of their steps, `(types, q, d)`; empty where there are none."""
+        if self.types is None:
+            return np.empty((0, len(nodes), carried.shape[1]))
+        found = self._types_onward(nodes[0], carried) if len(nodes) == 1 else self._types_back(nodes, carried)
+        found[-1] = self.hop_weights[0] * carried[nodes]
+        return found
+
+    def _arriving(self, nodes: Array) -> list[sp.csr_array]:
+        """Return rows of M^0, M^1, …, `(q, n)`: what arrives from some nodes where."""
+        ones = np.ones(len(nodes))
+        found = [sp.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), self.steps.nodes))]
+        for _ in range(self._longest):
+            found.append(found[-1] @ self._matrix)
+        return found
+
+    def _leaving(self, carried: Array) -> list[Array]:
+        """Return M^0 carried, M^1 carried, …, `(n, d)`."""
+        found = [carried]
+        for _ in range(self._longest):
+            found.append(sparse_product(self._matrix, found[-1], self.steps.threads))
+        return found
+
+    def _types_onward(self, node: int, carried: Array) -> Array:
+        """Follow the paths from one node, with a row for each type: paths weighed by how many such steps they have."""
+        types, nodes = self._known_types(), self.steps.nodes
+        count, found = len(types.names), np.zeros((len(types.names), 1, carried.shape[1]))
+        columns = types.of_step * nodes + self.indices
+        by_type = sp.csr_array((self.values, columns, self.steps.indptr), shape=(nodes, count * nodes))
+        rows = sp.csr_array((count, nodes))
+        for k, reached in enumerate(self._arriving(np.array([node]))[:-1], start=1):
+            rows = sp.csr_array(rows @ self._matrix + (reached @ by_type).reshape(count, nodes))
+            found[:, 0] += self.hop_weights[k] / k * (rows @ carried)
+        return found
+
+    def _types_back(self, nodes: Array, carried: Array) -> Array:
+        """Do the same for many nodes, type after type: Q_k = M Q_{k−1} + M_type M^{k−1} carried."""
+        types, threads = self._known_types(), self.steps.threads
+        found, leaving = np.zeros((len(types.names), len(nodes), carried.shape[1])), self._leaving(carried)
+        for place in np.unique(types.of_step).tolist():
+            some = types.of_step == place
+            ends = (self.steps.rows[some], self.indices[some])
+            own, total = sp.csr_array((self.values[some], ends), shape=self._matrix.shape), np.zeros_like(carried)
+            for k, reached in enumerate(leaving[:-1], start=1):
+                last = sparse_product(own, reached, threads)
+                total = sparse_product(self._matrix, total, threads, base=last, share=1.0)
+                found[place] += self.hop_weights[k] / k * total[nodes]
+        return found
+
+    def _known_types(self) -> StepTypes:
+        if self.types is None:
+            raise TypeError("edges have no types")
+        return self.types
+
+    # ------------------------------------------------------------------ single paths
+
+    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from a node that bring most, up or down, where an end is worth `worth (n,)`.
+
+        With `hop`, only those of that many steps.
+        """
+        return self._best(np.array([node]), (np.abs(worth), np.abs(worth)), top, hop)
+
+    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
+        """Return the paths from one node to another with the largest share."""
+        there = np.zeros(self.steps.nodes)
+        there[end] = 1
+        return self._best(np.array([node]), (there, there), top, hop)
+
+    def heaviest(self, node: int, top: int) -> Found:
+        """Return the paths from a node with the largest share, wherever they end."""
+        ones = np.ones(self.steps.nodes)
+        return self._best(np.array([node]), (ones, ones), top)
+
+    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from some nodes, ascending, that bring most upwards; they read by `slopes (q, d)`.
+
+        Where slopes differ, what an end is worth depends on the start. Then the search goes by a bound over all starts,
+        and follows whatever may be better than what a first look found, up to a number of beginnings.
+        """
+        low, high = slopes.min(0), slopes.max(0)
+        if (low == high).all():
+            worth = carried @ high
+            return self._best(nodes, (np.maximum(worth, 0), np.maximum(-worth, 0)), top, hop)
+        rise, fall = np.maximum(carried, 0), np.maximum(-carried, 0)
+        bounds = np.maximum(rise @ high - fall @ low, 0), np.maximum(fall @ high - rise @ low, 0)
+
+        def worth_of(place: Array, end: Array) -> Array:
+            brought: Array = np.einsum("ij,ij->i", slopes[place], carried[end])
+            return brought
+
+        told: dict[str, Any] = {"worth": worth_of, "room": _STEPS}
+        first = self._best(nodes, bounds, top, hop, width=_FIRST_LOOK * top, **told)
+        floor = 0.0
+        if len(first) == top:
+            brings = first.share * worth_of(np.searchsorted(nodes, first.start), first.end(self.indices))
+            floor = (1 - _ROUNDING) * float(brings.min())
+        return self._best(nodes, bounds, top, hop, width=_BEGINNINGS, floor=floor, **told)
+
+    def _best(self, starts: Array, bounds: tuple[Array, Array], top: int, hop: int | None = None, **told: Any) -> Found:
+        hops = [share if hop is None or k == hop else 0.0 for k, share in enumerate(self.hop_weights)]
+        return best_paths(self.steps.indptr, self.indices, self.values, hops, starts, bounds, top, **told)
+
+    def weights(self, found: Found) -> Array:
+        """Return A of paths, `(b,)`, relative to the random walk, as `CGE.path_weights` does."""
+        ratios = np.where(found.steps >= 0, (self.values / self._walk)[found.steps], 1.0)
+        weights: Array = np.array(self.hop_weights)[found.length - 1] * len(self.hop_weights) * ratios.prod(axis=1)
+        return weights

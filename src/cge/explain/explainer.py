@@ -1,0 +1,243 @@
+"""Explanations of nodes, classes and pairs of nodes, from paths and what is read off them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.explain.faithfulness import Faithfulness, faithfulness
+from cge.explain.paths import Explanation, PathShare
+from cge.explain.reading import Local, Reading
+from cge.explain.search import Found, joined
+from cge.explain.types import StepTypes
+from cge.randomness import generator
+from cge.sampling import PathBatch
+
+__all__ = ["Explainer", "Labels", "Paths"]
+
+Array = npt.NDArray[Any]
+
+_SLOPES = 4_000_000  # numbers that are held at once
+
+
+class Paths(Protocol):
+    """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
+
+    `hops` is K, the steps of the longest; `at_once` the number of nodes whose paths are best looked at together; step
+    number e leads to `indices[e]`.
+    """
+
+    exact: bool
+    hops: int
+    at_once: int
+    indices: Array
+    types: StepTypes | None
+
+    def by_hop(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths of each number of steps bring, `(K+1, q, d)`."""
+        ...
+
+    def by_type(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths bring by types of their steps, `(types, q, d)`."""
+        ...
+
+    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from a node that bring most; with `hop`, those of that many steps."""
+        ...
+
+    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
+        """Return the paths from one node to another."""
+        ...
+
+    def heaviest(self, node: int, top: int) -> Found:
+        """Return the paths from a node with the largest share."""
+        ...
+
+    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from some nodes that bring most upwards."""
+        ...
+
+    def weights(self, found: Found) -> Array:
+        """Return A of paths."""
+        ...
+
+
+_Part = tuple[Local, Array, Array]  # how some nodes read, what paths bring to them by hop and by type
+_NUMBERS = ("scores", "constant", "votes", "remainder")
+
+
+def _pieces(values: Array, size: int) -> list[Array]:
+    """Return an array in pieces."""
+    return [values[begin : begin + size] for begin in range(0, len(values), size)]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """Classes by name, and what is known of nodes: `known (k,)` ascending, `members (k, c)` zeros and ones."""
+
+    classes: Array
+    known: Array
+    members: Array
+    several: bool
+
+    def of(self, nodes: Array) -> tuple[Any, ...]:
+        """Return the known label of each node, or None; with several labels per node, a tuple of them."""
+        places = np.minimum(np.searchsorted(self.known, nodes), max(len(self.known) - 1, 0))
+        names = self.classes.tolist()
+        found: list[Any] = []
+        for node, place in zip(nodes.tolist(), places.tolist(), strict=True):
+            if not len(self.known) or self.known[place] != node:
+                found.append(None)
+                continue
+            mine = tuple(names[one] for one in np.flatnonzero(self.members[place]).tolist())
+            found.append(mine if self.several else mine[0])
+        return tuple(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Explainer:
+    """Explains predictions of one reader or head; nodes and classes are numbers here, and names in what it returns.
+
+    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes.
+    """
+
+    paths: Paths
+    reading: Reading
+    chances: Array
+    ids: Array
+    labels: Labels
+
+    def node(self, node: int, top: int, hop: int | None = None) -> Explanation:
+        """Explain the prediction for a node; with `hop`, only paths of that many steps are listed."""
+        nodes, place = np.array([node]), int(self.chances[node].argmax())
+        hops = self.paths.by_hop(nodes, self.reading.carried)
+        local = self.reading.at(nodes, hops.sum(0))
+        worth = self.reading.carried @ local.slopes[0, place]
+        found = self.paths.strongest(node, worth, top, hop)
+        types = self.paths.by_type(nodes, self.reading.carried)
+        return self._told(nodes, place, [(local, hops, types)], found, node=node)
+
+    def pair(self, node: int, end: int, top: int, hop: int | None = None) -> Explanation:
+        """Explain what the paths from one node to another bring to the first."""
+        nodes, place, carried = np.array([node]), int(self.chances[node].argmax()), self.reading.carried
+        local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
+        there = np.zeros_like(carried)
+        there[end] = carried[end]
+        part = (local, self.paths.by_hop(nodes, there), self.paths.by_type(nodes, there))
+        return self._told(nodes, place, [part], self.paths.between(node, end, top, hop), node=node, end=end)
+
+    def of_class(self, place: int, top: int, hop: int | None = None) -> Explanation:
+        """Explain a class: the paths that bring most to its score, and means over the nodes predicted to be in it."""
+        within = self.chances[:, place] > 0.5 if self.labels.several else self.chances.argmax(1) == place
+        nodes, carried = np.flatnonzero(within), self.reading.carried
+        parts: list[_Part] = []
+        found: list[Found] = []
+        for some in _pieces(nodes, self.paths.at_once):
+            hops, types = self.paths.by_hop(some, carried), self.paths.by_type(some, carried)
+            slopes = self.reading.slopes(some, self.reading.vectors_of(some, hops.sum(0)), place)
+            found.append(self.paths.speaking(some, slopes, carried, top, hop))
+            parts += [
+                (self.reading.at(some[few], hops[:, few].sum(0)), hops[:, few], types[:, few])
+                for few in _pieces(np.arange(len(some)), self._at_once)
+            ]
+        if len(found) > 1:
+            all_found = joined(found)
+            found = [all_found.take(np.argsort(-self._brought(all_found)[:, place], kind="stable")[:top])]
+        return self._told(nodes, place, parts, found[0] if found else None)
+
+    @property
+    def _at_once(self) -> int:
+        """How many nodes' slopes are held at once."""
+        return max(_SLOPES // (len(self.labels.classes) * int(self.reading.carried.shape[1])), 1)
+
+    def _brought(self, found: Found) -> Array:
+        """Return what paths bring to each class, `(b, c)`."""
+        carried, brought = self.reading.carried, np.empty((len(found), len(self.labels.classes)))
+        ends = found.end(self.paths.indices)
+        for nodes in _pieces(np.unique(found.start), min(self._at_once, self.paths.at_once)):
+            local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
+            mine = np.flatnonzero(np.isin(found.start, nodes))
+            slopes = local.slopes[np.searchsorted(nodes, found.start[mine])]
+            brought[mine] = np.einsum("bcd,bd->bc", slopes, carried[ends[mine]]) * found.share[mine, None]
+        return brought
+
+    def _told(
+        self,
+        nodes: Array,
+        place: int,
+        parts: list[_Part],
+        found: Found | None,
+        *,
+        node: int | None = None,
+        end: int | None = None,
+    ) -> Explanation:
+        """Put an explanation together: means over nodes, given in parts, and paths."""
+        classes, names = self.labels.classes, () if self.paths.types is None else self.paths.types.names
+        numbers = {name: np.zeros(len(classes)) for name in _NUMBERS}
+        hops, types = np.zeros((self.paths.hops + 1, len(classes))), np.zeros((len(names), len(classes)))
+        for local, by_hop, by_type in parts:
+            for name in _NUMBERS:
+                numbers[name] += getattr(local, name).sum(0) / len(nodes)
+            hops += np.einsum("qcd,kqd->kc", local.slopes, by_hop) / len(nodes)
+            types += np.einsum("qcd,kqd->kc", local.slopes, by_type) / len(nodes)
+        if end is not None:
+            numbers["remainder"] = numbers["scores"] - numbers["constant"] - numbers["votes"] - hops.sum(0)
+        by_name: dict[str, Array] = {}
+        for name, brought in zip(names, types, strict=True):
+            by_name[name] = by_name.get(name, 0) + brought
+        return Explanation(
+            node=None if node is None else self.ids[[node]].tolist()[0],
+            end=None if end is None else self.ids[[end]].tolist()[0],
+            predicted=classes.tolist()[place],
+            classes=classes,
+            chances=self.chances[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
+            hops=hops,
+            edge_types=by_name,
+            exact=self.paths.exact,
+            num_nodes=len(nodes),
+            paths=() if found is None else self._shares(found, place),
+            **numbers,
+        )
+
+    def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
+        """Return paths with names, weights and what they bring."""
+        brought, weights = self._brought(found), self.paths.weights(found).tolist()
+        batch = PathBatch(found.nodes(self.paths.indices), found.length)
+        shares = []
+        for one, diversity in enumerate(batch.diversity.tolist()):
+            nodes = batch.nodes[one, : batch.length[one]]
+            types = () if self.paths.types is None else self.paths.types.named(found.steps[one])
+            path, labels = tuple(self.ids[nodes].tolist()), self.labels.of(nodes)
+            share = PathShare(path, weights[one], float(brought[one, place]), brought[one], diversity, labels, types)
+            shares.append(share)
+        return tuple(shares)
+
+    # ------------------------------------------------------------------ is it true?
+
+    def faithful(self, nodes: Array, shares: Array, repeats: int, most: int, seed: int) -> Faithfulness:
+        """Take paths away, and give them back, and look at the chance of the predicted class; see `faithfulness`."""
+        found = []
+        for node in nodes.tolist():
+            one, place = np.array([node]), int(self.chances[node].argmax())
+            pooled = self.paths.by_hop(one, self.reading.carried).sum(0)
+            local, paths = self.reading.at(one, pooled), self.paths.heaviest(node, most)
+            brings = paths.share[:, None] * self.reading.carried[paths.end(self.paths.indices)]
+
+            def read(vectors: Array, node: int = node, place: int = place) -> Array:
+                return self._chances(self.reading.scores(np.full(len(vectors), node), vectors))[:, place]
+
+            rest = local.vectors[0] - brings.sum(0)
+            random = generator(seed, "faithfulness", node)
+            found.append(faithfulness(brings, rest, brings @ local.slopes[0, place], read, shares, repeats, random))
+        return Faithfulness.stacked(found, shares)
+
+    def _chances(self, scores: Array) -> Array:
+        """Return the chances of class scores, `(q, c)`."""
+        if self.labels.several:
+            return np.asarray(1 / (1 + np.exp(-np.clip(scores, -500, 500))))
+        raised = np.exp(scores - scores.max(1, keepdims=True))
+        chances: Array = raised / raised.sum(1, keepdims=True)
+        return chances

@@ -1,0 +1,239 @@
+"""Vectors and predictions as files for other tools: tables, NumPy, word2vec, embedding projector, GraphML.
+
+The suffix of a file tells its format. Every file is written under a temporary name and moved into place when it is
+complete.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.files.paths import FilePath, file_path
+from cge.errors import InputError, shown
+from cge.graph import Graph
+from cge.store.graphml import write_graphml
+from cge.store.manifest import LARGEST, is_ours
+from cge.store.tables import write_parquet_table, write_text_table
+from cge.store.text import checked_texts, guarded, one_line
+from cge.store.whole import Writer, writable_file, write_whole
+from cge.store.word2vec import write_word2vec_binary, write_word2vec_text
+
+__all__ = ["TABLES", "VECTORS", "Export", "checked_folder", "file_format", "write_export", "write_predictions"]
+
+Array = npt.NDArray[Any]
+
+_WIDEST = 2**30  # bytes of ids in a NumPy array, whose strings are all as long as the longest
+
+
+@dataclass(frozen=True, eq=False)
+class Export:
+    """What a model has to give: vectors, and what it says of nodes where it says anything.
+
+    Attributes
+    ----------
+    graph : Graph
+        Its node ids are integers or strings.
+    vectors : (n, d) float32
+    label, prediction : n strings or None, optional
+        The known label and the predicted one, as text.
+    confidence : (n,) float32, optional
+    """
+
+    graph: Graph
+    vectors: Array
+    label: Sequence[str | None] | None = None
+    prediction: Sequence[str | None] | None = None
+    confidence: Array | None = None
+
+    @cached_property
+    def texts(self) -> Sequence[str]:
+        """The node ids as text."""
+        return checked_texts(self.graph.node_ids)
+
+    @property
+    def ids(self) -> Any:
+        """The node ids as a column: integers or text."""
+        return self.graph.node_ids if self.graph.node_ids.dtype.kind == "i" else self.texts
+
+    @property
+    def numbers(self) -> dict[str, Array]:
+        """The vectors as columns."""
+        return {f"v{place}": column for place, column in enumerate(self.vectors.T)}
+
+    @property
+    def said(self) -> dict[str, Sequence[Any]]:
+        """What is said of nodes, by name."""
+        # A float32 has fewer digits than the float64 that Python would show.
+        confidence = None if self.confidence is None else [float(str(one)) for one in self.confidence]
+        columns = {"label": self.label, "prediction": self.prediction, "confidence": confidence}
+        return {name: column for name, column in columns.items() if column is not None}
+
+
+def file_format(given: FilePath, legal: Sequence[str]) -> str:
+    """Return the suffix of a file to write, which must be one of `legal`.
+
+    >>> file_format("vectors.xlsx", [".csv", ".npz"])
+    Traceback (most recent call last):
+    cge.errors.InputError: vectors.xlsx: the suffix '.xlsx' is not one of .csv, .npz; choose one of these
+    """
+    suffix = file_path(given).suffix.lower()
+    if suffix not in legal:
+        raise InputError(f"{given}: the suffix {shown(suffix)} is not one of {', '.join(legal)}; choose one of these")
+    return suffix
+
+
+# ---------------------------------------------------------------------- vectors
+
+
+def write_export(export: Export, file: FilePath | None = None, *, projector: FilePath | None = None) -> list[Path]:
+    """Write vectors, all files or none.
+
+    Parameters
+    ----------
+    file : path, optional
+        Its suffix is one of `VECTORS`. `.graphml` holds the graph with what is said of nodes, and no vectors.
+    projector : folder, optional
+        For `vectors.tsv` and `metadata.tsv`, as the embedding projector loads them. Made where it is missing.
+
+    >>> import tempfile
+    >>> graph = Graph.from_edges([("ann", "bob")])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (path,) = write_export(Export(graph, np.eye(2, dtype=np.float32)), f"{folder}/vectors.csv")
+    ...     print(path.read_text(), end="")
+    "id","v0","v1"
+    "ann",1,0
+    "bob",0,1
+    """
+    files: dict[Path, Writer] = {}
+    if file is not None:
+        files[writable_file(file)] = partial(VECTORS[file_format(file, list(VECTORS))], export)
+    if projector is None:
+        write_whole(files)
+        return list(files)
+    home = checked_folder(projector)
+    new = not home.exists()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        for name, write in (("vectors.tsv", _as_numbers), ("metadata.tsv", _as_metadata)):
+            path = writable_file(home / name)
+            if path in files:
+                raise InputError(f"{path} would be written twice; choose another file or folder")
+            files[path] = partial(write, export)
+        write_whole(files)
+    except OSError as error:
+        raise InputError(f"{home} cannot be written ({error.strerror or error}); choose another folder") from None
+    finally:
+        if new:
+            with suppress(OSError):  # where all went well, there is something in it
+                home.rmdir()
+    return list(files)
+
+
+def checked_folder(given: FilePath) -> Path:
+    """Return the path of a folder, there or not; refuse that of a file."""
+    home = file_path(given)
+    if home.exists() and not home.is_dir():
+        raise InputError(f"{home} is a file; give the path of a folder")
+    return home
+
+
+def _as_npz(export: Export, stream: BinaryIO) -> None:
+    ids = export.ids
+    if not isinstance(ids, np.ndarray):
+        longest = max(map(len, ids), default=0)
+        if 4 * longest * len(ids) > _WIDEST:
+            raise InputError(
+                f"the ids would take {4 * longest * len(ids):,} bytes in .npz, where all are as long as the longest, "
+                f"of {longest:,} characters; write .parquet"
+            )
+        lost = next((one for one in ids if one.endswith("\0")), None)
+        if lost is not None:
+            raise InputError(f"the node id {shown(lost)} ends in a zero, which .npz would lose; write .parquet")
+        ids = np.array(ids, f"U{max(longest, 1)}")
+    np.savez(stream, ids=ids, vectors=np.ascontiguousarray(export.vectors))
+
+
+def _as_graphml(export: Export, stream: BinaryIO) -> None:
+    names = {"label": "known_label"}  # tools show what is called label beside a node: there stands its id
+    attributes = {names.get(name, name): column for name, column in export.said.items()}
+    write_graphml(stream, export.graph, export.texts, attributes)
+
+
+def _as_text(delimiter: str, export: Export, stream: BinaryIO) -> None:
+    write_text_table(stream, {"id": export.ids} | export.numbers, delimiter)
+
+
+VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
+    ".parquet": lambda export, stream: write_parquet_table(stream, {"id": export.ids, "vector": export.vectors}),
+    ".csv": partial(_as_text, ","),
+    ".tsv": partial(_as_text, "\t"),
+    ".txt": lambda export, stream: write_word2vec_text(stream, export.texts, export.vectors),
+    ".bin": lambda export, stream: write_word2vec_binary(stream, export.texts, export.vectors),
+    ".npz": _as_npz,
+    ".graphml": _as_graphml,
+}
+
+
+def _as_numbers(export: Export, stream: BinaryIO) -> None:
+    write_text_table(stream, export.numbers, "\t", header=False)
+
+
+def _as_metadata(export: Export, stream: BinaryIO) -> None:
+    """Write a line for each node. The projector knows no quotes, and takes a single column without a header."""
+    columns = {"node": export.texts} | export.said
+    rows = zip(*columns.values(), strict=True)
+    lines = ["\t".join(map(_cell, row)) for row in (*([tuple(columns)] if len(columns) > 1 else []), *rows)]
+    stream.write("".join(f"{line}\n" for line in lines).encode())
+
+
+def _cell(value: str | float | None) -> str:
+    return "" if value is None else one_line(guarded(value)) if isinstance(value, str) else repr(value)
+
+
+# ---------------------------------------------------------------------- predictions
+
+TABLES = (".csv", ".tsv", ".parquet", ".json")
+
+
+def write_predictions(file: FilePath, columns: Mapping[str, Any], facts: Callable[[], Mapping[str, Any]]) -> Path:
+    """Write a table of predictions; the formats are those of `TABLES`.
+
+    Parameters
+    ----------
+    columns : mapping of names to columns
+        For tables, as `cge.store.tables` takes them.
+    facts : callable
+        Returns the object that a JSON file holds.
+    """
+    suffix, path = file_format(file, TABLES), writable_file(file)
+    if suffix == ".json":
+        _refuse_a_model(path)
+        text = json.dumps(facts(), ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        write: Writer = lambda stream: stream.write(text)  # noqa: E731 - beside its siblings
+    elif suffix == ".parquet":
+        write = lambda stream: write_parquet_table(stream, columns)  # noqa: E731
+    else:
+        write = lambda stream: write_text_table(stream, columns, "," if suffix == ".csv" else "\t")  # noqa: E731
+    write_whole({path: write})
+    return path
+
+
+def _refuse_a_model(path: Path) -> None:
+    """Keep the JSON file of a saved model from being overwritten by its own predictions."""
+    if not path.exists() or path.stat().st_size > LARGEST:
+        return
+    try:
+        content = json.loads(path.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return
+    if is_ours(content):
+        raise InputError(f"{path} belongs to a model that cge has saved; choose another file")

@@ -1,0 +1,343 @@
+"""`cge evaluate` and `cge tune` as a person meets them."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cge.cli.main import run
+from cge.data import load_folder
+from cge.evaluation.protocol import run_once, split_of
+from cge.experiments.methods import METHODS, make
+from tests.unit.test_classifier import TRUE, words
+
+ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
+KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
+PAIRS = ["--set", "dim=4", "--set", "rounds=1", "--set", "pretrain=1", "--set", "walks_per_node=1"]
+
+
+def written(folder: Path, *, split: bool = True, several: bool = False, roles: Any = None) -> Path:
+    """Write two groups of nodes as a folder: edges, features, labels and perhaps a split."""
+    folder.mkdir()
+    graph = words()
+    edges = np.argwhere(np.triu(graph.to_scipy().toarray()))
+    (folder / "edges.csv").write_text("source,target\n" + "".join(f"n{u},n{v}\n" for u, v in edges))
+    x: Any = graph.features
+    header = "node," + ",".join(f"f{one}" for one in range(x.shape[1]))
+    numbers = ["".join(f",{value:.4f}" for value in row) for row in x.toarray()]
+    (folder / "features.csv").write_text(header + "\n" + "".join(f"n{node}{row}\n" for node, row in enumerate(numbers)))
+    rows = [f"n{node},{('left', 'right')[one]}\n" for node, one in enumerate(TRUE)]
+    rows += [f"n{node},third\n" for node in range(0, 40, 3)] if several else []
+    (folder / "labels.csv").write_text("node,label\n" + "".join(rows))
+    if split:
+        given = [f"n{node},{role}\n" for role, nodes in (roles or ROLES).items() for node in nodes]
+        (folder / "split.csv").write_text("node,role\n" + "".join(given))
+    return folder
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> str:
+    return str(written(tmp_path / "people"))
+
+
+def told(capsys: pytest.CaptureFixture[str], *words_: str) -> dict[str, Any]:
+    """Return the one JSON object that a command prints."""
+    assert run([*words_, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert printed.out.count("\n") == 1
+    found: dict[str, Any] = json.loads(printed.out)
+    return found
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words_: str) -> str:
+    """Return the one sentence with which a command ends."""
+    assert run(list(words_)) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cge: ")
+    assert printed.err.count("\n") == 1
+    return printed.err.removeprefix("cge: ").rstrip("\n")
+
+
+# ---------------------------------------------------------------------- cge evaluate
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run([command, "--help"]) == 0
+    printed = capsys.readouterr().out
+    for option in ("--method", "--seeds", "--set", "--threads", "--quiet", "--json", "dataset"):
+        assert option in printed
+    assert ("--strict" in printed) == (command == "evaluate")
+    assert ("--trials" in printed) == (command == "tune")
+
+
+def test_the_list_of_methods(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["evaluate", "any", "--method", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(METHODS)
+    assert [line.split(maxsplit=1)[1] for line in lines] == [method.about for method in METHODS.values()]
+
+
+def test_a_folder_is_a_data_set(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "evaluate", people, "--method", "sgc", "--seeds", "3")
+    assert list(found) == KEYS
+    assert (found["dataset"], found["method"], found["settings"]) == ("people", "sgc", {"hops": 2})
+    assert list(found["accuracy"]) == ["per_seed", "mean", "sd", "ci95"]
+    data = load_folder(people)
+    row = run_once(make("sgc", 0), *split_of(data, 0))
+    assert found["accuracy"]["per_seed"] == [row["metrics"]["accuracy"]] * 3  # one split, and nothing of chance
+    assert found["accuracy"]["mean"] == pytest.approx(row["metrics"]["accuracy"])
+    assert found["accuracy"]["sd"] == pytest.approx(0)
+    assert found["n_test"] == 20
+    assert found["labels"] == {"train": 10, "outer": 0, "selection": 10}
+    assert found["seconds"] >= 0
+    assert found["peak_mb"] > 0
+    assert {"python", "cge", "torch"} <= set(found["versions"])
+
+
+def test_seeds_reach_the_method(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["evaluate", people, "--method", "gcn", "--set", "epochs=3", "--set", "hidden=2"]
+    found = told(capsys, *call, "--seeds", "3", "--threads", "1")["accuracy"]["per_seed"]
+    later = told(capsys, *call, "--seeds", "2", "--first-seed", "1")["accuracy"]["per_seed"]
+    assert later == found[1:]
+    assert len(set(found)) > 1
+    data, split = split_of(load_folder(people), 0)
+    for seed, accuracy in enumerate(found):
+        assert run_once(make("gcn", seed, epochs=3, hidden=2), data, split)["metrics"]["accuracy"] == accuracy
+
+
+def test_what_is_printed_for_people(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["evaluate", people, "--method", "label-propagation", "--seeds", "2"]
+    assert run(call) == 0
+    printed = capsys.readouterr()
+    assert [line.split(":")[0] for line in printed.err.splitlines()] == ["seed 0", "seed 1"]
+    assert re.match(r"seed 0: accuracy [01]\.\d{4} \(\d+\.\d s\)\n", printed.err)
+    shown = dict(line.split("  ", maxsplit=1) for line in printed.out.splitlines())
+    assert [name.strip() for name in shown] == [
+        "data set",
+        "method",
+        "accuracy",
+        "test nodes",
+        "labels seen",
+        "seconds per run",
+        "peak memory",
+    ]
+    assert "(2 seeds, 95 % interval " in printed.out
+    assert "train 10, outer 0, selection 10" in printed.out
+    assert run([*call, "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert run([*call[:-1], "1", "--quiet"]) == 0
+    assert "(1 seeds)" in capsys.readouterr().out
+
+
+def test_settings_from_the_line_go_before_those_of_a_file(
+    people: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "gcn.toml"
+    file.write_text("hidden = 3\nepochs = 2\n")
+    call = ["evaluate", people, "--method", "gcn", "--seeds", "1", "--config", str(file)]
+    assert {**told(capsys, *call)["settings"]} == {
+        "append": "none",
+        "drop": 0.5,
+        "epochs": 2,
+        "hidden": 3,
+        "learning_rate": 0.01,
+        "patience": 100,
+        "threads": None,
+        "weight_decay": 0.0005,
+    }
+    found = told(capsys, *call, "--set", "hidden=4", "--set", "drop=0.0", "--set", "threads=1")["settings"]
+    assert (found["hidden"], found["epochs"], found["drop"], found["threads"]) == (4, 2, 0.0, 1)
+
+
+def test_none_can_be_told(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = ["--set", "reader=plain", "--set", "rounds=3", "--set", "label_votes=no", "--set", "dim=4"]
+    call = ["evaluate", people, "--seeds", "1", *quick]
+    found = told(capsys, *call, "--set", "weighting=none", "--set", "patience=none")["settings"]
+    assert (found["weighting"], found["patience"]) == ("none", None)
+
+
+@pytest.mark.parametrize(("method", "more"), [("planetoid-i", PAIRS), ("cge", ["--set", "rounds=3"])])
+def test_strict(method: str, more: list[str], people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["evaluate", people, "--method", method, "--seeds", "1", *more]
+    if method == "cge":
+        call += ["--set", "reader=plain", "--set", "weighting=degree", "--set", "label_votes=no"]
+    found = told(capsys, *call, "--strict")
+    assert list(found) == KEYS
+    assert found["n_test"] == 20
+    assert found["labels"]["train"] == 10
+    assert run([*call, "--strict", "--quiet"]) == 0
+    assert f"{method}, strict\n" in capsys.readouterr().out
+
+
+def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bare = str(written(tmp_path / "bare", split=False))
+    call = ["evaluate", bare, "--method", "label-propagation", "--seeds", "2"]
+    found = told(capsys, *call, "--per-class", "5")
+    assert (found["labels"]["train"], found["labels"]["selection"], found["n_test"]) == (10, 15, 15)
+    assert len(set(found["accuracy"]["per_seed"])) >= 1
+    share = told(capsys, *call, "--train-share", "0.5")
+    assert (share["labels"]["train"], share["labels"]["selection"], share["n_test"]) == (18, 2, 20)
+    assert refused(capsys, *call, "--per-class", "30") == (
+        "fewer than two classes have 60 labels; ask for fewer labels of each class"
+    )
+    assert refused(capsys, *call, "--train-share", "0.01").startswith("train=0 keeps 0 labeled nodes of 40, too few")
+
+
+def test_several_labels_per_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    many = str(written(tmp_path / "many", split=False, several=True))
+    call = ["evaluate", many, "--method", "label-propagation", "--seeds", "2"]
+    assert refused(capsys, *call) == "many has several labels per node and no split; say which share of them trains"
+    found = told(capsys, *call, "--train-share", "0.6")
+    assert list(found) == [*KEYS[:3], "micro_f1", "macro_f1", *KEYS[4:]]
+    assert 0.5 < found["micro_f1"]["mean"] <= 1
+    assert run([*call, "--train-share", "0.6", "--quiet"]) == 0
+    printed = capsys.readouterr().out
+    assert "micro-F1" in printed
+    assert "macro-F1" in printed
+
+
+def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "evaluate", "cora", "--method", "label-propagation", "--seeds", "1")
+    assert found["dataset"] == "cora"
+    assert found["labels"] == {"train": 140, "outer": 0, "selection": 500}
+    assert found["n_test"] == 1000
+    assert 0.65 < found["accuracy"]["mean"] < 0.75  # 68 to 71 % have been published
+    assert found["accuracy"]["ci95"] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--method", "magic"], "there is no method 'magic'; choose one of features, label-propagation, "),
+        (["--set", "nonsense=1"], "cge has no setting 'nonsense'; it has encoder, weighting, dim, "),
+        (["--set", "nonsense"], "--set takes name=value, found 'nonsense'"),
+        (["--set", "random_state=3"], "cge has no setting 'random_state'; it has encoder, "),
+        (["--method", "sgc", "--set", "hops=0"], "hops must be a whole number of at least 1 and of at most 100, "),
+        (["--method", "sgc", "--set", "hops=two"], "hops must be a whole number of at least 1 and of at most 100, "),
+        (["--config", "no.toml"], "no.toml: this file is not there"),
+        (["--config", "."], ".: this file cannot be read ("),
+        (["--method", "gcn", "--strict"], "GCN cannot predict nodes that it has not seen; leave out strict"),
+        (["--method", "planetoid-t", "--strict"], "CGE with encoder='table' cannot predict nodes that it has not"),
+        (["--seeds", "0"], "Invalid value for '--seeds': Input should be greater than or equal to 1; 'cge evaluate"),
+        (["--seed", "3"], "No such option: --seed"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_sentence(
+    more: list[str], sentence: str, people: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, "evaluate", people, *more).startswith(sentence)
+    assert refused(capsys, "evaluate", people, *more, "--json").startswith(sentence)
+
+
+@pytest.mark.parametrize("command", ["evaluate", "tune"])
+def test_neither_a_data_set_nor_a_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = refused(capsys, command, "moon", "--method", "gcn")
+    assert said.startswith("there is no data set and no folder 'moon'; the data sets are cora, ")
+    assert refused(capsys, command).startswith("Missing argument 'dataset'")
+
+
+def test_a_folder_without_what_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "empty").mkdir()
+    said = refused(capsys, "evaluate", str(tmp_path / "empty"))
+    assert said == f"{tmp_path / 'empty'}: expected a file of edges, found nothing; add one, such as edges.csv"
+    half = str(written(tmp_path / "half", roles={"train": [0, 30], "validation": [1, 31]}))
+    assert refused(capsys, "evaluate", half, "--method", "sgc") == (
+        "half has no test nodes in its split, so nothing can be scored"
+    )
+
+
+# ---------------------------------------------------------------------- cge tune
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder to work in, where `cge tune` keeps its journals."""
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path / "here"
+
+
+def test_a_search_is_kept_and_goes_on(people: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["tune", people, "--method", "gcn", "--set", "epochs=2", "--threads", "1"]
+    assert run([*call, "--trials", "2"]) == 0
+    printed = capsys.readouterr()
+    assert [line.split(":")[0] for line in printed.err.splitlines()] == ["trial 1/2", "trial 2/2"]
+    assert printed.out.startswith("# people, gcn: validation accuracy 0.")
+    assert printed.out.splitlines()[0].endswith(", best of 2 trials")
+    found = tomllib.loads(printed.out)
+    assert set(found) == {"epochs", "hidden", "drop", "learning_rate", "weight_decay"}
+    assert [one.name for one in (here / "runs" / "tune").iterdir()] == ["people-gcn.journal"]
+    assert run([*call, "--trials", "3", "--out", "best/gcn.toml"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.startswith("trial 3/3: validation ")
+    assert printed.err.count("\n") == 1
+    best = (here / "best" / "gcn.toml").read_text()
+    assert printed.out.endswith(best)
+    again = told(capsys, *call, "--trials", "3")
+    assert list(again) == ["dataset", "method", "settings", "validation", "trials", "pruned"]
+    assert (again["dataset"], again["method"], again["trials"], again["pruned"]) == ("people", "gcn", 3, 0)
+    assert again["settings"] == tomllib.loads(best)
+    assert 0 <= again["validation"] <= 1
+    measured = told(capsys, "evaluate", people, "--method", "gcn", "--config", "best/gcn.toml", "--seeds", "1")
+    assert measured["settings"] | again["settings"] == measured["settings"]
+
+
+def test_a_search_that_says_nothing_but_the_result(people: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["tune", people, "--method", "sgc", "--trials", "2", "--seeds", "2", "--storage", "x/sgc.journal", "--quiet"]
+    assert run(call) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    assert set(tomllib.loads(printed.out)) == {"hops"}
+    assert [one.name for one in here.iterdir()] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [
+        (["--method", "magic"], "there is no method 'magic'; choose one of features"),
+        (["--method", "features"], "features has nothing to tune: what it leaves open is chosen in every fit"),
+        (["--method", "sgc", "--set", "dim=3"], "sgc has no setting 'dim'; it has hops"),
+        (["--method", "gcn", "--set", "hidden=0"], "hidden must be a whole number of at least 1 and of at most 4096"),
+        (["--method", "gcn", "--storage", "."], "the storage '.' cannot be opened: [Errno 21] Is a directory: '.'"),
+        (
+            ["--method", "gcn", "--trials", "0"],
+            "Invalid value for '--trials': Input should be greater than or equal to 1",
+        ),
+    ],
+)
+def test_what_cannot_be_tuned(
+    more: list[str], sentence: str, people: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert refused(capsys, "tune", people, *more).startswith(sentence)
+    assert not list(here.iterdir())
+
+
+def test_without_validation_labels_nothing_can_be_judged(
+    tmp_path: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    half = str(written(tmp_path / "half", roles={"train": [0, 4, 30], "test": [1, 31]}))
+    assert refused(capsys, "tune", half, "--method", "sgc", "--trials", "1") == (
+        "half has no validation labels in its split, so nothing can be judged"
+    )
+
+
+def test_a_search_does_not_look_at_test_labels(
+    people: str, tmp_path: Path, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    call = ["--method", "sgc", "--trials", "3", "--storage"]
+    found = told(capsys, "tune", people, *call, "a.journal")
+    labels = Path(people) / "labels.csv"
+    rows = labels.read_text().splitlines()
+    for node in ROLES["test"]:
+        rows[node + 1] = f"n{node},{('right', 'left')[TRUE[node]]}"
+    labels.write_text("\n".join(rows) + "\n")
+    assert told(capsys, "tune", people, *call, "b.journal") == found

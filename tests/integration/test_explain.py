@@ -1,0 +1,183 @@
+"""`cge explain` as a person meets it, and explanations of CORA: quick, and true."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import cge
+from cge.cli.main import run
+
+EDGES = [
+    ("=ann", "+bob"),
+    ("+bob", "-cy"),
+    ("-cy", "=ann"),
+    ("@dan", "eve"),
+    ("eve", "fay"),
+    ("fay", "@dan"),
+    ("-cy", "@dan"),
+]
+LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model of a small graph, whose ids and classes look like formulas."""
+    graph = cge.Graph.from_edges(EDGES, edge_types=["x", "x", "y", "x", "x", "y", "y"])
+    model = cge.CGE(weighting="degree", reader="plain", label_votes="yes", hops=2, rounds=20, held_out=0.0)
+    model.fit(graph, LABELS).save(tmp_path_factory.mktemp("explain") / "model")
+    return tmp_path_factory.getbasetemp() / "explain0" / "model"
+
+
+def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert run(["explain", *words, "--json"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    found: dict[str, Any] = json.loads(printed.out)
+    return found
+
+
+def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["explain", str(folder), "--node", "-cy", "--top", "3"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    expected = cge.load(folder).explain("-cy", top=3)
+    lines = printed.out.splitlines()
+    assert lines[0] == f"Why -cy is in {expected.predicted} ({expected.chances.max():.0%} sure)"
+    parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
+    assert parts["score"] == f"{expected.scores[expected.place]:+.4f}"
+    assert parts["constant"] == f"{expected.constant[expected.place]:+.4f}"
+    assert parts["votes of known labels"] == f"{expected.votes[expected.place]:+.4f}"
+    assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
+    assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
+    assert lines[-1].startswith(" → ".join(expected[2].path))
+    assert lines[-1].endswith(f"{expected[2].contribution:+.4f}")
+    assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
+    assert capsys.readouterr().out == ""
+
+
+def test_json_is_the_whole_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.load(folder)
+    found = explained(capsys, str(folder), "--node", "eve", "--top", "4", "--hop", "1")
+    assert found == {"folder": str(folder), **json.loads(json.dumps(model.explain("eve", top=4, hop=1).facts()))}
+    assert {one["length"] for one in found["paths"]} == {2}
+    pair = explained(capsys, str(folder), "--node", "eve", "--to", "fay")
+    assert pair["end"] == "fay"
+    assert {one["path"][-1] for one in pair["paths"]} == {"fay"}
+    whole = explained(capsys, str(folder), "--class", "=SUM(1)")
+    assert (whole["node"], whole["predicted"], whole["num_nodes"]) == (None, "=SUM(1)", 3)
+    assert len(whole["paths"]) <= 20
+
+
+def test_tables_for_spreadsheets_hold_no_formulas(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text, parquet = tmp_path / "paths.csv", tmp_path / "paths.parquet"
+    text.write_text("old")
+    words = ["--class", "=SUM(1)", "--top", "50", "--csv", str(text), "--parquet", str(parquet)]
+    assert run(["explain", str(folder), *words]) == 0
+    assert "Which paths speak for =SUM(1)" in capsys.readouterr().out
+    expected = cge.load(folder).explain_class("=SUM(1)", top=50)
+    rows = list(csv.DictReader(text.read_text().splitlines()))
+    assert len(rows) == len(expected) > 5
+    starts = {row["path"][:2] for row in rows}
+    assert {"'=", "'+"} <= starts
+    for row, share in zip(rows, expected, strict=True):
+        assert row["path"] == "'" + " → ".join(share.path)
+        assert row["types"] == " → ".join(share.types)
+        assert int(row["length"]) == share.length
+        assert int(row["diversity"]) == share.diversity
+        assert float(row["contribution"]) == pytest.approx(share.contribution)
+        assert float(row["contribution to plain"]) == pytest.approx(share.contributions[1])  # a number may be negative
+        for name, cell in row.items():
+            number = name.startswith(("contribution", "weight"))
+            assert number or cell[:1] not in "=+-@\t\r" or not cell
+    assert any(float(row["contribution to plain"]) < 0 for row in rows)
+    assert {row["labels"] for row in rows} & {"'=SUM(1)", "'=SUM(1) → '=SUM(1)", "'=SUM(1) → =SUM(1)"}
+    table = pq.read_table(parquet).to_pylist()
+    assert [row["path"] for row in table] == [list(share.path) for share in expected]  # as they are
+    assert [row["labels"] for row in table] == [list(share.labels) for share in expected]
+    assert table[0]["contribution to =SUM(1)"] == expected[0].contribution
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        ([], "cge explain needs one of --node and --class"),
+        (["--node", "eve", "--class", "plain"], "cge explain needs one of --node and --class"),
+        (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
+        (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
+        (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
+        (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the steps of the longest path, found 3"),
+        (
+            ["--node", "eve", "--reader", "1"],
+            "--reader must be a whole number below 1, the readers of this model, found 1",
+        ),
+    ],
+)
+def test_what_is_wrong_is_said_in_a_sentence(
+    words: list[str], sentence: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(["explain", str(folder), *words]) == 2
+    printed = capsys.readouterr()
+    assert (printed.out, printed.err) == ("", f"cge: {sentence}\n")
+
+
+def test_files_that_cannot_be_written_are_told_first(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for option, file in (("--csv", "a/b.csv"), ("--csv", "b.txt"), ("--parquet", "b.csv")):
+        assert run(["explain", str(folder), "--node", "eve", option, str(tmp_path / file)]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith(f"cge: {option} ")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_models_without_paths_say_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cge.DeepWalk(dim=4, random_state=0).fit(cge.Graph.from_edges([(0, 1), (1, 2)])).save(tmp_path / "walks")
+    assert run(["explain", str(tmp_path / "walks"), "--node", "1"]) == 2
+    assert "holds a DeepWalk, which has no paths to explain it by" in capsys.readouterr().err
+
+
+# ---------------------------------------------------------------------- CORA
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("settings", "most"),
+    [
+        ({"weighting": "degree", "reader": "plain", "label_votes": "no", "rounds": 100}, 0.8),
+        ({"encoder": "table", "weighting": "none"}, 0.9),
+    ],
+)
+def test_cora_is_explained_quickly_and_faithfully(settings: dict[str, Any], most: float) -> None:
+    data = cge.load_dataset("cora")
+    assert data.split is not None
+    y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
+    model = cge.CGE(**settings, random_state=0).fit(data.graph, y, validation)
+    model.explain(0)  # what is computed once
+    hub = int(data.graph.degrees.argmax())
+    for node in (0, 700, hub):
+        began = time.perf_counter()
+        found = model.explain(node, top=20)
+        assert time.perf_counter() - began < 1
+        parts = found.constant + found.votes + found.hops.sum(0) + found.remainder
+        np.testing.assert_allclose(parts, found.scores, atol=1e-12)
+    began = time.perf_counter()
+    assert len(model.explain_class(found.predicted, top=20)) == 20
+    assert time.perf_counter() - began < 5
+    told = model.faithfulness(data.split.test[:60], shares=(0, 0.05, 0.2, 0.5, 1))
+    assert told.deletion[:, 1].mean() < told.random_deletion[:, 1].mean() - 0.02  # after 5 % of the paths
+    assert told.insertion[:, 1].mean() > told.random_insertion[:, 1].mean() + 0.02
+    down, up = told.gaps
+    assert np.mean(down > 0) > most
+    assert np.mean(up > 0) > most

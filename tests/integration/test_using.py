@@ -1,0 +1,529 @@
+"""`cge embed`, `cge predict` and `cge similar` as a person meets them: a saved model in, files and tables out."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+import time
+import xml.etree.ElementTree as ET
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+
+import cge
+from cge.cli.app import app
+from cge.cli.embed import embed
+from cge.cli.main import run
+from cge.cli.predict import predict
+from cge.cli.similar import similar
+from cge.data.additions import Additions
+from cge.estimators.baselines import LabelPropagation
+from cge.estimators.predictions import WAYS, known_labels_of, predict_nodes
+from cge.estimators.similar import similar_nodes
+
+for command in (embed, predict, similar):
+    if command not in [one.callback for one in app.registered_commands]:
+        app.command()(command)
+
+SIZE = 20  # of each of two communities
+QUICK: dict[str, Any] = {"rounds": 15, "reader": "plain", "weighting": "degree", "refit": False}
+SMALL: dict[str, Any] = {
+    "dim": 8,
+    "walks_per_node": 2,
+    "walk_length": 6,
+    "window": 3,
+    "pretrain": 1,
+    "rounds": 2,
+    "weighting": "none",
+    "refit": False,
+}
+TRAINED, BOTH, FEATURES, EDGES, NOTHING = WAYS
+NEW_EDGES = "source,target\nnew1,l1\nl2,new1\nnew2,r3\nnew4,new5\n"
+NEW_FEATURES = "node,a,b,c\nnew1,2,2,2\nnew3,-2,-2,-2\n"
+NAMES = [f"{side}{k}" for side in "lr" for k in range(SIZE)]
+Y = {node: {"l": "left", "r": "right"}[node[0]] for node in NAMES if int(node[1:]) < 10}
+
+
+def people(features: bool = True) -> cge.Graph:
+    """Return two communities, of left and of right people, whose features tell them apart."""
+    draw = np.random.default_rng(1)
+    edges = [(f"{side}{a}", f"{side}{b}") for side in "lr" for a in range(SIZE) for b in draw.choice(SIZE, 3) if a != b]
+    edges += [(f"l{a}", f"r{b}") for a, b in draw.choice(SIZE, (4, 2))]
+    told = np.repeat([[1.0], [-1.0]], SIZE, axis=0) + draw.normal(size=(2 * SIZE, 3))
+    return cge.Graph.from_edges(edges, told if features else None, NAMES)
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Save models of every kind, each trained for a moment."""
+    folder, graph = tmp_path_factory.mktemp("models"), people()
+    cge.CGE(**QUICK, label_votes="no").fit(graph, Y).save(folder / "features")
+    cge.CGE(**QUICK, label_votes="yes").fit(people(False), Y).save(folder / "plain")
+    several = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
+    cge.CGE(**QUICK).fit(graph, several).save(folder / "several")
+    cge.CGE("features", **SMALL).fit(graph, Y).save(folder / "one-layer")
+    numbers = cge.Graph.from_edges(np.stack([graph.indices[:-1], graph.indices[1:]], axis=1) + 100)
+    cge.CGE("table", **SMALL).fit(numbers, {100: 1, 101: 1, 110: 2, 111: 2}).save(folder / "table")
+    cge.DeepWalk(dim=8, walks_per_node=2, walk_length=6, window=3).fit(graph).save(folder / "walks")
+    LabelPropagation().fit(graph, Y).save(folder / "spread")
+    return folder
+
+
+@pytest.fixture
+def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty folder with the files of new nodes; models are beside it."""
+    monkeypatch.chdir(tmp_path)
+    for name in home.iterdir():
+        (tmp_path / name.name).symlink_to(name)
+    Path("edges.csv").write_text(NEW_EDGES)
+    Path("new.csv").write_text(NEW_FEATURES)
+    return tmp_path
+
+
+def said(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return what a command prints that must go well, on the output stream."""
+    assert run(words.split() if isinstance(words, str) else words) == 0
+    printed = capsys.readouterr()
+    assert printed.err == ""
+    return printed.out
+
+
+def refused(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the sentence of a command that must be refused."""
+    assert run(words.split() if isinstance(words, str) else words) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cge: ")
+    assert printed.err.count("\n") == 1
+    return printed.err.removeprefix("cge: ").rstrip("\n")
+
+
+# ---------------------------------------------------------------------- embed
+
+
+def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = said("embed features --out v.parquet --projector p", capsys)
+    assert shown.splitlines() == [
+        "nodes         40",
+        "numbers each  32",
+        "written to    v.parquet",
+        "              p/vectors.tsv",
+        "              p/metadata.tsv",
+    ]
+    model = cge.load("features")
+    table = pq.read_table("v.parquet")
+    assert table["id"].to_pylist() == NAMES
+    assert np.array_equal(np.stack(table["vector"].to_numpy()), model.embedding_)
+    head, *rows = [line.split("\t") for line in Path("p/metadata.tsv").read_text().splitlines()]
+    assert head == ["node", "label", "prediction", "confidence"]
+    known = dict(zip(NAMES, known_labels_of(model) or [], strict=True))
+    assert {node: label for node, label, *_ in rows if label} == {node: one[0] for node, one in known.items() if one}
+    assert [row[2] for row in rows] == model.predict().tolist()
+    assert np.array_equal(np.array([row[3] for row in rows], np.float32), model.predict_proba().max(1))
+    assert said("embed features --out v.csv --quiet", capsys) == ""
+    found = json.loads(said("embed features --out v.bin --json", capsys))
+    assert found == {
+        "folder": "features",
+        "nodes": 40,
+        "dim": 32,
+        "files": [{"path": "v.bin", "bytes": Path("v.bin").stat().st_size}],
+    }
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".txt", ".bin", ".npz", ".graphml"])
+@pytest.mark.parametrize("name", ["table", "walks"])
+def test_embed_every_format_of_every_model(
+    name: str, suffix: str, here: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said(f"embed {name} --out out{suffix}", capsys)
+    assert Path(f"out{suffix}").stat().st_size > 100
+    assert [path.name for path in here.iterdir() if path.name.startswith(".")] == []
+
+
+def attributes(path: str) -> dict[str, dict[str, str]]:
+    """Return what a GraphML file says of nodes."""
+    tree, space = ET.parse(path), "{http://graphml.graphdrawing.org/xmlns}"
+    names = {key.get("id"): key.get("attr.name") for key in tree.findall(f"{space}key")}
+    return {
+        str(node.get("id")): {str(names[one.get("key")]): str(one.text) for one in node.findall(f"{space}data")}
+        for node in tree.findall(f".//{space}node")
+    }
+
+
+def test_labels_of_a_file_go_before_those_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("labels.csv").write_text("mood,who\n=sad,l0\nglad,l0\nglad,r19\n")
+    said("embed plain --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    found = attributes("g.graphml")
+    assert found["l0"]["known_label"] == "=sad; glad"
+    assert {node for node, one in found.items() if "known_label" in one} == {"l0", "r19"}
+    said("embed walks --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    assert attributes("g.graphml")["r19"] == {"label": "r19", "known_label": "glad"}
+    said("embed spread --out g.graphml --json", capsys)
+    assert set(attributes("g.graphml")["l0"]) == {"label", "prediction", "confidence"}
+    said("embed several --out g.graphml", capsys)
+    predicted = {one.get("prediction", "") for one in attributes("g.graphml").values()}
+    assert predicted <= {
+        "",
+        "None",
+        "left",
+        "right",
+        "tall",
+        "left; tall",
+        "right; tall",
+        "left; right",
+        "left; right; tall",
+    }
+
+
+def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert refused("embed features", capsys) == "there is nothing to write; give --out a file, or --projector a folder"
+    assert refused("embed features --out v.xlsx", capsys) == (
+        "--out v.xlsx: the suffix '.xlsx' is not one of .parquet, .csv, .tsv, .txt, .bin, .npz, .graphml; "
+        "choose one of these"
+    )
+    assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
+    assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
+    assert refused("embed features --out no/v.csv", capsys).startswith("--out no/v.csv: its folder is not there; make")
+    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: there is no such folder; give one that")
+    assert refused("embed spread --out v.csv", capsys) == (
+        "spread holds a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, or train "
+        "a model with 'cge fit'"
+    )
+    assert refused("embed features --projector new.csv", capsys) == "new.csv is a file; give the path of a folder"
+    labels = "embed features --out new.csv --labels new.csv"
+    assert refused(labels, capsys) == "--out new.csv is the file that is read; choose another one to write"
+    assert Path("new.csv").read_text() == NEW_FEATURES
+    assert "not in the graph" in refused("embed features --out v.csv --labels new.csv", capsys)
+    assert refused("embed", capsys).startswith("Missing argument 'DIR'")
+
+
+# ---------------------------------------------------------------------- predict
+
+
+def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.load("features")
+    shown = said("predict features --nodes r5,l12", capsys).splitlines()
+    assert shown[0].split() == ["node", "class", "confidence", "way"]
+    chances = model.predict_proba(["r5", "l12"])
+    expected = [
+        [node, label, f"{sure:.3f}", TRAINED]
+        for node, label, sure in zip(["r5", "l12"], model.predict(["r5", "l12"]), chances.max(1), strict=True)
+    ]
+    assert [line.split() for line in shown[1:]] == expected
+    found = json.loads(said("predict features --nodes r5,l12 --json", capsys))
+    assert (found["folder"], found["out"], found["notes"], found["nodes"]) == ("features", None, [], 2)
+    assert (found["classes"], found["ways"]) == (["left", "right"], {TRAINED: 2})
+    assert [list(one["chances"].values()) for one in found["predictions"]] == [
+        [float(str(value)) for value in row] for row in chances
+    ]
+    shown = said("predict features", capsys).splitlines()
+    assert len(shown) == 22
+    assert shown[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
+
+
+def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.load("features")
+    shown = said("predict features --out p.csv", capsys)
+    assert shown == "nodes       40\npredicted   40 trained\nwritten to  p.csv\n"
+    with Path("p.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert list(rows[0]) == ["node", "class", "confidence", "way", "chance_left", "chance_right"]
+    assert [row["node"] for row in rows] == NAMES
+    assert [row["class"] for row in rows] == model.predict().tolist()
+    told = np.array([[row["chance_left"], row["chance_right"]] for row in rows], np.float32)
+    assert np.array_equal(told, model.predict_proba())
+    assert np.array_equal(np.array([row["confidence"] for row in rows], np.float32), told.max(1))
+    assert said("predict table --out p.parquet --quiet", capsys) == ""
+    table = pq.read_table("p.parquet")
+    assert [str(kind) for kind in table.schema.types[:4]] == ["int64", "int64", "float", "string"]
+    assert table["class"].to_pylist() == cge.load("table").predict().tolist()
+    found = json.loads(said("predict several --out p.json --json", capsys))
+    assert (found["out"], found["predictions"], found["nodes"]) == ("p.json", None, 40)
+    kept = json.loads(Path("p.json").read_text())
+    several = cge.load("several")
+    for one, row, chances in zip(kept["predictions"], several.predict(), several.predict_proba(), strict=True):
+        assert one["class"] == several.classes_[row.astype(bool)].tolist()
+        assert one["confidence"] == pytest.approx(min(max(p, 1 - p) for p in chances))
+    said("predict several --out p.tsv", capsys)
+    cells = [line.split("\t")[1] for line in Path("p.tsv").read_text().splitlines()[1:]]
+    assert cells == ['"' + "; ".join(one["class"]) + '"' for one in kept["predictions"]]
+    assert said("predict spread --nodes l1", capsys).split()[4:6] == ["l1", "left"]
+
+
+def new_ones(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
+    """Return class and way of each node."""
+    found = json.loads(said(f"predict {words} --json", capsys))
+    assert found["ways"] == {way: n for way in WAYS if (n := [p["way"] for p in found["predictions"]].count(way))}
+    return {one["node"]: (one["class"], one["way"]) for one in found["predictions"]}
+
+
+def test_every_way_to_predict_a_new_node(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = new_ones("features --graph edges.csv --features new.csv", capsys)
+    assert {node: way for node, (_, way) in found.items()} == {
+        "new1": BOTH,
+        "new2": EDGES,
+        "new3": FEATURES,
+        "new4": NOTHING,
+        "new5": NOTHING,
+    }
+    assert (found["new1"][0], found["new2"][0], found["new3"][0]) == ("left", "right", "right")
+    found = new_ones("plain --graph edges.csv", capsys)
+    assert found["new1"] == ("left", EDGES)
+    assert found["new2"] == ("right", EDGES)
+    assert {way for _, way in found.values()} == {EDGES, NOTHING}
+    found = new_ones("one-layer --graph edges.csv --features new.csv", capsys)
+    assert {node: way for node, (_, way) in found.items() if way != NOTHING} == {"new1": FEATURES, "new3": FEATURES}
+    assert found["new3"][0] == "right"
+    found = new_ones("features --features new.csv --nodes l3,new3", capsys)
+    assert {node: way for node, (_, way) in found.items()} == {"l3": TRAINED, "new3": FEATURES}
+    found = new_ones("features --graph edges.csv", capsys)
+    assert found["new1"] == ("left", EDGES)
+
+
+def test_known_neighbors_count(here: Path) -> None:
+    """The prediction of a new node is that of the graph in which it was always there."""
+    model, graph = cge.load("features"), people()
+    told = np.vstack([graph.features, [[2.0, 2, 2]]])
+    pairs = [(u, v) for u in NAMES for v in graph.neighbors(u)]
+    whole = cge.Graph.from_edges([*pairs, ("new1", "l1"), ("l2", "new1")], told, [*NAMES, "new1"])
+    found, notes = predict_nodes(
+        model, new=Additions([("new1", "l1"), ("l2", "new1")], feature_ids=["new1"], features=[[2.0, 2, 2]])
+    )
+    assert notes == []
+    assert np.array_equal(found.chances, model.predict_proba(["new1"], whole))
+    alone, _ = predict_nodes(model, new=Additions(feature_ids=["new1"], features=[[2.0, 2, 2]]))
+    assert not np.array_equal(found.chances, alone.chances)
+
+
+def test_words_as_features(tmp_path: Path) -> None:
+    """Sparse features: a row of zeros tells nothing, but neighbors do."""
+    words = sp.csr_array(np.kron(np.eye(2), np.ones((SIZE, 3))))
+    graph = people(False).with_features(words)
+    model = cge.CGE(**QUICK, label_votes="no").fit(graph, Y)
+    rows = sp.csr_array([[0.0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6])
+    new = Additions([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
+    found, _ = predict_nodes(model, new=new)
+    ways = {node: WAYS[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)}
+    assert ways == {"n2": EDGES, "n4": EDGES, "n1": FEATURES, "n3": NOTHING}
+    assert dict(zip(found.nodes.tolist(), found.predicted, strict=True))["n1"] == "right"
+    assert found.predicted[:2] == ["right", "left"]
+
+
+def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here: Path) -> None:
+    for name in ("features", "plain"):
+        found, _ = predict_nodes(cge.load(name), new=Additions([("x", "y"), ("z", "z")]))
+        assert {WAYS[way] for way in found.ways} == {NOTHING}
+        np.testing.assert_allclose(found.chances, np.tile(found.chances[:1], (3, 1)), atol=1e-6)
+
+
+def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
+    """A chain of new nodes: with two hops and no votes only the first two meet a known node."""
+    chain = Additions([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
+    model = cge.CGE(**QUICK, hops=2, label_votes="no").fit(people(False), Y)
+    found, _ = predict_nodes(model, new=chain)
+    assert {node: WAYS[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)} == {
+        "n1": EDGES,
+        "n2": EDGES,
+        "n3": NOTHING,
+    }
+    model = cge.CGE(**QUICK, hops=0, label_votes="no").fit(people(), Y)
+    found, _ = predict_nodes(model, new=Additions([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
+    assert [WAYS[way] for way in found.ways] == [FEATURES]
+
+
+def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("edges.csv").write_text("who,whom,cost\nnew1,l1,2\nnew2,l1,1\n")
+    Path("new.csv").write_text(NEW_FEATURES + "l1,1,1,1\n")
+    assert run(["predict", "features", "--graph", "edges.csv", "--features", "new.csv", "--header"]) == 0
+    printed = capsys.readouterr()
+    assert printed.err.splitlines() == [
+        "note: 1 of the nodes with new features are old ones, which keep the features they have"
+    ]
+    words = "predict features --graph edges.csv --header --weight cost"
+    assert json.loads(said(f"{words} --json", capsys))["notes"] == [
+        "the graph has no edge weights, so those of new edges are left out"
+    ]
+    assert said(f"{words} --quiet", capsys) == ""
+    Path("edges.csv").write_text("who,whom\nnew1,l1\nnew2,l1\n")
+    (note,) = json.loads(said("predict features --graph edges.csv --json", capsys))["notes"]
+    assert note.endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass --header")
+
+
+def test_options_of_new_edges(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("edges.csv").write_text("% about\nto|by|cost\nl1|new1|3\nnew1|new1|4\n")
+    words = "plain --graph edges.csv --delimiter | --comment % --header --source by --target 1 --unweighted"
+    assert new_ones(words, capsys) == {"new1": ("left", EDGES)}
+    assert new_ones(words + " --self-loops", capsys) == {"new1": ("left", EDGES)}
+
+
+def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    said_of = {
+        "predict walks": "walks holds a DeepWalk, which has vectors and predicts nothing; train one with 'cge fit'",
+        "predict features --nodes zoe": "1 node in --nodes is not in the graph: 'zoe'",
+        "predict table --nodes ann": "--nodes must be integers, as the ids of this model (",
+        "predict features --nodes a,,b": "--nodes must be ids separated by commas, found 'a,,b'",
+        'predict features --nodes "a': "--nodes '\"a' has a quote that does not close",
+        "predict features --out p.txt": "--out p.txt: the suffix '.txt' is not one of .csv, .tsv, .parquet, .json;",
+        "predict features --out features/model.json": "features/model.json belongs to a model that cge has saved",
+        "predict features --graph edges.csv --out edges.csv": "--out edges.csv is the file that is read; choose",
+        "predict table --graph edges.csv": "edges.csv, line 2: expected an integer node id, found 'new1'; the ids of",
+        "predict spread --graph edges.csv": "this model is a LabelPropagation, which knows only the nodes it was",
+        "predict plain --features new.csv": "this model was trained without features, so it knows new nodes by",
+        "predict features --feature-nodes new.csv": "--feature-nodes names the nodes of features, and there are none; ",
+        "predict features --graph none.csv": "none.csv: there is no such file",
+        "predict features --graph edges.csv --nodes zoe": "1 node in --nodes (neither in training nor among the new",
+        "predict features --graph edges.csv --source x": "edges.csv, line 1:",
+    }
+    for words, sentence in said_of.items():
+        found = refused(words, capsys)
+        assert re.sub(r"^/\S*/(?=features/)", "", found.replace(str(here.resolve()) + "/", "")).find(sentence) >= 0, (
+            found
+        )
+    assert json.loads(Path("features/model.json").read_text())["format"] == "cge"
+    assert Path("edges.csv").read_text() == NEW_EDGES
+    Path("table.csv").write_text("source,target\n7,8\n")
+    assert refused("predict table --graph table.csv", capsys) == (
+        "this model has encoder 'table', which knows only the nodes it was trained on; train a CGE with encoder "
+        "'paths' or 'features' to predict new ones"
+    )
+    Path("old.csv").write_text("source,target\nl1,l2\n")
+    assert refused("predict features --graph old.csv", capsys) == (
+        "every node of the new edges and features was there in training; name some by --nodes, or leave --graph and "
+        "--features out"
+    )
+    np.save("rows.npy", np.ones((1, 3)))
+    assert refused("predict features --features rows.npy", capsys) == (
+        "rows.npy: its rows do not tell whose they are; pass --feature-nodes, a list of nodes, or a table keyed by node"
+    )
+    Path("who.txt").write_text("new9\n")
+    assert new_ones("features --features rows.npy --feature-nodes who.txt", capsys) == {"new9": ("left", FEATURES)}
+
+
+def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    ids = ["New York, NY", "=1+1", "a\x1b[31m", "-x"]
+    edges = [(ids[k], ids[k - 1]) for k in range(4)]
+    model = cge.CGE(**QUICK).fit(cge.Graph.from_edges(edges), {ids[0]: "=A()", ids[1]: "b\x1b"})
+    model.save(tmp_path / "m")
+    folder = str(tmp_path / "m")
+    assert "New York, NY" in said(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
+    shown = said(["similar", folder, "--", "-x"], capsys)
+    assert r"a\x1b[31m" in shown
+    assert "\x1b" not in shown
+    assert "\x1b" not in said(["predict", folder], capsys)
+    out = tmp_path / "p.csv"
+    said(["predict", folder, "--out", str(out)], capsys)
+    cells = [cell for row in csv.reader(out.read_text().splitlines()) for cell in row]
+    assert "'=1+1" in cells
+    assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
+def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    draw, count = np.random.default_rng(2), 10_000
+    ends = draw.integers(0, 2 * SIZE, (count, 3))
+    lines = [f"n{k},{NAMES[end]}" for k in range(count) for end in ends[k]]
+    Path("edges.csv").write_text("\n".join(["source,target", *lines, ""]))
+    told = draw.normal(size=(count, 3)).round(3)
+    Path("new.csv").write_text(
+        "\n".join(["node,a,b,c", *(f"n{k},{','.join(map(str, told[k]))}" for k in range(count))])
+    )
+    began = time.process_time()
+    shown = said("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
+    assert time.process_time() - began < 10
+    assert shown.splitlines()[1] == f"predicted   10,000 {BOTH}"
+    assert pq.read_metadata("p.parquet").num_rows == count
+
+
+# ---------------------------------------------------------------------- similar
+
+
+def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = similar_nodes(cge.load("features"), "l3", 4)
+    shown = [line.split() for line in said("similar features l3 --top 4", capsys).splitlines()]
+    assert shown == [["node", "cosine"], *([one.node, f"{one.score:.4f}"] for one in expected)]
+    found = json.loads(said("similar features l3 --top 4 --json", capsys))
+    assert found == {
+        "folder": "features",
+        "node": "l3",
+        "metric": "cosine",
+        "method": "exact",
+        "nodes": 40,
+        "similar": [{"node": one.node, "score": one.score} for one in expected],
+    }
+    assert said("similar features l3 --top 4 --quiet", capsys).split() == [one.node for one in expected]
+    assert said("similar walks l3 --metric dot", capsys).startswith("node  inner product\n")
+    number = cge.load("table").node_ids_[0]
+    assert json.loads(said(f"similar table {number} --json", capsys))["node"] == number
+
+
+def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert refused("similar features zoe", capsys) == (
+        "there is no node 'zoe' in features, whose first ids are 'l0', 'l1', 'l2'; choose one of its ids"
+    )
+    assert refused("similar table zoe", capsys).startswith("ID must be integers, as the ids of this model (")
+    assert refused("similar table " + "9" * 30, capsys).startswith("there is no node 9999999999")
+    assert refused("similar none l1 --metric l2", capsys) == "--metric must be one of 'cosine', 'dot', found 'l2'"
+    assert refused("similar none l1 --method x", capsys).startswith("--method must be one of 'auto', 'exact',")
+    assert "--top" in refused("similar features l1 --top 0", capsys)
+    assert refused("similar spread l1", capsys).startswith("spread holds a LabelPropagation, which has no vectors")
+    monkeypatch.setitem(sys.modules, "usearch.index", None)
+    assert refused("similar features l1 --method approximate", capsys) == (
+        "the approximate search needs the library usearch, which is not installed; run 'pip install usearch', or take "
+        "--method exact"
+    )
+
+
+# ---------------------------------------------------------------------- all three
+
+
+@pytest.mark.parametrize("name", ["embed", "predict", "similar"])
+def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+    shown = said(f"{name} --help", capsys)
+    assert shown.count(f"cge {name} model") >= 2
+    for flag in ("--json", "--quiet"):
+        assert flag in shown
+
+
+def test_a_damaged_model_is_one_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("broken").mkdir()
+    Path("broken/model.json").write_text("{}")
+    for words in ("embed broken --out v.csv", "predict broken", "similar broken a"):
+        assert refused(words, capsys).startswith("broken/model.json: this was not written by cge")
+
+
+def test_a_weighting_of_ones_own_needs_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    class Own(cge.PathWeighting):
+        def __init__(self, dim: int) -> None:
+            super().__init__()
+            self.form = __import__("torch").nn.Linear(dim, 1)
+
+        def score(self, projected: Any, length: Any) -> Any:
+            return self.form(projected[:, 0]).squeeze(1)
+
+    own = SMALL | {"weighting": Own, "outer_steps": 1, "encoder": "table"}
+    with pytest.warns(cge.CgeWarning):
+        cge.CGE(**own).fit(people(False), Y).save(tmp_path / "own")
+    told = refused(["predict", str(tmp_path / "own")], capsys)
+    assert told.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
+    assert told.endswith("in Python: commands know no weighting of your own")
+
+
+def test_the_page_shows_what_is_printed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "using-a-model.md").read_text()
+    monkeypatch.chdir(tmp_path)
+    exec(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0], {})
+    shown = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [line.split()[0] for line, _ in shown] == ["predict", "predict", "similar", "embed"]
+    for line, expected in shown:
+        found = said(line, capsys)
+        # Numbers may change with training, and the order with them.
+        one, other = (sorted(re.sub(r"\d+", "0", text).splitlines()) for text in (found, expected))
+        assert one == other

@@ -1,0 +1,209 @@
+"""New nodes for a graph: the same graph as one built of all edges at once, whatever kind of graph it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cge.data.additions import Additions, extended
+from cge.data.files.edges import EdgeOptions
+from cge.data.files.new_nodes import read_additions
+from cge.errors import FileFormatError, InputError
+from cge.graph import Graph
+
+EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6))
+
+
+def rows(graph: Graph) -> dict[Any, list[Any]]:
+    """Return all entries of a graph by node id: neighbor, weight, type."""
+    found: dict[Any, list[Any]] = {}
+    for node, (begin, end) in enumerate(zip(graph.indptr[:-1], graph.indptr[1:], strict=True)):
+        found[graph.node_ids[node]] = sorted(
+            (
+                graph.node_ids[graph.indices[k]],
+                None if graph.weights is None else round(float(graph.weights[k]), 6),
+                None if graph.edge_types is None else graph.edge_type_names[graph.edge_types[k]],
+            )
+            for k in range(begin, end)
+        )
+    return found
+
+
+@given(
+    st.lists(EDGE, min_size=1, max_size=12), st.lists(EDGE, max_size=12), st.booleans(), st.booleans(), st.booleans()
+)
+def test_as_if_all_edges_had_been_there(
+    old: list[Any], new: list[Any], directed: bool, typed: bool, loops: bool
+) -> None:
+    """Without weights, edges that are there twice collapse, so one graph of all edges is the same."""
+
+    def kinds(edges: list[Any]) -> list[str] | None:
+        return [f"t{(u + v) % 3}" for u, v in edges] if typed else None
+
+    start = [0, 1, 2, 3]
+    first = [edge for edge in old if max(edge) < 4] or [(0, 1)]
+    graph = Graph.from_edges(first, None, start, directed=directed, edge_types=kinds(first), self_loops=True)
+    kept = [edge for edge in new if loops or edge[0] != edge[1]]
+    grown = extended(graph, Additions(new, edge_types=kinds(new), self_loops=loops))
+    everyone = [*start, *dict.fromkeys(node for edge in [*zip(*new, strict=True)] for node in edge if node > 3)]
+    assert grown.graph.node_ids.tolist() == everyone
+    both = [*first, *kept]
+    whole = Graph.from_edges(both, None, everyone, directed=directed, edge_types=kinds(both), self_loops=True)
+    assert rows(grown.graph) == rows(whole)
+    assert (grown.graph.directed, grown.graph.num_edges, grown.old) == (directed, whole.num_edges, 4)
+    assert grown.notes == []
+
+
+def test_weights_of_known_edges_stay() -> None:
+    graph = Graph.from_edges([("a", "b"), ("b", "c")], weights=[2.0, 3.0])
+    grown = extended(graph, Additions([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
+    assert rows(grown.graph) == {
+        "a": [("b", 2.0, None), ("d", 1.5, None)],
+        "b": [("a", 2.0, None), ("c", 3.0, None)],
+        "c": [("b", 3.0, None), ("d", 4.0, None)],
+        "d": [("a", 1.5, None), ("c", 4.0, None)],
+    }
+
+
+def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
+    plain = Graph.from_edges([(1, 2)])
+    new = Additions([(3, 1)], weights=[5], edge_types=["x"], feature_ids=[3], features=[[1.0]])
+    grown = extended(plain, new)
+    assert (grown.graph.weights, grown.graph.edge_types, grown.graph.features) == (None, None, None)
+    assert grown.notes == [
+        "the graph has no edge weights, so those of new edges are left out",
+        "the graph has no types of edges, so those of new edges are left out",
+        "the graph has no features, so those of new nodes are left out",
+    ]
+    assert not grown.featured.any()
+    rich = Graph.from_edges([(1, 2)], weights=[2], edge_types=["x"])
+    grown = extended(rich, Additions([(3, 1)]))
+    assert rows(grown.graph)[3] == [(1, 1.0, "(none)")]
+    assert grown.notes == [
+        "the new edges have no weights, so each counts 1",
+        "the new edges have no types, so they count as edges of a type of their own",
+    ]
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+@pytest.mark.parametrize("given_sparse", [False, True])
+def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -> None:
+    form = sp.csr_array if sparse else np.asarray
+    graph = Graph.from_edges([("a", "b")], form([[1.0, 0], [0, 2]]), ["a", "b"])
+    told: Any = np.array([[5.0, 6], [7, 0], [8, 8]])
+    new = Additions([("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(told) if given_sparse else told)
+    grown = extended(graph, new, None if sparse else np.array([0.5, -1]))
+    assert grown.graph.node_ids.tolist() == ["a", "b", "c", "e", "d"]
+    assert sp.issparse(grown.graph.features) == sparse
+    found: Any = grown.graph.features
+    dense = found.toarray() if sparse else found
+    nothing = [0, 0] if sparse else [0.5, -1]
+    assert dense.tolist() == [[1, 0], [0, 2], nothing, [5, 6], [7, 0]]
+    assert dense.dtype == np.float32
+    assert grown.featured.tolist() == [True, True, False, True, True]
+    assert grown.notes == ["1 of the nodes with new features are old ones, which keep the features they have"]
+
+
+def test_what_is_refused() -> None:
+    graph = Graph.from_edges([("a", "b")], [[1.0], [2]], ["a", "b"])
+    with pytest.raises(InputError, match="node ids of the graph are text, but the new edges have integers, such as 1;"):
+        extended(graph, Additions([(1, 2)]))
+    with pytest.raises(InputError, match="are integers, but the new features have text, such as 'x';"):
+        extended(Graph.from_edges([(1, 2)]), Additions(feature_ids=["x"], features=[[1.0]]))
+    with pytest.raises(InputError, match="new nodes need 1 features, as the others have, found 2"):
+        extended(graph, Additions(feature_ids=["c"], features=[[1.0, 2]]))
+    with pytest.raises(InputError, match="one row for each of 2 nodes"):
+        extended(graph, Additions(feature_ids=["c", "d"], features=[[1.0]]))
+    with pytest.raises(InputError, match="'c' stands twice"):
+        extended(graph, Additions(feature_ids=["c", "c"], features=[[1.0], [2]]))
+    typed = Graph.from_edges([(1, 2)], edge_types=["x"])
+    with pytest.raises(InputError, match="there are 1 new edges, but 2 edge types"):
+        extended(typed, Additions([(1, 3)], edge_types=["x", "y"]))
+    many = [str(number) for number in range(33_000)]
+    with pytest.raises(InputError, match="33,001 edge types; at most 32,767"):
+        extended(typed, Additions([(1, 3)] * 33_000, edge_types=many))
+
+
+# ---------------------------------------------------------------------- files
+
+NAMES = Graph.from_edges([("a", "b")], [[1.0, 0], [0, 1]], ["a", "b"])
+NUMBERS = Graph.from_edges([(1, 2)], num_nodes=3)
+
+
+def test_edges_from_files(tmp_path: Path) -> None:
+    text = tmp_path / "e.csv"
+    text.write_text("7,1\n8,7\n")
+    found, notes = read_additions(NUMBERS, text)
+    assert [part.tolist() for part in found.edges] == [[7, 8], [1, 7]]
+    found, _ = read_additions(NAMES, text)  # a graph with names reads names, though all are digits
+    assert [part.tolist() for part in found.edges] == [["7", "8"], ["1", "7"]]
+    np.save(tmp_path / "e.npy", np.array([[7, 1]]))
+    np.savez(tmp_path / "e.npz", edges=np.array([["x", "a"]]))
+    pq.write_table(pa.table({"from": ["x"], "to": ["a"], "w": [2.0]}), tmp_path / "e.parquet")
+    assert [part.tolist() for part in read_additions(NUMBERS, tmp_path / "e.npy")[0].edges] == [[7], [1]]
+    assert [part.tolist() for part in read_additions(NAMES, tmp_path / "e.npz")[0].edges] == [["x"], ["a"]]
+    found, _ = read_additions(NAMES, tmp_path / "e.parquet")
+    assert ([part.tolist() for part in found.edges], found.weights.tolist()) == ([["x"], ["a"]], [2.0])
+    text.write_text("who,whom\nx,a\ny,a\n")
+    _, notes = read_additions(NAMES, text)
+    assert len(notes) == 1
+    assert notes[0].endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass `header=True`")
+    found, _ = read_additions(NAMES, text, options=EdgeOptions(source="whom", target="who"))
+    assert [part.tolist() for part in found.edges] == [["a", "a"], ["x", "y"]]
+
+
+def test_files_of_edges_that_are_refused(tmp_path: Path) -> None:
+    text = tmp_path / "e.csv"
+    text.write_text("7,x\n")
+    with pytest.raises(FileFormatError) as caught:
+        read_additions(NUMBERS, text)
+    expected = f"{text}, line 1: expected an integer node id, found 'x'; the ids of the graph are integers"
+    assert str(caught.value) == expected
+    sp.save_npz(tmp_path / "m.npz", sp.eye_array(3, format="csr"))
+    with pytest.raises(FileFormatError, match="an adjacency matrix has no ids by which old nodes are known"):
+        read_additions(NUMBERS, tmp_path / "m.npz")
+    with pytest.raises(FileFormatError, match=r"the suffix '.mtx' is not one of"):
+        read_additions(NUMBERS, tmp_path / "m.mtx")
+    np.save(tmp_path / "e.npy", np.array([[7, 1]]))
+    with pytest.raises(FileFormatError, match="expected node ids that are text, as in the graph, found 1"):
+        read_additions(NAMES, tmp_path / "e.npy")
+    with pytest.raises(FileFormatError, match="there is no such file"):
+        read_additions(NAMES, tmp_path / "none.csv")
+
+
+def test_features_from_files(tmp_path: Path) -> None:
+    table, matrix, nodes = tmp_path / "f.csv", tmp_path / "f.npz", tmp_path / "n.txt"
+    table.write_text("node,x,y\nc,1,2\nd,3,4\n")
+    found, _ = read_additions(NAMES, features=table)
+    assert (found.feature_ids.tolist(), found.features.tolist()) == (["c", "d"], [[1, 2], [3, 4]])
+    sp.save_npz(matrix, sp.csr_array([[1.0, 2], [3, 4]]))
+    with pytest.raises(FileFormatError, match="its rows do not tell whose they are; pass feature_nodes=, a list of"):
+        read_additions(NAMES, features=matrix)
+    nodes.write_text("c\nd\n")
+    found, _ = read_additions(NAMES, features=matrix, feature_nodes=nodes)
+    assert (found.feature_ids.tolist(), found.features.toarray().tolist()) == (["c", "d"], [[1, 2], [3, 4]])
+    nodes.write_text("c\nd\ne\n")
+    with pytest.raises(FileFormatError, match=r"found 3 nodes for 2 rows in"):
+        read_additions(NAMES, features=matrix, feature_nodes=nodes)
+    with pytest.raises(FileFormatError, match="this table is keyed by node itself; leave feature_nodes= out"):
+        read_additions(NAMES, features=table, feature_nodes=nodes)
+    with pytest.raises(InputError, match="feature_nodes= names the nodes of features, and there are none"):
+        read_additions(NAMES, feature_nodes=nodes)
+    table.write_text("node,x,y\nc,1,2\nc,3,4\n")
+    with pytest.raises(FileFormatError, match="line 3: node 'c' stands twice; keep one"):
+        read_additions(NAMES, features=table)
+    table.write_text("node,x\nc,1\n")
+    with pytest.raises(FileFormatError, match="found 1 features, expected 2 as in training; give the same ones"):
+        read_additions(NAMES, features=table)
+    np.save(tmp_path / "f.npy", np.array([[1.0, np.inf]]))
+    nodes.write_text("c\n")
+    with pytest.raises(FileFormatError, match=r"f.npy: features must be finite as float32, found inf"):
+        read_additions(NAMES, features=tmp_path / "f.npy", feature_nodes=nodes)

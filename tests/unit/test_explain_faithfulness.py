@@ -1,0 +1,108 @@
+"""Curves of deletion and insertion: worked by hand, and on a small model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import cge
+from cge.explain.faithfulness import SHARES, Faithfulness, deleted, faithfulness, inserted
+from tests.unit.test_cge import TRUE, some
+from tests.unit.test_path_fit import paths, words
+from tests.unit.test_trainer import two_groups
+
+Array = npt.NDArray[Any]
+
+BRINGS = np.array([[1.0, 0.0], [0.0, 4.0], [2.0, 0.0], [0.0, 8.0]])
+REST = np.array([10.0, 20.0])
+
+
+def test_vectors_lose_and_gain_paths_in_order() -> None:
+    order, shares = np.array([3, 0, 2, 1]), np.array([0.0, 0.25, 0.5, 1.0])
+    assert deleted(BRINGS, REST, order, shares).tolist() == [[13, 32], [13, 24], [12, 24], [10, 20]]
+    assert inserted(BRINGS, REST, order, shares).tolist() == [[10, 20], [10, 28], [11, 28], [13, 32]]
+    nothing = np.empty((0, 2))
+    assert deleted(nothing, REST, np.empty(0, int), shares).tolist() == [[10, 20]] * 4
+
+
+def test_curves_go_by_importance_and_by_chance() -> None:
+    shares = np.array([0.0, 0.5, 1.0])
+    orders = [np.random.default_rng(3), np.random.default_rng(3)]
+    found = faithfulness(BRINGS, REST, BRINGS.sum(1), lambda vectors: vectors.sum(1), shares, 5, orders[0])
+    assert found.deletion.tolist() == [[45, 33, 30]]
+    assert found.insertion.tolist() == [[30, 42, 45]]
+    drawn = [orders[1].permutation(4) for _ in range(5)]
+    half = np.mean([BRINGS[one[:2]].sum() for one in drawn])
+    np.testing.assert_allclose(found.random_deletion, [[45, 45 - half, 30]])
+    np.testing.assert_allclose(found.random_insertion, [[30, 30 + half, 45]])
+    down, up = found.gaps
+    np.testing.assert_allclose(down, [(12 - half) / 2])  # a triangle of base 1
+    np.testing.assert_allclose(up, down)
+    both = Faithfulness.stacked([found, found], shares)
+    assert both.deletion.shape == both.random_insertion.shape == (2, 3)
+    assert Faithfulness.stacked([], shares).deletion.shape == (0, 3)
+
+
+def chances(model: cge.CGE, node: int, vector: Array, place: int) -> float:
+    import torch
+
+    _, reader = model._fitted.leaders[0]  # type: ignore[union-attr]
+    with torch.no_grad():
+        scores = reader.scores(torch.tensor(vector[None], dtype=torch.float32))
+    return float(torch.softmax(scores, 1)[0, place])
+
+
+def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
+    model = paths("degree", reader="plain", hops=1, label_votes="no", held_out=0.0).fit(words(two_groups()), some())
+    node = 7
+    found = model.faithfulness([node], shares=[0.0, 0.5, 1.0], repeats=3)
+    place = int(model.predict_proba([node])[0].argmax())
+    assert found.deletion[0, 0] == pytest.approx(chances(model, node, model.embedding_[node], place), abs=1e-5)
+    constant = model._explainer(0).reading.offset
+    assert found.deletion[0, -1] == pytest.approx(chances(model, node, constant, place), abs=1e-5)
+    np.testing.assert_allclose(found.insertion[:, ::-1][:, [0, -1]], found.deletion[:, [0, -1]], atol=1e-6)
+    # Half of the paths, those that bring most to the class, are gone.
+    every = sorted(model.explain(node, top=1000), key=lambda share: -share.contribution)
+    gone = every[: round(len(every) / 2)]
+    carried = model._explainer(0).reading.carried
+    shares = {
+        one.path: 0.5 * np.prod([_step(model, u, v) for u, v in zip(one.path, one.path[1:], strict=False)])
+        for one in gone
+    }
+    left = model.embedding_[node] - sum(share * carried[path[-1]] for path, share in shares.items())
+    assert found.deletion[0, 1] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+
+
+def _step(model: cge.CGE, u: int, v: int) -> float:
+    """Return s of a step with the degree discount: every node also has a step to itself."""
+    degrees = model.graph_.degrees + 1
+    return float(1 / np.sqrt(degrees[u] * degrees[v]))
+
+
+@pytest.mark.filterwarnings("ignore:path weights stayed flat")
+@pytest.mark.parametrize(
+    ("encoder", "weighting", "settings"),
+    [
+        ("paths", "steps", {"reader": "plain", "hops": 2, "rounds": 40}),
+        ("paths", "average", {"reader": "deep", "hops": 2, "rounds": 40}),
+        ("table", "average", {"dim": 8, "window": 3, "walk_length": 5}),
+        ("features", "none", {"dim": 8, "window": 3, "walk_length": 5}),
+    ],
+)
+def test_explanations_know_more_than_chance(encoder: str, weighting: str, settings: dict[str, Any]) -> None:
+    model = cge.CGE(encoder, weighting, held_out=0.0, **settings).fit(words(two_groups()), some(TRUE, 2))
+    found = model.faithfulness(model.node_ids_[::5])
+    assert found.shares.tolist() == list(SHARES)
+    assert found.deletion.shape == (8, len(SHARES))
+    down, up = found.gaps
+    assert down.mean() > 0
+    assert up.mean() > 0
+    assert np.mean(down > 0) > 0.8
+    again = model.faithfulness(model.node_ids_[::5])
+    np.testing.assert_array_equal(again.random_deletion, found.random_deletion)
+    assert model.faithfulness([]).deletion.shape == (0, len(SHARES))
+    few = model.faithfulness([3], most=2, shares=[0.0, 1.0])
+    assert few.deletion[0, 0] == pytest.approx(few.random_deletion[0, 0], abs=1e-6)

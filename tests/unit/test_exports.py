@@ -1,0 +1,486 @@
+"""Files for other tools: every format read back by an independent reader, hostile texts, and nothing half-written."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import io
+import json
+import os
+import stat
+import struct
+import xml.etree.ElementTree as ET
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, BinaryIO
+from urllib.parse import unquote
+
+import networkx as nx
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cge.data import read_features
+from cge.errors import CgeError, InputError
+from cge.graph import Graph
+from cge.store import write_folder
+from cge.store.exports import TABLES, VECTORS, Export, file_format, write_export, write_predictions
+from cge.store.text import as_word, as_xml, guarded
+from cge.store.whole import writable_file, write_whole
+
+HOSTILE = [
+    "=1+1",
+    "'=1+1",
+    "+a",
+    "-5",
+    "@x",
+    "\ttab",
+    "\rreturn",
+    'say "hi"',
+    "a,b;c",
+    "New York",
+    "two\nlines",
+    "<b>&amp;</b>",
+    "50%20",
+    "ünï 東京",
+    "no\u00a0break",
+    "\u2028",
+    " blank ",
+    "'",
+]
+
+
+def made(ids: list[Any], dim: int = 3) -> Export:
+    """Return vectors of nodes in a ring."""
+    edges = [(ids[k], ids[(k + 1) % len(ids)]) for k in range(len(ids))]
+    vectors = np.random.default_rng(0).normal(size=(len(ids), dim)).astype(np.float32)
+    return Export(Graph.from_edges(edges, node_ids=ids), vectors)
+
+
+def told(ids: list[Any]) -> Export:
+    """Return vectors with labels and predictions."""
+    one = made(ids)
+    count = len(ids)
+    labels = ["=known", *[None] * (count - 1)]
+    return Export(one.graph, one.vectors, labels, ["<a> & b"] * count, np.linspace(0.1, 0.9, count).astype(np.float32))
+
+
+def written(export: Export, file: Path) -> Path:
+    """Write one file."""
+    (path,) = write_export(export, file)
+    return path
+
+
+# ---------------------------------------------------------------------- formats
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv"])
+def test_tables_of_text(suffix: str, tmp_path: Path) -> None:
+    export = made(HOSTILE)
+    path = written(export, tmp_path / f"v{suffix}")
+    with path.open(newline="", encoding="utf-8") as stream:
+        rows = list(csv.reader(stream, delimiter="," if suffix == ".csv" else "\t", strict=True))
+    assert rows[0] == ["id", "v0", "v1", "v2"]
+    assert [row[0] for row in rows[1:]] == [guarded(text) for text in HOSTILE]
+    assert np.array_equal(np.array([row[1:] for row in rows[1:]], np.float32), export.vectors)
+
+
+def test_vectors_come_back_as_features(tmp_path: Path) -> None:
+    for ids in (["a", "New York", "c"], [5, -7, 10**18]):
+        export = made(ids)
+        for suffix in (".csv", ".tsv"):
+            path = written(export, tmp_path / f"v{suffix}")
+            assert np.array_equal(read_features(path, export.graph), export.vectors)
+
+
+def test_numbers_that_begin_with_a_minus_sign_stay_numbers(tmp_path: Path) -> None:
+    graph = Graph.from_edges([(-1, 2)])
+    path = written(Export(graph, np.array([[-0.5], [2.0]], np.float32)), tmp_path / "v.csv")
+    assert path.read_text() == '"id","v0"\n-1,-0.5\n2,2\n'
+
+
+@pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
+def test_parquet(ids: list[Any], tmp_path: Path) -> None:
+    export = made(ids)
+    table = pq.read_table(written(export, tmp_path / "v.parquet"))
+    kind = pa.int64() if isinstance(ids[0], int) else pa.string()
+    assert table.schema.names == ["id", "vector"]
+    assert table.schema.types == [kind, pa.list_(pa.float32(), 3)]
+    assert table["id"].to_pylist() == ids
+    assert np.array_equal(np.stack(table["vector"].to_numpy()), export.vectors)
+
+
+@pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
+def test_npz(ids: list[Any], tmp_path: Path) -> None:
+    export = made(ids)
+    with np.load(written(export, tmp_path / "v.npz"), allow_pickle=False) as found:
+        assert sorted(found) == ["ids", "vectors"]
+        assert found["ids"].tolist() == ids
+        assert found["vectors"].dtype == np.float32
+        assert np.array_equal(found["vectors"], export.vectors)
+
+
+def read_text(data: bytes) -> tuple[list[str], np.ndarray]:
+    """Read word2vec's text: a line of two numbers, then lines of a word and numbers, one blank between."""
+    head, *lines = data.decode().removesuffix("\n").split("\n")
+    count, dim = map(int, head.split(" "))
+    rows = [line.split(" ") for line in lines]
+    assert len(rows) == count
+    assert {len(row) for row in rows} <= {dim + 1}
+    return [row[0] for row in rows], np.array([row[1:] for row in rows], np.float32).reshape(count, dim)
+
+
+def read_binary(data: bytes) -> tuple[list[str], np.ndarray]:
+    """Read word2vec's binary form as its own tools do: a word up to the next blank, floats, the end of the line."""
+    head, _, rest = data.partition(b"\n")
+    count, dim = map(int, head.split(b" "))
+    words, vectors = [], []
+    for _ in range(count):
+        word, _, rest = rest.partition(b" ")
+        words.append(word.decode())
+        vectors.append(struct.unpack(f"<{dim}f", rest[: 4 * dim]))
+        assert rest[4 * dim : 4 * dim + 1] == b"\n"
+        rest = rest[4 * dim + 1 :]
+    assert rest == b""
+    return words, np.array(vectors, np.float32).reshape(count, dim)
+
+
+@pytest.mark.parametrize(("suffix", "read"), [(".txt", read_text), (".bin", read_binary)])
+@pytest.mark.parametrize("ids", [HOSTILE, [3, -1, 2]])
+def test_word2vec(
+    suffix: str, read: Callable[[bytes], tuple[list[str], np.ndarray]], ids: list[Any], tmp_path: Path
+) -> None:
+    export = made(ids)
+    words, vectors = read(written(export, tmp_path / f"v{suffix}").read_bytes())
+    assert [unquote(word) for word in words] == [str(one) for one in ids]
+    assert not any(sign.isspace() for word in words for sign in word)
+    assert np.array_equal(vectors, export.vectors)
+
+
+@given(
+    st.lists(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), min_size=2, max_size=5, unique=True),
+    st.lists(st.floats(width=32, allow_nan=False), min_size=1, max_size=4),
+)
+def test_words_and_numbers_come_back(ids: list[str], numbers: list[float]) -> None:
+    """Also as gensim reads them: lines end at \\n only, and blanks at the ends of lines are dropped."""
+    vectors = np.array([numbers] * len(ids), np.float32)
+    export = Export(Graph.from_edges([(ids[0], ids[1])], node_ids=ids), vectors)
+    data = {}
+    for suffix in (".txt", ".bin"):
+        stream = Collected()
+        VECTORS[suffix](export, stream)  # type: ignore[arg-type]
+        data[suffix] = stream.data
+    for suffix, read in ((".txt", read_text), (".bin", read_binary)):
+        words, found = read(data[suffix])
+        assert [unquote(word, errors="strict") for word in words] == ids
+        assert np.array_equal(found, vectors)
+    lines = data[".txt"].split(b"\n")[1:-1]
+    assert [line.rstrip() for line in lines] == lines
+    assert len(lines) == len(data[".txt"].decode().splitlines()) - 1
+
+
+class Collected:
+    def __init__(self) -> None:
+        self.data = b""
+
+    def write(self, data: bytes) -> None:
+        self.data += data
+
+
+def test_more_rows_than_a_block(tmp_path: Path) -> None:
+    count = 40_000
+    graph = Graph.from_edges([(0, 1)], num_nodes=count)
+    export = Export(graph, np.arange(2 * count, dtype=np.float32).reshape(count, 2))
+    text = written(export, tmp_path / "v.csv").read_text().splitlines()
+    assert (len(text), text[-1]) == (count + 1, f"{count - 1},{2 * count - 2},{2 * count - 1}")
+    assert np.array_equal(read_binary(written(export, tmp_path / "v.bin").read_bytes())[1], export.vectors)
+    table = pq.read_table(written(export, tmp_path / "v.parquet"))
+    assert table["vector"][count - 1].as_py() == [2 * count - 2, 2 * count - 1]
+    found = nx.read_graphml(written(export, tmp_path / "v.graphml"))
+    assert (found.number_of_nodes(), found.number_of_edges()) == (count, 1)
+
+
+# ---------------------------------------------------------------------- GraphML
+
+
+def test_graphml_holds_nodes_edges_and_what_is_said() -> None:
+    ids = ["a", "b", "c"]
+    graph = Graph.from_edges(
+        [("a", "b"), ("b", "c"), ("c", "c")], node_ids=ids, weights=[0.5, 2.0, 3.0], self_loops=True
+    )
+    export = Export(graph, np.zeros((3, 2), np.float32), ["x", None, None], list("xyx"), np.float32([0.9, 0.8, 0.7]))
+    stream = Collected()
+    VECTORS[".graphml"](export, stream)  # type: ignore[arg-type]
+    found = nx.parse_graphml(stream.data.decode())
+    assert not found.is_directed()
+    assert dict(found.nodes(data=True)) == {
+        "a": {"label": "a", "known_label": "x", "prediction": "x", "confidence": 0.9},
+        "b": {"label": "b", "prediction": "y", "confidence": 0.8},
+        "c": {"label": "c", "prediction": "x", "confidence": 0.7},
+    }
+    edges = {frozenset(pair): weight for *pair, weight in found.edges(data="weight")}
+    assert edges == {frozenset("ab"): 0.5, frozenset("bc"): 2.0, frozenset("c"): 3.0}
+
+
+def test_graphml_of_a_directed_graph_with_types(tmp_path: Path) -> None:
+    graph = Graph.from_edges([(1, 2), (1, 2), (2, 1)], directed=True, edge_types=["<likes>", "knows", "knows"])
+    path = written(Export(graph, np.zeros((2, 1), np.float32)), tmp_path / "g.graphml")
+    found = nx.read_graphml(path, node_type=int)
+    assert found.is_directed()
+    assert sorted(found.edges(data="type")) == [(1, 2, "<likes>"), (1, 2, "knows"), (2, 1, "knows")]
+
+
+def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
+    path = written(told(HOSTILE), tmp_path / "g.graphml")
+    tree = ET.parse(path)
+    name = "{http://graphml.graphdrawing.org/xmlns}"
+    nodes = tree.findall(f".//{name}node")
+    assert [node.get("id") for node in nodes] == HOSTILE
+    shown = [{one.get("key"): one.text for one in node.findall(f"{name}data")} for node in nodes]
+    assert [one["node-label"] for one in shown] == HOSTILE
+    assert shown[0]["node-known_label"] == "=known"
+    assert {one["node-prediction"] for one in shown} == {"<a> & b"}
+    ends = {edge.get("source") for edge in tree.findall(f".//{name}edge")}
+    assert ends <= set(HOSTILE)
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("a\x01", r"the node id 'a\x01' holds U+0001, which XML cannot; rename the node, or write .parquet"),
+        ("\uffff", "the node id '\\uffff' holds U+FFFF, which XML cannot; rename the node, or write .parquet"),
+        ("", "the node id '' is empty; rename the node, or write .parquet"),
+    ],
+)
+def test_ids_that_xml_cannot_hold_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        written(made(["ok", text]), tmp_path / "g.graphml")
+    assert str(caught.value) == sentence
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_classes_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
+    one = made(["a", "b"])
+    export = Export(one.graph, one.vectors, None, ["x\x00y", "\ud800"], np.float32([1, 1]))
+    found = nx.read_graphml(written(export, tmp_path / "g.graphml"))
+    assert [found.nodes[node]["prediction"] for node in "ab"] == ["x\ufffdy", "\ufffd"]
+
+
+@given(st.text())
+def test_xml_reads_back_whatever_it_can_hold(text: str) -> None:
+    found = ET.fromstring(f'<a b="{as_xml(text)}">{as_xml(text)}</a>')
+    kept = "".join(
+        sign
+        if sign in "\t\n\r" or (sign >= " " and not "\ud800" <= sign <= "\udfff" and sign < "\ufffe") or sign > "\uffff"
+        else "\ufffd"
+        for sign in text
+    )
+    assert (found.text or "") == kept
+    assert found.get("b") == kept
+
+
+# ---------------------------------------------------------------------- projector
+
+
+def test_projector(tmp_path: Path) -> None:
+    export = told(HOSTILE)
+    paths = write_export(export, projector=tmp_path / "deep" / "projector")
+    assert [path.name for path in paths] == ["vectors.tsv", "metadata.tsv"]
+    vectors = [line.split("\t") for line in paths[0].read_text().removesuffix("\n").split("\n")]
+    assert np.array_equal(np.array(vectors, np.float32), export.vectors)
+    head, *rows = [line.split("\t") for line in paths[1].read_bytes().decode().removesuffix("\n").split("\n")]
+    assert head == ["node", "label", "prediction", "confidence"]
+    assert len(rows) == len(HOSTILE)
+    assert rows[0] == ["'=1+1", "'=known", "<a> & b", "0.1"]
+    assert [row[0] for row in rows][5:7] == ["' tab", "' return"]
+    assert rows[HOSTILE.index("two\nlines")][0] == "two lines"
+    assert {row[1] for row in rows[1:]} == {""}
+
+
+def test_a_single_column_of_metadata_has_no_header(tmp_path: Path) -> None:
+    write_export(made(["a", "b"]), projector=tmp_path)
+    assert (tmp_path / "metadata.tsv").read_text() == "a\nb\n"
+
+
+def test_a_folder_of_the_projector_that_cannot_be(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(InputError, match="file is a file; give the path of a folder"):
+        write_export(made(["a", "b"]), projector=tmp_path / "file")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_export(made(["a", "b"]), projector=tmp_path / "file" / "deeper")
+    with pytest.raises(InputError, match=r"vectors.tsv would be written twice; choose another file or folder"):
+        write_export(made(["a", "b"]), tmp_path / "vectors.tsv", projector=tmp_path)
+
+
+def test_all_files_are_written_or_none(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="holds U\\+0001"):
+        write_export(made(["a", "b\x01"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
+    assert list(tmp_path.iterdir()) == []
+    paths = write_export(made(["a", "b"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
+    assert [path.name for path in paths] == ["g.graphml", "vectors.tsv", "metadata.tsv"]
+
+
+# ---------------------------------------------------------------------- texts
+
+
+@given(st.text())
+def test_no_cell_is_a_formula_and_none_is_lost(text: str) -> None:
+    cell = guarded(text)
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    stripped = cell.lstrip("'")
+    armed = cell.startswith("'") and stripped.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
+    assert (cell[1:] if armed else cell) == text
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_words_have_no_blanks_and_lead_back(text: str) -> None:
+    word = as_word(text)
+    assert unquote(word, errors="strict") == text
+    assert word.split() == ([word] if word else [])
+
+
+def test_ids_that_no_file_holds(tmp_path: Path) -> None:
+    for suffix in VECTORS:
+        with pytest.raises(InputError, match="holds half of a surrogate pair, which no file can hold"):
+            written(made(["a", "\ud800"]), tmp_path / f"v{suffix}")
+        with pytest.raises(InputError, match=r"all strings, found \('a', 1\) at position 0"):
+            written(made([("a", 1), ("b", 2)]), tmp_path / f"v{suffix}")
+    with pytest.raises(InputError, match="a node has an empty id, which is no word"):
+        written(made(["a", ""]), tmp_path / "v.txt")
+    with pytest.raises(InputError, match=r"the node id 'b\\x00' ends in a zero, which .npz would lose; write .parquet"):
+        written(made(["a", "b\0"]), tmp_path / "v.npz")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_one_long_id_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cge.store.exports._WIDEST", 1000)
+    with pytest.raises(InputError, match=r"would take 1,600 bytes in .npz, .* of 200 characters; write .parquet"):
+        written(made(["a", "b" * 200]), tmp_path / "v.npz")
+
+
+# ---------------------------------------------------------------------- whole files
+
+
+@pytest.mark.parametrize("suffix", VECTORS)
+def test_the_same_export_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None:
+    first, second = (written(told(["a", "b"]), tmp_path / f"{name}{suffix}") for name in "xy")
+    assert first.read_bytes() == second.read_bytes()
+    assert sorted(tmp_path.iterdir()) == [first, second]
+
+
+def test_a_suffix_in_capitals(tmp_path: Path) -> None:
+    assert written(made(["a", "b"]), tmp_path / "V.CSV").read_text().startswith('"id"')
+    with pytest.raises(InputError, match=r"the suffix '' is not one of .csv; choose one of these"):
+        file_format("vectors", [".csv"])
+
+
+class BrokenError(Exception):
+    pass
+
+
+@pytest.mark.parametrize(
+    "error", [BrokenError(), KeyboardInterrupt(), OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))]
+)
+def test_what_was_there_stays_where_writing_fails(error: BaseException, tmp_path: Path) -> None:
+    old, new = tmp_path / "old.csv", tmp_path / "new.csv"
+    old.write_text("mine")
+
+    def whole(stream: BinaryIO) -> None:
+        stream.write(b"theirs")
+
+    def broken(stream: BinaryIO) -> None:
+        stream.write(b"the")
+        raise error
+
+    with pytest.raises(BaseException) as caught:  # noqa: PT011 - of three kinds
+        write_whole({old: whole, new: broken})
+    if isinstance(error, OSError):
+        assert str(caught.value) == (
+            f"{new} cannot be written (No space left on device); free the disk or choose another file"
+        )
+    else:
+        assert caught.value is error
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old.csv", "mine")]
+
+
+def test_a_full_disk_below_a_library(tmp_path: Path) -> None:
+    """PyArrow and NumPy write through our stream, and hand its errors back."""
+
+    class Full(io.RawIOBase):
+        def writable(self) -> bool:
+            return True
+
+        def tell(self) -> int:
+            return 0
+
+        def write(self, _: Any) -> int:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    for suffix in VECTORS:
+        with pytest.raises(OSError, match="No space left on device"):
+            VECTORS[suffix](made(["a", "b"]), Full())  # type: ignore[arg-type]
+
+
+def test_links_stay_links_and_modes_stay(tmp_path: Path) -> None:
+    real, link = tmp_path / "real.csv", tmp_path / "link.csv"
+    real.write_text("old")
+    real.chmod(0o600)
+    link.symlink_to(real.name)
+    written(made(["a", "b"]), link)
+    assert link.is_symlink()
+    assert real.read_text().startswith('"id"')
+    assert stat.S_IMODE(real.stat().st_mode) == 0o600
+
+
+def test_what_cannot_be_written(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.csv")
+    (tmp_path / "folder.csv").mkdir()
+    (tmp_path / "loop.csv").symlink_to("loop.csv")
+    for name, sentence in (
+        ("pipe.csv", "is a pipe or a device; give the path of a file"),
+        ("folder.csv", "is a folder; give the path of a file"),
+        ("loop.csv", "cannot be written"),
+        ("x" * 300 + ".csv", "cannot be written"),
+        ("none/v.csv", "v.csv: its folder is not there; make it, or choose another file"),
+    ):
+        with pytest.raises(InputError, match=sentence):
+            written(made(["a", "b"]), tmp_path / name)
+    with pytest.raises(CgeError, match="the path is empty"):
+        writable_file("")
+
+
+# ---------------------------------------------------------------------- predictions
+
+COLUMNS = {
+    "node": ["=a", "b"],
+    "class": [["x", "y"], []],
+    "confidence": np.float32([0.5, 0.25]),
+    "chance_=x": np.float32([0.1, 1]),
+}
+
+
+def test_tables_of_predictions(tmp_path: Path) -> None:
+    facts = {"predictions": [{"node": "\ud800"}]}
+    paths = {suffix: write_predictions(tmp_path / f"p{suffix}", COLUMNS, lambda: facts) for suffix in TABLES}
+    expected = '"node","class","confidence","chance_=x"\n"\'=a","x; y",0.5,0.1\n"b","",0.25,1\n'
+    assert paths[".csv"].read_text() == expected
+    assert paths[".tsv"].read_text() == expected.replace(",", "\t")
+    table = pq.read_table(paths[".parquet"])
+    assert table["node"].to_pylist() == ["=a", "b"]
+    assert table["class"].to_pylist() == [["x", "y"], []]
+    assert table.schema.field("confidence").type == pa.float32()
+    assert json.loads(paths[".json"].read_bytes()) == facts
+
+
+def test_a_model_is_not_overwritten_by_its_predictions(tmp_path: Path) -> None:
+    write_folder(tmp_path, "test", {}, {"a": np.zeros(1)})
+    before = (tmp_path / "model.json").read_bytes()
+    with pytest.raises(InputError, match=r"model.json belongs to a model that cge has saved; choose another file"):
+        write_predictions(tmp_path / "model.json", COLUMNS, dict)
+    assert (tmp_path / "model.json").read_bytes() == before
+    (tmp_path / "other.json").write_text("{}")
+    write_predictions(tmp_path / "other.json", COLUMNS, lambda: {"a": 1})
+    assert json.loads((tmp_path / "other.json").read_text()) == {"a": 1}
