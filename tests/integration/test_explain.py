@@ -32,8 +32,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of a small graph, whose ids and classes look like formulas."""
     graph = cge.Graph.from_edges(EDGES, edge_types=["x", "x", "y", "x", "x", "y", "y"])
     model = cge.CGE(weighting="degree", reader="plain", label_votes="yes", hops=2, rounds=20, held_out=0.0)
-    model.fit(graph, LABELS).save(tmp_path_factory.mktemp("explain") / "model")
-    return tmp_path_factory.getbasetemp() / "explain0" / "model"
+    folder = tmp_path_factory.mktemp("explain") / "model"
+    model.fit(graph, LABELS).save(folder)
+    return folder
 
 
 def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
@@ -151,7 +152,6 @@ def test_models_without_paths_say_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 # ---------------------------------------------------------------------- CORA
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "most"),
     [

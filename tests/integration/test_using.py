@@ -322,6 +322,23 @@ def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here:
         np.testing.assert_allclose(found.chances, np.tile(found.chances[:1], (3, 1)), atol=1e-6)
 
 
+def test_a_node_without_features_counts_as_average() -> None:
+    graph = people()
+    shifted = graph.with_features(np.asarray(graph.features) + [5, -3, 0])
+    model = cge.CGE(**QUICK, label_votes="no").fit(shifted, Y)
+    without, _ = predict_nodes(model, new=Additions([("n", "l1")]))
+    mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)
+    average, _ = predict_nodes(model, new=Additions([("n", "l1")], feature_ids=["n"], features=mean))
+    np.testing.assert_allclose(without.chances, average.chances, atol=1e-6)
+    assert (WAYS[without.ways[0]], without.predicted) == (EDGES, ["left"])
+
+
+def test_a_loop_leads_nowhere(here: Path) -> None:
+    new = Additions([("n", "n")], self_loops=True, feature_ids=["n"], features=[[1, 1, 1]])
+    found, _ = predict_nodes(cge.load("features"), new=new)
+    assert [WAYS[way] for way in found.ways] == [FEATURES]
+
+
 def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
     """A chain of new nodes: with two hops and no votes only the first two meet a known node."""
     chain = Additions([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])

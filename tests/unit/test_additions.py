@@ -19,7 +19,7 @@ from cge.data.files.new_nodes import read_additions
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
 
-EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6))
+EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from("xyz"))
 
 
 def rows(graph: Graph) -> dict[Any, list[Any]]:
@@ -46,17 +46,20 @@ def test_as_if_all_edges_had_been_there(
     """Without weights, edges that are there twice collapse, so one graph of all edges is the same."""
 
     def kinds(edges: list[Any]) -> list[str] | None:
-        return [f"t{(u + v) % 3}" for u, v in edges] if typed else None
+        return [kind for *_, kind in edges] if typed else None
+
+    def pairs(edges: list[Any]) -> list[Any]:
+        return [(u, v) for u, v, _ in edges]
 
     start = [0, 1, 2, 3]
-    first = [edge for edge in old if max(edge) < 4] or [(0, 1)]
-    graph = Graph.from_edges(first, None, start, directed=directed, edge_types=kinds(first), self_loops=True)
+    first = [edge for edge in old if max(edge[:2]) < 4] or [(0, 1, "x")]
+    graph = Graph.from_edges(pairs(first), None, start, directed=directed, edge_types=kinds(first), self_loops=True)
     kept = [edge for edge in new if loops or edge[0] != edge[1]]
-    grown = extended(graph, Additions(new, edge_types=kinds(new), self_loops=loops))
-    everyone = [*start, *dict.fromkeys(node for edge in [*zip(*new, strict=True)] for node in edge if node > 3)]
+    grown = extended(graph, Additions(pairs(new), edge_types=kinds(new), self_loops=loops))
+    everyone = [*start, *dict.fromkeys(edge[end] for end in (0, 1) for edge in new if edge[end] > 3)]
     assert grown.graph.node_ids.tolist() == everyone
     both = [*first, *kept]
-    whole = Graph.from_edges(both, None, everyone, directed=directed, edge_types=kinds(both), self_loops=True)
+    whole = Graph.from_edges(pairs(both), None, everyone, directed=directed, edge_types=kinds(both), self_loops=True)
     assert rows(grown.graph) == rows(whole)
     assert (grown.graph.directed, grown.graph.num_edges, grown.old) == (directed, whole.num_edges, 4)
     assert grown.notes == []
@@ -71,6 +74,12 @@ def test_weights_of_known_edges_stay() -> None:
         "c": [("b", 3.0, None), ("d", 4.0, None)],
         "d": [("a", 1.5, None), ("c", 4.0, None)],
     }
+
+
+def test_a_loop_stands_once() -> None:
+    grown = extended(Graph.from_edges([(1, 2)], weights=[1]), Additions([(3, 3)], weights=[2], self_loops=True))
+    assert rows(grown.graph)[3] == [(3, 2.0, None)]
+    assert extended(Graph.from_edges([(1, 2)]), Additions([(3, 3)])).graph.neighbors(3) == []
 
 
 def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:

@@ -326,7 +326,7 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- texts
 
 
-@given(st.text())
+@given(st.text() | st.text("'=+-@\t\r\na"))
 def test_no_cell_is_a_formula_and_none_is_lost(text: str) -> None:
     cell = guarded(text)
     assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))

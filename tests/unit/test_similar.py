@@ -74,6 +74,16 @@ def test_any_vectors(vectors: np.ndarray, cosine: bool, top: int, rows: int) -> 
         assert places[query].tolist() == order
 
 
+@pytest.mark.parametrize("cosine", [True, False])
+def test_what_float32_cannot_tell_apart(cosine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nearest, "_ROWS", 100)
+    draw = np.random.default_rng(7)
+    vectors = (1 + draw.normal(size=96) + 1e-7 * draw.normal(size=(600, 96))).astype(np.float32)
+    found = nearest_rows(vectors, np.arange(3), 5, lengths(vectors), cosine=cosine)
+    for query in range(3):
+        assert found[0][query].tolist() == brute(vectors, query, 5, cosine)[0]
+
+
 def test_scores_do_not_depend_on_where_a_vector_stands() -> None:
     vectors = np.tile(np.random.default_rng(1).normal(size=33).astype(np.float32), (5000, 1))
     sizes = lengths(vectors)

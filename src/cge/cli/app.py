@@ -6,7 +6,21 @@ from collections.abc import Sequence
 
 import typer
 
-from cge.cli import bench, check, datasets, demo, evaluate, fit, report, reproduce, tune
+from cge.cli import (
+    bench,
+    check,
+    datasets,
+    demo,
+    embed,
+    evaluate,
+    explain,
+    fit,
+    predict,
+    report,
+    reproduce,
+    similar,
+    tune,
+)
 from cge.cli.main import complain
 from cge.cli.settings import late
 
@@ -22,6 +36,10 @@ app = typer.Typer(
 app.command()(demo.demo)
 app.command()(check.check)
 app.command(cls=late(fit.fit))(fit.fit)
+app.command()(predict.predict)
+app.command()(explain.explain)
+app.command()(embed.embed)
+app.command()(similar.similar)
 app.command()(report.report)
 app.command()(datasets.datasets)
 app.command()(evaluate.evaluate)

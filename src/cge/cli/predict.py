@@ -43,7 +43,9 @@ def predict(
     ] = None,
     nodes: Annotated[
         str | None,
-        typer.Option(metavar="IDS", help="Only these, separated by commas; by default all, of new ones all new ones."),
+        typer.Option(
+            metavar="IDS", help="Only these ids, separated by commas; by default all of training, or all new ones."
+        ),
     ] = None,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write all of it to a .csv, .tsv, .parquet or .json file.")
