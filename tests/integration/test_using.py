@@ -324,7 +324,7 @@ def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here:
 
 def test_a_node_without_features_counts_as_average() -> None:
     graph = people()
-    shifted = graph.with_features(np.asarray(graph.features) + [5, -3, 0])
+    shifted = graph.with_features(np.asarray(graph.features) + np.array([5, -3, 0]))
     model = cge.CGE(**QUICK, label_votes="no").fit(shifted, Y)
     without, _ = predict_nodes(model, new=Additions([("n", "l1")]))
     mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)

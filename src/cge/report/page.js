@@ -131,7 +131,7 @@
     draw("deletion", [
       { type: "scatter", mode: "lines+markers", name: "strongest first", x: data.faithful.share, y: data.faithful.strongest },
       { type: "scatter", mode: "lines+markers", name: "random order", x: data.faithful.share, y: data.faithful.random },
-    ], { xaxis: { tickformat: ".0%", title: { text: "paths taken away" } }, yaxis: { title: { text: "score left" } } });
+    ], { xaxis: { tickformat: ".0%", title: { text: "paths taken away" } }, yaxis: { title: { text: "chance" }, tickformat: ".0%" } });
   } else element("faithful").remove();
 
   const paint = () => {

@@ -28,6 +28,7 @@ Array = npt.NDArray[Any]
 
 _MOST_NODES = 4000  # on the page
 _MOST_CLASSES = 60  # of a heat map
+_TAKEN = 40  # nodes whose paths are taken away
 _PATHS, _NEAR = 5, 6  # of a node
 _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
@@ -142,7 +143,7 @@ def facts_of(
         "histogram": _histogram(weights),
         "lengths": _lengths(weights),
         "relevance": _relevance(paths, told[shown], labels[shown], len(classes)),
-        "faithful": None,
+        "faithful": _faithful(model, shown),
         "command": command or f"cge.CGE({', '.join(_changed(model))}).fit(graph, y)",
         "settings": [[key, str(value)] for key, value in settings.items()],
         "footer": "Made by cge. This page needs no network: chart library and data are inside.",
@@ -206,6 +207,17 @@ def _near(vectors: Array, shown: Array) -> list[list[int]]:
         best = np.argsort(-close, axis=1, kind="stable")[:, : min(_NEAR, len(unit) - 1)]
         found += best.tolist()
     return found
+
+
+def _faithful(model: Any, shown: Array) -> dict[str, Any]:
+    """Return how the chance of the predicted class falls as paths are taken away, as a mean over some nodes."""
+    some = shown[np.linspace(0, len(shown) - 1, min(_TAKEN, len(shown))).astype(np.int64)]
+    found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
+    return {
+        "share": found.shares.tolist(),
+        "strongest": [round(float(one), 4) for one in found.deletion.mean(0)],
+        "random": [round(float(one), 4) for one in found.random_deletion.mean(0)],
+    }
 
 
 def _first(model: Any, shown: Array, tested: Array) -> int:
