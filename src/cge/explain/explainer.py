@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,66 +12,30 @@ from cge.explain.faithfulness import Faithfulness, faithfulness
 from cge.explain.paths import Explanation, PathShare
 from cge.explain.reading import Local, Reading
 from cge.explain.search import Found, joined
-from cge.explain.types import StepTypes
+from cge.explain.source import Paths
 from cge.randomness import generator
 from cge.sampling import PathBatch
 
-__all__ = ["Explainer", "Labels", "Paths"]
+__all__ = ["Explainer", "Labels"]
 
 Array = npt.NDArray[Any]
 
 _SLOPES = 4_000_000  # numbers that are held at once
 
 
-class Paths(Protocol):
-    """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
-
-    `hops` is K, the steps of the longest; `at_once` the number of nodes whose paths are best looked at together; step
-    number e leads to `indices[e]`.
-    """
-
-    exact: bool
-    hops: int
-    at_once: int
-    indices: Array
-    types: StepTypes | None
-
-    def by_hop(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths of each number of steps bring, `(K+1, q, d)`."""
-        ...
-
-    def by_type(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths bring by types of their steps, `(types, q, d)`."""
-        ...
-
-    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from a node that bring most; with `hop`, those of that many steps."""
-        ...
-
-    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
-        """Return the paths from one node to another."""
-        ...
-
-    def heaviest(self, node: int, top: int) -> Found:
-        """Return the paths from a node with the largest share."""
-        ...
-
-    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from some nodes that bring most upwards."""
-        ...
-
-    def weights(self, found: Found) -> Array:
-        """Return A of paths."""
-        ...
-
-
-_Part = tuple[Local, Array, Array]  # how some nodes read, what paths bring to them by hop and by type
 _NUMBERS = ("scores", "constant", "votes", "remainder")
 
 
 def _pieces(values: Array, size: int) -> list[Array]:
     """Return an array in pieces."""
     return [values[begin : begin + size] for begin in range(0, len(values), size)]
+
+
+def _sums(local: Local, by_hop: Array, by_type: Array) -> dict[str, Array]:
+    """Return sums over nodes, `(c,)`, and what paths bring by hop and by type, `(K+1, c)` and `(types, c)`."""
+    found: dict[str, Array] = {name: getattr(local, name).sum(0) for name in _NUMBERS}
+    brought = {"hops": by_hop, "types": by_type}
+    return found | {name: np.einsum("qcd,kqd->kc", local.slopes, one) for name, one in brought.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,7 +82,7 @@ class Explainer:
         worth = self.reading.carried @ local.slopes[0, place]
         found = self.paths.strongest(node, worth, top, hop)
         types = self.paths.by_type(nodes, self.reading.carried)
-        return self._told(nodes, place, [(local, hops, types)], found, node=node)
+        return self._told(nodes, place, [_sums(local, hops, types)], found, node=node)
 
     def pair(self, node: int, end: int, top: int, hop: int | None = None) -> Explanation:
         """Explain what the paths from one node to another bring to the first."""
@@ -126,21 +90,21 @@ class Explainer:
         local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
         there = np.zeros_like(carried)
         there[end] = carried[end]
-        part = (local, self.paths.by_hop(nodes, there), self.paths.by_type(nodes, there))
+        part = _sums(local, self.paths.by_hop(nodes, there), self.paths.by_type(nodes, there))
         return self._told(nodes, place, [part], self.paths.between(node, end, top, hop), node=node, end=end)
 
     def of_class(self, place: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the paths that bring most to its score, and means over the nodes predicted to be in it."""
         within = self.chances[:, place] > 0.5 if self.labels.several else self.chances.argmax(1) == place
         nodes, carried = np.flatnonzero(within), self.reading.carried
-        parts: list[_Part] = []
+        parts: list[dict[str, Array]] = []
         found: list[Found] = []
         for some in _pieces(nodes, self.paths.at_once):
             hops, types = self.paths.by_hop(some, carried), self.paths.by_type(some, carried)
             slopes = self.reading.slopes(some, self.reading.vectors_of(some, hops.sum(0)), place)
             found.append(self.paths.speaking(some, slopes, carried, top, hop))
             parts += [
-                (self.reading.at(some[few], hops[:, few].sum(0)), hops[:, few], types[:, few])
+                _sums(self.reading.at(some[few], hops[:, few].sum(0)), hops[:, few], types[:, few])
                 for few in _pieces(np.arange(len(some)), self._at_once)
             ]
         if len(found) > 1:
@@ -168,25 +132,22 @@ class Explainer:
         self,
         nodes: Array,
         place: int,
-        parts: list[_Part],
+        parts: list[dict[str, Array]],
         found: Found | None,
         *,
         node: int | None = None,
         end: int | None = None,
     ) -> Explanation:
-        """Put an explanation together: means over nodes, given in parts, and paths."""
+        """Put an explanation together: means over nodes, from sums over some of them at a time, and paths."""
         classes, names = self.labels.classes, () if self.paths.types is None else self.paths.types.names
-        numbers = {name: np.zeros(len(classes)) for name in _NUMBERS}
-        hops, types = np.zeros((self.paths.hops + 1, len(classes))), np.zeros((len(names), len(classes)))
-        for local, by_hop, by_type in parts:
-            for name in _NUMBERS:
-                numbers[name] += getattr(local, name).sum(0) / len(nodes)
-            hops += np.einsum("qcd,kqd->kc", local.slopes, by_hop) / len(nodes)
-            types += np.einsum("qcd,kqd->kc", local.slopes, by_type) / len(nodes)
+        rows = {"hops": self.paths.hops + 1, "types": len(names)}
+        sums = {name: np.zeros(len(classes)) for name in _NUMBERS}
+        sums |= {name: np.zeros((size, len(classes))) for name, size in rows.items()}
+        mean = {name: sum([part[name] for part in parts], one) / max(len(nodes), 1) for name, one in sums.items()}
         if end is not None:
-            numbers["remainder"] = numbers["scores"] - numbers["constant"] - numbers["votes"] - hops.sum(0)
+            mean["remainder"] = mean["scores"] - mean["constant"] - mean["votes"] - mean["hops"].sum(0)
         by_name: dict[str, Array] = {}
-        for name, brought in zip(names, types, strict=True):
+        for name, brought in zip(names, mean.pop("types"), strict=True):
             by_name[name] = by_name.get(name, 0) + brought
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
@@ -194,12 +155,11 @@ class Explainer:
             predicted=classes.tolist()[place],
             classes=classes,
             chances=self.chances[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
-            hops=hops,
             edge_types=by_name,
             exact=self.paths.exact,
             num_nodes=len(nodes),
             paths=() if found is None else self._shares(found, place),
-            **numbers,
+            **mean,
         )
 
     def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
