@@ -135,7 +135,7 @@ def test_what_is_printed_for_people(people: str, capsys: pytest.CaptureFixture[s
     assert run([*call, "--quiet"]) == 0
     assert capsys.readouterr().err == ""
     assert run([*call[:-1], "1", "--quiet"]) == 0
-    assert "(1 seeds)" in capsys.readouterr().out
+    assert "(1 seed)" in capsys.readouterr().out
 
 
 def test_settings_from_the_line_go_before_those_of_a_file(

@@ -77,7 +77,7 @@ def test_the_constructor_only_stores() -> None:
         (
             "weighting",
             "rnn",
-            "one of 'auto', 'none', 'degree', 'cosine', 'steps', 'average', 'cnn', 'lstm' or a callable",
+            "one of 'auto', 'none', 'degree', 'cosine', 'gates', 'steps', 'average', 'cnn', 'lstm' or a callable",
         ),
         ("outer", "both", "one of 'unrolled', 'paper'"),
         ("virtual_lr", -1, "a number of at least 0 and of at most 1e+06"),

@@ -269,9 +269,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             Called with a `Round` after each round, or with encoder "paths" with an `Epoch` after each epoch.
         """
         check_settings(self)
-        known = known_labels(graph, y, validation)
-        if not len(graph.indices):
+        if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
+        known = known_labels(graph, y, validation)
         learns = self.weighting != "none" and self.outer == "unrolled"
         if validation is None and self.outer_labels == "validation" and learns:
             raise InputError("outer_labels='validation' needs validation labels; pass validation=")
