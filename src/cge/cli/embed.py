@@ -102,7 +102,7 @@ def _export(model: Any, labels: str | None, node: str | None, label: str | None,
     """Gather vectors, and what is known and predicted of nodes where it is to be told."""
     import numpy as np
 
-    from cge.cli.files import _column
+    from cge.cli.files import column_of
     from cge.data import read_labels
     from cge.estimators.predictions import known_labels_of, predict_nodes
     from cge.store.exports import Export
@@ -111,7 +111,7 @@ def _export(model: Any, labels: str | None, node: str | None, label: str | None,
     vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
     known = known_labels_of(model)
     if labels is not None:
-        columns: dict[str, Any] = {"node": _column(node), "label": _column(label)}
+        columns: dict[str, Any] = {"node": column_of(node), "label": column_of(label)}
         matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)
         known = [[names[place] for place in row.nonzero()[0].tolist()] for row in matrix]
     texts = None if known is None else [SEPARATOR.join(map(str, one)) or None for one in known]

@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from cge.data.files.reading import Reading
     from cge.graph import Graph
 
-__all__ = ["FILES", "Files", "takes_files"]
+__all__ = ["DELIMITERS", "FILES", "Files", "column_of", "takes_files"]
 
 FILES, _READING = "Files", "How to read them"  # panels of the help
-_DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 
 def _read(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=_READING, **more)
 
 
-def _column(given: str | None) -> str | int | None:
+def column_of(given: str | None) -> str | int | None:
     """Take digits as the number of a column, anything else as its name."""
     return int(given) if given is not None and given.isascii() and given.isdigit() else given
 
@@ -76,9 +76,9 @@ class Files:
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.read import graph_and_reading
 
-        delimiter = self.delimiter and _DELIMITERS.get(self.delimiter, self.delimiter)
+        delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
         text = TextOptions(self.header, delimiter, self.comment or None)
-        columns = (_column(self.source), _column(self.target), _column(self.weight), _column(self.edge_type))
+        columns = (column_of(self.source), column_of(self.target), column_of(self.weight), column_of(self.edge_type))
         return graph_and_reading(
             self.edges,
             self.features,
@@ -92,7 +92,7 @@ class Files:
         """Read a file of labels, as `cge.read_labels` returns them."""
         from cge.data import read_labels
 
-        named: dict[str, Any] = {"node": _column(self.node), "label": _column(self.label)}
+        named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
         return read_labels(path, graph, multilabel=self.multilabel, comment=self.comment or None, **named)
 
 

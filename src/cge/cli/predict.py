@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import _DELIMITERS, FILES, _column
+from cge.cli.files import DELIMITERS, FILES, column_of
 from cge.cli.predicted import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
 from cge.cli.saved import ids_of, load_model, need_predictions, notes_of, output_file, split_ids, tell
@@ -87,8 +87,8 @@ def predict(
     model = load_model(folder)
     need_predictions(model, folder)
     columns = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
-    ends: dict[str, Any] = {name: _column(given) for name, given in columns.items()} | {"weighted": weighted}
-    text = (header, delimiter and _DELIMITERS.get(delimiter, delimiter), comment or None)
+    ends: dict[str, Any] = {name: column_of(given) for name, given in columns.items()} | {"weighted": weighted}
+    text = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
     new, notes = _new_nodes(model, (graph, features, feature_nodes), ends, text, self_loops)
     found, more = _predictions(model, None if words is None else ids_of(model, words, "--nodes"), new)
     notes = notes_of([*notes, *more])

@@ -15,7 +15,7 @@ from cge.data.additions import Additions, Extended, extended
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import decided
 from cge.estimators.path_model import PathFit
-from cge.training.path_data import _LABEL_HOPS
+from cge.training.path_data import LABEL_HOPS
 
 __all__ = ["WAYS", "Predictions", "known_labels_of", "predict_nodes"]
 
@@ -182,7 +182,7 @@ def _path_ways(fitted: PathFit, grown: Extended) -> Array:
     if fitted.plan.votes:
         labeled = np.zeros(len(graph), bool)
         labeled[fitted.known] = True  # old nodes keep their numbers
-        met |= _met(moves, labeled, _LABEL_HOPS)
+        met |= _met(moves, labeled, LABEL_HOPS)
     leads = (np.diff(moves.indptr) > 0) & (far > 0 or fitted.plan.votes)
     featured = own & fitted.data.by_features
     ways = np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)

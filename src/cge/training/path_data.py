@@ -23,11 +23,11 @@ from cge.models.weighting import PathWeighting
 from cge.sampling import Walker
 from cge.training.consistency import Pooling
 
-__all__ = ["PathData", "PathWeights"]
+__all__ = ["LABEL_HOPS", "PathData", "PathWeights"]
 
 Array = npt.NDArray[Any]
 
-_LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
+LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
 
 
 class PathData:
@@ -205,7 +205,7 @@ class PathWeights:
     def votes(self, data: PathData, known: Array, members: Array, several: bool) -> Array:
         """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
         values = StepPooling(data.steps, data.inputs, self.steps).values().numpy()
-        return label_votes(data.steps, values, [1.0] * (_LABEL_HOPS + 1), known, members, several)
+        return label_votes(data.steps, values, [1.0] * (LABEL_HOPS + 1), known, members, several)
 
     def of(self, data: PathData, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
