@@ -14,6 +14,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _DEMO_BEGINS = "Right on"  # what stands before is about the data
+_DEMO_ENDS = "The model is in"  # and from here on, about files
 
 
 def demo() -> str:
@@ -21,7 +22,8 @@ def demo() -> str:
     done = subprocess.run([sys.executable, "-m", "cge", "demo"], capture_output=True, text=True, check=True)
     lines = [line.rstrip() for line in done.stdout.rstrip().splitlines()]
     first = next(place for place, line in enumerate(lines) if line.startswith(_DEMO_BEGINS))
-    return "\n".join(["```text", *lines[first:-2], "```"])
+    last = next(place for place, line in enumerate(lines) if line.startswith(_DEMO_ENDS))
+    return "\n".join(["```text", *lines[first : last - 1], "```"])
 
 
 def speed() -> str:
