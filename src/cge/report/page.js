@@ -100,7 +100,7 @@
       hovertemplate: "%{text}<extra></extra>",
     };
   }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false }, yaxis: { showticklabels: false },
-    hovermode: "closest" }, "pick");
+    hovermode: "closest", legend: { orientation: "h", y: -0.03, yanchor: "top" } }, "pick");
   if (data.confusion) {
     draw("confusion", [{
       type: "heatmap", z: data.confusion, x: data.classes.map((one) => plain(short(one, 22))), y: data.classes.map((one) => plain(short(one, 22))),
