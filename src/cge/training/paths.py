@@ -6,7 +6,7 @@ What is chosen on the selection labels, where it is left open ("auto"):
    more than two standard errors, and the reader that is chosen agrees.
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
-   error. Where sparse is best, a gentle one, with a fifth of its consistency, may take its place.
+   error. Where labels vote, or sparse is best, a gentle one, with a fifth of its consistency, is asked as well.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
    learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
    and less surprised by more than two. For weights that win the readers are chosen again.
@@ -287,9 +287,10 @@ class PlanMaker:
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:
             return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
-        judged = {reader: self.judge(weights, reader) for reader in ("plain", "deep", "sparse")}
+        asked_of = ("plain", "deep", "sparse", "gentle") if self._voting else ("plain", "deep", "sparse")
+        judged = {reader: self.judge(weights, reader) for reader in asked_of}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
-        if best == "sparse":
+        if best == "sparse" and "gentle" not in judged:
             judged["gentle"] = self.judge(weights, "gentle")
             best = "gentle" if better(judged["gentle"], judged[best]) else best
         for reader, one in judged.items():
