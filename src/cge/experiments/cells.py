@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import FileFormatError
+from cge.store.whole import write_whole
 
 __all__ = ["Cell", "read_cells", "replaced", "run_cells"]
 
@@ -86,6 +87,4 @@ def run_cells(
 
 def replaced(path: Path, text: str) -> None:
     """Write a file at once or not at all."""
-    new = path.with_name(f".{path.name}.tmp")
-    new.write_text(text, encoding="utf-8")
-    new.replace(path)
+    write_whole({path: lambda stream: stream.write(text.encode())})

@@ -37,6 +37,7 @@ from cge.graph import Graph
 from cge.models.tree import PathTree
 from cge.models.weighting import LstmWeighting, PathWeighting
 from cge.sampling import PathTable, Walker
+from cge.store.whole import write_whole
 
 __all__ = ["ANALYSES", "OUTER", "cells", "run", "tables_of", "write_report"]
 
@@ -612,9 +613,9 @@ def _draw(name: str, tables: Row, file: Path) -> None:
                 more = _DRAWN[name](axes, tables, graph, outer)
                 axes.set_title(f"{graph}, {outer}{more}", loc="left")
         figure.suptitle(_TITLES[name].partition(":")[0])
-        new = file.with_name(f".{file.name}.tmp")
-        figure.savefig(new, format="svg", metadata={"Date": None, "Creator": None})
-        new.replace(file)
+        write_whole(
+            {file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})}
+        )
 
 
 def _draw_distribution(axes: Any, tables: Row, graph: str, outer: str) -> str:

@@ -18,6 +18,7 @@ from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
 from cge.experiments.cells import Cell, read_cells, replaced
 from cge.experiments.methods import METHODS, make
+from cge.store.whole import write_whole
 
 __all__ = ["TABLES", "Table", "cells", "read_table", "run", "tables_of", "write_report"]
 
@@ -198,6 +199,4 @@ def _draw(table: Table, tables: dict[str, Any], file: Path) -> None:
         axes.set_ylabel("ours, mean over seeds")
         axes.set_title(table.title)
         axes.legend(frameon=False)
-        new = file.with_name(f".{file.name}.tmp")
-        figure.savefig(new, format="svg", metadata={"Date": None})
-        new.replace(file)
+        write_whole({file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})})

@@ -18,9 +18,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.errors import InputError
+from cge.estimators.nearest import lengths, nearest_rows
 from cge.evaluation.significance import share_interval
 from cge.report.paths import strongest_of
 from cge.report.worth import worth_of
+from cge.store.whole import writable_file, write_whole
 
 __all__ = ["facts_of", "write_page"]
 
@@ -40,7 +42,7 @@ def write_page(model: Any, out: str | Path, **told: Any) -> int:
 
     `told` goes to `facts_of`.
     """
-    path = Path(out)
+    path = writable_file(out)
     home = files("cge.report")
     page = Template((home / "page.html").read_text("utf-8")).substitute(
         style=(home / "page.css").read_text("utf-8"),
@@ -49,9 +51,7 @@ def write_page(model: Any, out: str | Path, **told: Any) -> int:
         data=_packed(json.dumps(facts_of(model, **told), ensure_ascii=False, allow_nan=False)),
     )
     content = page.encode()
-    new = path.with_name(f".{path.name}.tmp")
-    new.write_bytes(content)
-    new.replace(path)
+    write_whole({path: lambda stream: stream.write(content)})
     return len(content)
 
 
@@ -199,13 +199,12 @@ def _paths(model: Any, shown: Array, places: Array, told: Array) -> tuple[list[l
 
 def _near(vectors: Array, shown: Array) -> list[list[int]]:
     """Return the nodes on the page nearest to each, by cosine."""
-    unit = vectors[shown] / np.maximum(np.linalg.norm(vectors[shown], axis=1, keepdims=True), 1e-12)
-    found = []
-    for begin in range(0, len(unit), 512):
-        close = unit[begin : begin + 512] @ unit.T
-        close[np.arange(len(close)), begin + np.arange(len(close))] = -np.inf
-        best = np.argsort(-close, axis=1, kind="stable")[:, : min(_NEAR, len(unit) - 1)]
-        found += best.tolist()
+    some = vectors[shown]
+    if len(some) < 2:
+        return [[] for _ in some]
+    found: list[list[int]] = nearest_rows(some, np.arange(len(some)), min(_NEAR, len(some) - 1), lengths(some))[
+        0
+    ].tolist()
     return found
 
 
