@@ -12,6 +12,7 @@ import torch
 import cge
 from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, step_inputs
 from cge.models.pooling import FixedPool, Pattern, StepRows, pool, product
+from tests.unit.test_pooling import alike
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
 WEIGHTS = [2.0, 0.5, 1.5, 3.0, 0.25, 4.0, 7.0]
@@ -34,8 +35,7 @@ def small(directed: bool = False, **changed: Any) -> cge.Graph:
 def plain_inputs(graph: cge.Graph, features: np.ndarray, rarity: np.ndarray) -> dict[tuple[int, int], list[float]]:
     """Return the five inputs of each step that moves, as they are before any scale."""
     rows = [graph.indices[graph.indptr[u] : graph.indptr[u + 1]].astype(int).tolist() for u in range(graph.num_nodes)]
-    told = features * rarity
-    found = {}
+    cosine, found = alike(graph, features * rarity), {}
     for u, near in enumerate(rows):
         for v in near:
             if u == v:
@@ -43,11 +43,9 @@ def plain_inputs(graph: cge.Graph, features: np.ndarray, rarity: np.ndarray) -> 
             shared = len(set(near) & set(rows[v]))
             a, b = max(len(near), 1), max(len(rows[v]), 1)
             all_a, all_b = (len(rows[w]) + graph.directed * sum(one.count(w) for one in rows) for w in (u, v))
-            norms = np.linalg.norm(told[u]) * np.linalg.norm(told[v])
-            cosine = float(told[u] @ told[v] / norms) if norms else 0.0
             union = max(a + b - shared, 1)
             found[u, v] = [
-                cosine,
+                cosine[u, v],
                 np.log(1 + shared),
                 shared / union,
                 np.log(all_a * all_b),

@@ -19,6 +19,13 @@ def small(directed: bool = False) -> cge.Graph:
     return cge.Graph.from_edges(edges, num_nodes=6, directed=directed)  # node 5 is alone
 
 
+def several_types() -> cge.Graph:
+    edges = [(0, 1), (0, 1), (1, 0), (1, 2), (2, 0), (3, 0), (4, 5), (5, 4), (3, 3), (2, 5)]
+    kinds = ["cites", "knows", "knows", *["cites"] * 7]
+    weights = [1, 2, 0.5, 3, 1, 2, 1, 1, 4, 0.25]
+    return cge.Graph.from_edges(edges, edge_types=kinds, weights=weights, directed=True, self_loops=True)
+
+
 def random_values(steps: StepRows) -> torch.Tensor:
     return torch.from_numpy(np.random.default_rng(0).random(len(steps)) + 0.1)
 
@@ -105,17 +112,53 @@ def test_common_neighbors_by_hand() -> None:
     assert found[3, 4] == 0
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_cosines_of_dense_and_sparse_features(threads: int) -> None:
-    graph = small()
+def alike(graph: cge.Graph, told: np.ndarray) -> np.ndarray:
+    """Return how alike two nodes are among their neighbors, each without the other, for all pairs, `(n, n)`."""
+    weights = np.zeros((len(graph), len(graph)))
+    given = np.ones(len(graph.indices)) if graph.weights is None else graph.weights
+    np.add.at(weights, (np.repeat(np.arange(len(graph)), np.diff(graph.indptr)), graph.indices), given)
+    near = weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
+    x = told / np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-300)
+    found = np.zeros_like(weights)
+    for u, v in np.ndindex(*found.shape):
+        here = 2 * x[u] + sum(near[u, w] * x[w] for w in range(len(x)) if w != v)
+        there = 2 * x[v] + sum(near[v, w] * x[w] for w in range(len(x)) if w != u)
+        sizes = np.linalg.norm(here) * np.linalg.norm(there)
+        found[u, v] = here @ there / sizes if sizes > 1e-9 else 0.0
+    return found
+
+
+def patchy() -> np.ndarray:
     features = np.random.default_rng(0).random((6, 7)) * (np.random.default_rng(1).random((6, 7)) > 0.4)
-    features[4] = 0
-    rows = np.repeat(np.arange(6), graph.degrees)
+    features[[4, 5]] = 0
+    return features
 
-    def expected(x: np.ndarray) -> np.ndarray:
-        unit = x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-        return (unit[rows] * unit[graph.indices]).sum(1)
 
-    np.testing.assert_allclose(cosines(graph, features, threads), expected(features), atol=1e-6)
+@pytest.mark.parametrize("entries", [50_000_000, 10])
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("graph", [small(), several_types()], ids=["plain", "several types, directed, weighted"])
+def test_cosines_of_dense_and_sparse_features(
+    graph: cge.Graph, threads: int, entries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cge.models.steps._ENTRIES", entries)  # a few columns at once lead to the same
+    features = patchy()
+    pairs = np.repeat(np.arange(6), np.diff(graph.indptr)), graph.indices
+    moves = pairs[0] != pairs[1]
+
+    def check(found: np.ndarray, told: np.ndarray) -> None:
+        assert found.dtype == np.float32
+        np.testing.assert_allclose(found[moves], alike(graph, told)[pairs][moves], atol=1e-6)
+
+    check(cosines(graph, features, threads), features)
     rarity = np.log1p(6 / np.maximum((features != 0).sum(0), 1))
-    np.testing.assert_allclose(cosines(graph, sp.csr_array(features), threads), expected(features * rarity), atol=1e-6)
+    check(cosines(graph, sp.csr_array(features), threads), features * rarity)
+    check(cosines(graph, sp.csr_array(features), threads, np.ones(7)), features)
+
+
+def test_cosines_find_words_of_hubs_far_down_their_rows() -> None:
+    random = np.random.default_rng(3)
+    features = (random.random((40, 300)) > 0.9) * random.random((40, 300))
+    graph = cge.Graph.from_edges([(0, other) for other in range(1, 40)] + [(7, 9), (9, 11)])
+    pairs = np.repeat(np.arange(40), np.diff(graph.indptr)), graph.indices
+    found = cosines(graph, sp.csr_array(features), rarity=np.ones(300))
+    np.testing.assert_allclose(found, alike(graph, features)[pairs], atol=1e-6)

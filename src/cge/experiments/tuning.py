@@ -47,6 +47,8 @@ _PAIRS: Space = {
     "learning_rate": Range(0.005, 0.5, log=True),
     "unsup_weight": Range(0.1, 10.0, log=True),
     "label_pairs": Range(0.001, 0.5, log=True),
+    "pretrain": Range(0, 4),
+    "rounds": Range(2, 12),
     "hidden": (16, 32, 64, 128),
     "head_lr": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,9 @@ __all__ = ["common_neighbors", "cosines", "rarities"]
 Array = npt.NDArray[Any]
 
 _BLOCK = 4096  # nodes given to a thread at once
+_OWN = 2.0  # how often a node's own features count beside those of its neighbors, which count once together
+_NOTHING = 1e-6  # squared length below which rounding is all there is
+_ENTRIES = 50_000_000  # numbers that sums over neighbors hold at once
 
 
 def common_neighbors(graph: Graph, threads: int | None = None) -> Array:
@@ -35,26 +40,90 @@ def rarities(features: Any) -> Array:
 
 
 def cosines(graph: Graph, features: Any, threads: int | None = None, rarity: Array | None = None) -> Array:
-    """Return for each entry (u, v) of the graph's rows the cosine of the features of u and v, `(m,)` float32.
+    """Return for each entry (u, v) of the graph's rows how alike u and v are among their neighbors, `(m,)` float32.
 
-    Sparse features are weighed by `rarity (f,)` first (by default their own: TF-IDF): shared rare words say more.
+        cosine(c_u − a_uv x_v, c_v − a_vu x_u),   c_u = 2 x_u + Σ_w a_uw x_w,   a_uw = w_uw / √Σ_w w_uw²
+
+    x are the features in rows of unit length and w the weights of edges. A node has few words, its neighbors more; the
+    other end does not count, so that an edge does not speak for itself. Sparse features are weighed by `rarity (f,)`
+    first (by default their own: TF-IDF): shared rare words say more. Where an end has no features, it is 0.
     """
-    found = np.zeros(len(graph.indices), np.float32)
-    if sp.issparse(features):
-        rows = sp.csr_array(features, dtype=np.float32, copy=True)
-        rows.sort_indices()
-        rarity = rarities(features) if rarity is None else rarity
-        rows.data *= rarity.astype(np.float32)[rows.indices]
-        norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-        rows.data /= np.repeat(np.maximum(norms, 1e-12).astype(np.float32), np.diff(rows.indptr))
-        parts = (rows.indptr, rows.indices, rows.data)
-        _by_blocks(
-            graph.num_nodes, threads, lambda a, b: _sparse_dots(graph.indptr, graph.indices, *parts, a, b, found)
-        )
-        return found
-    unit = features / np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-    unit = np.ascontiguousarray(unit, np.float32)
-    _by_blocks(graph.num_nodes, threads, lambda a, b: _dense_dots(graph.indptr, graph.indices, unit, a, b, found))
+    near = sp.csr_array((_edge_weights(graph), graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
+    near.sum_duplicates()  # edges of several types
+    sizes = np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel())
+    there = np.repeat(sizes, np.diff(near.indptr))
+    near.data /= there
+    back = np.zeros_like(near.data)
+    _by_blocks(len(graph), threads, lambda a, b: _backward(near.indptr, near.indices, near.data, a, b, back))
+    source, target = np.repeat(np.arange(len(graph)), np.diff(near.indptr)), near.indices
+    both, left, right = (np.zeros(len(near.data), np.float32) for _ in range(3))
+    for x in _parts(_unit_rows(features, rarity), near):
+        c = near @ x + _OWN * x
+        cc, cx, xc, xx = (_dots(near, *pair, threads) for pair in ((c, c), (c, x), (x, c), (x, x)))
+        c_c, c_x, x_x = (_own_dots(*pair) for pair in ((c, c), (c, x), (x, x)))
+        both += cc - near.data * c_x[target] - back * c_x[source] + near.data * back * xx
+        left += c_c[source] - 2 * near.data * cx + near.data**2 * x_x[target]
+        right += c_c[target] - 2 * back * xc + back**2 * x_x[source]
+    seen = np.minimum(left, right) > _NOTHING
+    found = np.where(seen, both / np.sqrt(np.where(seen, left * right, 1)), np.float32(0))
+    return found if len(found) == len(graph.indices) else found[_places(graph)]
+
+
+def _edge_weights(graph: Graph) -> Array:
+    return np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.astype(np.float32)
+
+
+def _unit_rows(features: Any, rarity: Array | None) -> Any:
+    """Return features in rows of unit length, sparse ones weighed by their rarity."""
+    if not sp.issparse(features):
+        sizes = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
+        return np.ascontiguousarray(features / sizes, np.float32)
+    rows = sp.csr_array(features, dtype=np.float32, copy=True)
+    rows.data *= (rarities(features) if rarity is None else rarity).astype(np.float32)[rows.indices]
+    sizes = np.sqrt(_own_dots(rows, rows))
+    rows.data /= np.repeat(np.maximum(sizes, 1e-12), np.diff(rows.indptr))
+    return rows
+
+
+def _parts(rows: Any, near: sp.csr_array) -> Iterator[Any]:
+    """Yield the columns in parts, so that sums over neighbors fit in memory; dense rows in one."""
+    if not sp.issparse(rows):
+        yield rows
+        return
+    entries = int(np.diff(rows.indptr)[near.indices].sum()) + rows.nnz
+    count = min(-(-entries // _ENTRIES), rows.shape[1]) or 1
+    borders = [part * rows.shape[1] // count for part in range(count + 1)]
+    columns = rows.tocsc() if count > 1 else rows
+    for low, high in pairwise(borders):
+        yield sp.csr_array(columns[:, low:high])
+
+
+def _places(graph: Graph) -> Array:
+    """Return for each entry of the graph's rows which one it is when those between the same nodes count as one."""
+    source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
+    first = np.ones(len(source), bool)
+    first[1:] = (source[1:] != source[:-1]) | (graph.indices[1:] != graph.indices[:-1])
+    return np.cumsum(first) - 1
+
+
+def _own_dots(left: Any, right: Any) -> Array:
+    """Return the products of each row with the same row, `(n,)` float32."""
+    if sp.issparse(left):
+        return np.asarray(left.multiply(right).sum(axis=1), np.float32).ravel()
+    found: Array = np.einsum("ij,ij->i", left, right)
+    return found
+
+
+def _dots(near: sp.csr_array, left: Any, right: Any, threads: int | None) -> Array:
+    """Return for each entry (u, v) the product of row u of one matrix with row v of the other, `(m,)` float32."""
+    found = np.zeros(len(near.indices), np.float32)
+    dots: Any = _dense_dots
+    parts: tuple[Any, ...] = (left, right)
+    if sp.issparse(left):
+        left.sort_indices()
+        right.sort_indices()
+        dots, parts = _sparse_dots, (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
+    _by_blocks(near.shape[0], threads, lambda a, b: dots(near.indptr, near.indices, *parts, a, b, found))
     return found
 
 
@@ -85,29 +154,71 @@ def _common(indptr: Array, indices: Array, first: int, stop: int, found: Array) 
                 found[entry] += low < indptr[many + 1] and indices[low] == wanted
 
 
+@kernel
+def _backward(indptr: Array, indices: Array, values: Array, first: int, stop: int, found: Array) -> None:
+    """Write for each entry (u, v) the value of (v, u), where there is one."""
+    for u in range(first, stop):
+        for entry in range(indptr[u], indptr[u + 1]):
+            low, high = indptr[indices[entry]], indptr[indices[entry] + 1]
+            end = high
+            while low < high:
+                middle = (low + high) // 2
+                if indices[middle] < u:
+                    low = middle + 1
+                else:
+                    high = middle
+            if low < end and indices[low] == u:
+                found[entry] = values[low]
+
+
 @float_kernel
 def _sparse_dots(
-    indptr: Array, indices: Array, rows: Array, columns: Array, values: Array, first: int, stop: int, found: Array
+    indptr: Array,
+    indices: Array,
+    left_rows: Array,
+    left_columns: Array,
+    left_values: Array,
+    right_rows: Array,
+    right_columns: Array,
+    right_values: Array,
+    first: int,
+    stop: int,
+    found: Array,
 ) -> None:
+    """Look the columns of the shorter row up among the rest of the other's, in strides that double."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
-            a, b, total = rows[u], rows[v], np.float32(0)
-            while a < rows[u + 1] and b < rows[v + 1]:
-                x, y = columns[a], columns[b]
-                if x == y:
-                    total += values[a] * values[b]
-                a += x <= y
-                b += y <= x
+            few, many, few_values, many_values = left_columns, right_columns, left_values, right_values
+            a, a_end, b, b_end = left_rows[u], left_rows[u + 1], right_rows[v], right_rows[v + 1]
+            if a_end - a > b_end - b:
+                few, many, few_values, many_values = many, few, many_values, few_values
+                a, a_end, b, b_end = b, b_end, a, a_end
+            total = np.float32(0)
+            while a < a_end and b < b_end:
+                wanted, stride = few[a], 1
+                while b + stride < b_end and many[b + stride] < wanted:
+                    stride *= 2
+                low, high = b, min(b + stride, b_end)
+                while low < high:
+                    middle = (low + high) // 2
+                    if many[middle] < wanted:
+                        low = middle + 1
+                    else:
+                        high = middle
+                b = low
+                if b < b_end and many[b] == wanted:
+                    total += few_values[a] * many_values[b]
+                a += 1
             found[entry] = total
 
 
 @float_kernel
-def _dense_dots(indptr: Array, indices: Array, unit: Array, first: int, stop: int, found: Array) -> None:
+def _dense_dots(indptr: Array, indices: Array, left: Array, right: Array, first: int, stop: int, found: Array) -> None:
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
             total = np.float32(0)
-            for d in range(unit.shape[1]):
-                total += unit[u, d] * unit[v, d]
+            for d in range(left.shape[1]):
+                total += left[u, d] * right[v, d]
             found[entry] = total
