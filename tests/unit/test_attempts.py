@@ -96,3 +96,24 @@ def test_an_ensemble_has_weights_for_each_fold() -> None:
     gates = [one.steps.gate.detach() for one in found]
     assert all(isinstance(one, PathWeights) for one in found)
     assert not torch.equal(gates[0], gates[1])
+
+
+def test_maps_of_hops_part_what_hops_bring() -> None:
+    now = situation(with_validation())
+    pooled = attempts.hop_maps(now)
+    hops, width = 5, attempts._HOP_WIDTH
+    assert now.maker.settings.dim == hops * width
+    payload = torch.randn(80, 2 * hops * width, generator=torch.Generator().manual_seed(0))  # two passes
+    found = pooled(payload).view(80, 2, hops, width)
+    few = torch.randn(80, 3, generator=torch.Generator().manual_seed(1))
+    alone = []
+    for place in range(hops):  # a path of so many steps brings nothing to the other places
+        told = torch.zeros_like(payload).view(80, 2, hops, width)
+        told[:, :, place] = payload.view(80, 2, hops, width)[:, :, place]
+        brought = pooled(told.flatten(1)).view(80, 2, hops, width)
+        torch.testing.assert_close(brought[:, :, place], found[:, :, place])
+        assert not brought[:, :, [other for other in range(hops) if other != place]].any()
+        wide = torch.zeros(80, 1, hops, width)
+        wide[:, 0, place, :3] = few
+        alone.append(pooled(wide.flatten(1)).view(80, hops, width)[:, place, :3])
+    torch.testing.assert_close(pooled(few), torch.stack(alone).sum(0))  # class scores are summed

@@ -34,6 +34,7 @@ Array = npt.NDArray[Any]
 _CONFIDENT = 20  # nodes of each class that lend their predicted label
 _UNROLLED = 3  # steps of the last layer
 _RATE = 1.0  # of those steps
+_HOP_WIDTH = 16  # hidden numbers of each hop that has a matrix of its own
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,6 +155,32 @@ def hop_gates(now: Situation) -> Pooling:
     return pooling.pooling()
 
 
+def hop_maps(now: Situation) -> Pooling:
+    """Give each hop a matrix W_k of its own: what it brings stands beside that of others, not in one sum.
+
+    Readers that sum class scores keep the sum: they have no numbers to part.
+    """
+    weights, rows = now.learn().steps, now.data.steps
+    hops, width = weights.hop_weights().detach(), _HOP_WIDTH
+    values = weights.step_values(rows, now.data.inputs).detach()
+    now.maker.settings = replace(now.maker.settings, dim=len(hops) * width)
+
+    def pooled(payload: Tensor) -> Tensor:
+        parted = not payload.shape[1] % (len(hops) * width)  # passes stand side by side
+        parts = payload.view(len(payload), -1, len(hops), width) if parted else payload[:, None, None, :]
+        brought = []
+        for place, hop in enumerate(hops):
+            part = parts[:, :, place if parted else 0].flatten(1)
+            for _ in range(place):
+                part = product(rows, values, part)
+            brought.append(hop * part)
+        if not parted:
+            return torch.stack(brought).sum(0)
+        return torch.stack([one.view(len(payload), -1, width) for one in brought], dim=2).flatten(1)
+
+    return pooled
+
+
 ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
     "steps, 10 folds": more_folds,
     "steps, lent labels": lent_labels,
@@ -161,6 +188,7 @@ ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
     "steps, fold ensemble": fold_ensemble,
     "steps, no penalty": no_penalty,
     "steps, gate per hop": hop_gates,
+    "steps, map per hop": hop_maps,
 }
 
 
