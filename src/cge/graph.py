@@ -97,6 +97,8 @@ class Graph:
     ) -> Graph:
         """Build a graph from pairs of node ids.
 
+        Duplicates are merged: weights add up, edges without weights collapse.
+
         Parameters
         ----------
         edges : (k, 2) array, a list of pairs, or a tuple of two arrays `(sources, targets)`
@@ -115,7 +117,12 @@ class Graph:
         self_loops : bool
             Keep edges from a node to itself; by default they are dropped.
 
-        Duplicates are merged: weights add up, edges without weights collapse.
+        Examples
+        --------
+        >>> Graph.from_edges([(1, 5), (5, 9)], weights=[1, 0.5])
+        Graph(3 nodes, 2 undirected edges, weighted)
+        >>> Graph.from_edges([("a", "b"), ("b", "c")], node_ids=["a", "b", "c", "d"], features=np.eye(4))
+        Graph(4 nodes, 2 undirected edges, 4 features)
         """
         source_ids, target_ids = edge_columns(edges)
         if node_ids is not None and num_nodes is not None:
@@ -173,8 +180,23 @@ class Graph:
     ) -> Graph:
         """Build a graph from a square sparse adjacency matrix.
 
-        `directed=None` looks: a symmetric matrix makes an undirected graph, any other a directed one. `weighted=None`
-        looks as well: a matrix of equal values makes a graph without weights.
+        Parameters
+        ----------
+        adjacency : (n, n) SciPy sparse matrix or array
+            Entry (u, v) is the weight of the edge from u to v.
+        features, node_ids
+            As for `from_edges`; without `node_ids` nodes are the integers 0 … n-1.
+        directed : bool, optional
+            None looks: a symmetric matrix makes an undirected graph, any other a directed one.
+        weighted : bool, optional
+            None looks: a matrix of equal values makes a graph without weights.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
+
+        Examples
+        --------
+        >>> Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
+        Graph(3 nodes, 2 directed edges)
         """
         matrix = sp.csr_array(adjacency, copy=True)
         if matrix.shape[0] != matrix.shape[1]:
@@ -214,8 +236,16 @@ class Graph:
     ) -> Graph:
         """Build a graph from a NetworkX graph (anything with `nodes`, `edges(data=…)` and `is_directed`).
 
-        `weight` names the edge attribute to read; where no edge has it, the graph has no weights, and where some have
-        it the others count 1.
+        Parameters
+        ----------
+        graph : networkx.Graph or DiGraph
+        features : (n, f) array or SciPy sparse matrix, optional
+            A row for each of `graph.nodes`, in their order.
+        weight : str, optional
+            The edge attribute to read; where no edge has it, the graph has no weights, and where some have it the
+            others count 1. None reads no weights.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
         """
         if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
             raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
@@ -236,8 +266,14 @@ class Graph:
     def from_pyg(cls, data: Any, directed: bool | None = None, *, self_loops: bool = False) -> Graph:
         """Build a graph from a PyTorch Geometric `Data` (anything with `edge_index`, and maybe `x`, `edge_weight`).
 
-        A one-dimensional `edge_attr` counts as weights where there is no `edge_weight`. `directed=None` looks whether
-        every edge has its reverse.
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+            `x` becomes the features. A one-dimensional `edge_attr` counts as weights where there is no `edge_weight`.
+        directed : bool, optional
+            None looks whether every edge has its reverse.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
         """
         if getattr(data, "edge_index", None) is None:
             raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")

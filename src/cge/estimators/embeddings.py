@@ -44,7 +44,16 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         *,
         progress: Callable[[float], None] | None = None,
     ) -> Self:
-        """Train vectors for every node of `graph`; `progress` is called with the share done."""
+        """Train vectors for every node of a graph.
+
+        Parameters
+        ----------
+        graph : Graph
+        y : None
+            Not looked at.
+        progress : callable, optional
+            Called with the share that is done.
+        """
         check_settings(self)
         if not isinstance(graph, Graph):
             raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
