@@ -43,17 +43,22 @@ class Graph:
     Attributes
     ----------
     indptr : (n+1,) int32 or int64
+        Where the row of each node begins in `indices`.
     indices : (m,) int32 or int64
         The neighbors of node v are `indices[indptr[v]:indptr[v+1]]`, ascending. m counts entries: twice the edges of an
         undirected graph.
     node_ids : (n,) int64 or object
+        The ids that you gave.
     directed : bool
+        Whether edges have directions.
     weights : (m,) float or None
         Positive edge weights.
     edge_types : (m,) int16 or None
         Numbers into `edge_type_names`; edges of different types between the same two nodes are kept apart.
     edge_type_names : tuple
-    features : (n, f) float32, dense array or `scipy.sparse.csr_array`, or None
+        Names of the types; empty where there are none.
+    features : (n, f) float32, or None
+        Of the nodes: a dense array or a `scipy.sparse.csr_array`.
 
     Examples
     --------
@@ -101,7 +106,7 @@ class Graph:
 
         Parameters
         ----------
-        edges : (k, 2) array, a list of pairs, or a tuple of two arrays `(sources, targets)`
+        edges : (k, 2) array, a list of pairs, or a tuple of two arrays (sources, targets)
             Ids: integers (gaps allowed), strings or anything hashable.
         features : (n, f) array or SciPy sparse matrix, optional
             Row i belongs to node i: the i-th of `node_ids`, or the integer i where no `node_ids` are given.
@@ -109,9 +114,11 @@ class Graph:
             All nodes, in order, isolated ones included. Without it nodes are those that occur in `edges` (integers
             ascending, others in order of first appearance), or 0 … n-1 where `features` or `num_nodes` tells n.
         weights : (k,) positive numbers, optional
+            Of the edges; without them all count alike.
         directed : bool
             False enters each edge in both directions.
         edge_types : (k,) names, optional
+            Of the edges; those of different types between the same two nodes are kept apart.
         num_nodes : int, optional
             Nodes are the integers 0 … num_nodes-1.
         self_loops : bool
@@ -239,6 +246,7 @@ class Graph:
         Parameters
         ----------
         graph : networkx.Graph or DiGraph
+            Its nodes become the ids.
         features : (n, f) array or SciPy sparse matrix, optional
             A row for each of `graph.nodes`, in their order.
         weight : str, optional

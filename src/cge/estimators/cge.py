@@ -119,7 +119,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     embedding_ : (n, dim) float32
         The vectors e, a row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
     classes_ : (c,)
+        The classes of `y`, ascending.
     history_ : History
         What happened in each round, or with encoder "paths" in each epoch.
     best_round_ : int
@@ -262,6 +264,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         graph : Graph
+            With at least one edge.
         y : {node id: label}, (n,) array with −1 for unknown, or (n, c) array of zeros and ones
             A row of zeros is a node whose labels are not known. With {node id: list of labels} nodes have several.
         validation : like `y`, optional
@@ -385,6 +388,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         node : node id
+            The node whose prediction is explained.
         top : int
             Paths to list.
         hop : int, optional
@@ -432,6 +436,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         nodes : ids
+            Those whose predictions are put to the test.
         shares : numbers from 0 to 1
             Curves have a point for each of these shares of the paths.
         repeats : int

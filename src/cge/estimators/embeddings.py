@@ -49,6 +49,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         graph : Graph
+            Any, with at least one node.
         y : None
             Not looked at.
         progress : callable, optional
@@ -106,6 +107,7 @@ class DeepWalk(_WalkVectors):
     embedding_ : (n, dim) float32
         A row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
 
     Examples
     --------
@@ -150,6 +152,7 @@ class Node2Vec(_WalkVectors):
     embedding_ : (n, dim) float32
         A row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
 
     Examples
     --------

@@ -41,6 +41,7 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
     Parameters
     ----------
     folder : path
+        What `save` was given.
     weighting : callable, optional
         What made the `PathWeighting`, where the model was trained with one of your own.
 

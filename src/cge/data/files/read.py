@@ -178,6 +178,7 @@ def read_labels(
     Parameters
     ----------
     path : path
+        A table of text or Parquet.
     graph : Graph
         Every node of the table must be in it.
     multilabel : bool
