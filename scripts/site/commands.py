@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import typer
@@ -28,30 +29,32 @@ def _reference() -> Iterator[str]:
     yield from ("", _text(group.epilog), "")
     for name, command in group.commands.items():
         context = command.make_context(name, [], parent=whole, resilient_parsing=True)  # some options come only now
-        yield from ("", f"## cge {name}", "")
-        yield from _paragraphs(context.command.help)
         usage = " ".join(context.command.get_usage(context).split()).removeprefix("Usage: ")
-        yield from ("", "```sh", usage, "```", "")
+        yield from ("", f"## cge {name}", "", "```text", usage, "```", "")
+        yield from _paragraphs(context.command.help)
         yield from _tables(context.command.params)
 
 
 def _paragraphs(text: str) -> Iterator[str]:
-    """Yield a help text; what is a command in it becomes code."""
-    for paragraph in text.split("\n\n"):
-        line = " ".join(paragraph.split())
-        yield from ("", *(["```sh", line, "```"] if line.startswith("cge ") else [_text(line)]))
+    """Yield a help text; commands in it become blocks of code."""
+    lines = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+    for code, some in groupby(lines, lambda line: line.startswith("cge ")):
+        if code:
+            yield from ("", "```sh", *some, "```")
+        else:
+            yield from (part for line in some for part in ("", _text(line)))
 
 
 def _tables(parameters: list[Any]) -> Iterator[str]:
     """Yield a table for each panel of options."""
-    panels = defaultdict(list)
+    panels: defaultdict[str, list[Any]] = defaultdict(list)
     for one in parameters:
         if not getattr(one, "hidden", False):
             kind = "Arguments" if one.param_type_name == "argument" else "Options"
             panels[one.rich_help_panel or kind].append(one)
-    for title, members in panels.items():
+    for title in sorted(panels, key="Arguments".__ne__):  # arguments stand first
         yield from ("", f"| {title} | |", "|---|---|")
-        for one in members:
+        for one in panels[title]:
             yield f"| {_name(one)} | {_text(one.help or '')}{_default(one)} |"
 
 
