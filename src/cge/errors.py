@@ -1,7 +1,5 @@
 """Everything `cge` raises on purpose.
 
-::
-
     CgeError                      any of the below; the command line turns it into one sentence and exit code 2
     ├── InputError (ValueError)   an argument, an array or a table holds something it must not
     │   ├── FileFormatError       a file cannot be read; carries `path`, `line` and says what was found and expected

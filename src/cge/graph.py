@@ -43,17 +43,22 @@ class Graph:
     Attributes
     ----------
     indptr : (n+1,) int32 or int64
+        Where the row of each node begins in `indices`.
     indices : (m,) int32 or int64
         The neighbors of node v are `indices[indptr[v]:indptr[v+1]]`, ascending. m counts entries: twice the edges of an
         undirected graph.
     node_ids : (n,) int64 or object
+        The ids that you gave.
     directed : bool
+        Whether edges have directions.
     weights : (m,) float or None
         Positive edge weights.
     edge_types : (m,) int16 or None
         Numbers into `edge_type_names`; edges of different types between the same two nodes are kept apart.
     edge_type_names : tuple
-    features : (n, f) float32, dense array or `scipy.sparse.csr_array`, or None
+        Names of the types; empty where there are none.
+    features : (n, f) float32, or None
+        Of the nodes: a dense array or a `scipy.sparse.csr_array`.
 
     Examples
     --------
@@ -97,9 +102,11 @@ class Graph:
     ) -> Graph:
         """Build a graph from pairs of node ids.
 
+        Duplicates are merged: weights add up, edges without weights collapse.
+
         Parameters
         ----------
-        edges : (k, 2) array, a list of pairs, or a tuple of two arrays `(sources, targets)`
+        edges : (k, 2) array, a list of pairs, or a tuple of two arrays (sources, targets)
             Ids: integers (gaps allowed), strings or anything hashable.
         features : (n, f) array or SciPy sparse matrix, optional
             Row i belongs to node i: the i-th of `node_ids`, or the integer i where no `node_ids` are given.
@@ -107,15 +114,22 @@ class Graph:
             All nodes, in order, isolated ones included. Without it nodes are those that occur in `edges` (integers
             ascending, others in order of first appearance), or 0 … n-1 where `features` or `num_nodes` tells n.
         weights : (k,) positive numbers, optional
+            Of the edges; without them all count alike.
         directed : bool
             False enters each edge in both directions.
         edge_types : (k,) names, optional
+            Of the edges; those of different types between the same two nodes are kept apart.
         num_nodes : int, optional
             Nodes are the integers 0 … num_nodes-1.
         self_loops : bool
             Keep edges from a node to itself; by default they are dropped.
 
-        Duplicates are merged: weights add up, edges without weights collapse.
+        Examples
+        --------
+        >>> Graph.from_edges([(1, 5), (5, 9)], weights=[1, 0.5])
+        Graph(3 nodes, 2 undirected edges, weighted)
+        >>> Graph.from_edges([("a", "b"), ("b", "c")], node_ids=["a", "b", "c", "d"], features=np.eye(4))
+        Graph(4 nodes, 2 undirected edges, 4 features)
         """
         source_ids, target_ids = edge_columns(edges)
         if node_ids is not None and num_nodes is not None:
@@ -173,8 +187,23 @@ class Graph:
     ) -> Graph:
         """Build a graph from a square sparse adjacency matrix.
 
-        `directed=None` looks: a symmetric matrix makes an undirected graph, any other a directed one. `weighted=None`
-        looks as well: a matrix of equal values makes a graph without weights.
+        Parameters
+        ----------
+        adjacency : (n, n) SciPy sparse matrix or array
+            Entry (u, v) is the weight of the edge from u to v.
+        features, node_ids
+            As for `from_edges`; without `node_ids` nodes are the integers 0 … n-1.
+        directed : bool, optional
+            None looks: a symmetric matrix makes an undirected graph, any other a directed one.
+        weighted : bool, optional
+            None looks: a matrix of equal values makes a graph without weights.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
+
+        Examples
+        --------
+        >>> Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
+        Graph(3 nodes, 2 directed edges)
         """
         matrix = sp.csr_array(adjacency, copy=True)
         if matrix.shape[0] != matrix.shape[1]:
@@ -214,8 +243,17 @@ class Graph:
     ) -> Graph:
         """Build a graph from a NetworkX graph (anything with `nodes`, `edges(data=…)` and `is_directed`).
 
-        `weight` names the edge attribute to read; where no edge has it, the graph has no weights, and where some have
-        it the others count 1.
+        Parameters
+        ----------
+        graph : networkx.Graph or DiGraph
+            Its nodes become the ids.
+        features : (n, f) array or SciPy sparse matrix, optional
+            A row for each of `graph.nodes`, in their order.
+        weight : str, optional
+            The edge attribute to read; where no edge has it, the graph has no weights, and where some have it the
+            others count 1. None reads no weights.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
         """
         if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
             raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
@@ -236,8 +274,14 @@ class Graph:
     def from_pyg(cls, data: Any, directed: bool | None = None, *, self_loops: bool = False) -> Graph:
         """Build a graph from a PyTorch Geometric `Data` (anything with `edge_index`, and maybe `x`, `edge_weight`).
 
-        A one-dimensional `edge_attr` counts as weights where there is no `edge_weight`. `directed=None` looks whether
-        every edge has its reverse.
+        Parameters
+        ----------
+        data : torch_geometric.data.Data
+            `x` becomes the features. A one-dimensional `edge_attr` counts as weights where there is no `edge_weight`.
+        directed : bool, optional
+            None looks whether every edge has its reverse.
+        self_loops : bool
+            Keep edges from a node to itself; by default they are dropped.
         """
         if getattr(data, "edge_index", None) is None:
             raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")

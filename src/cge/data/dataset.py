@@ -25,9 +25,13 @@ class Dataset:
     Attributes
     ----------
     name : str
+        What it is called.
     graph : Graph
-    labels : (n,) int64 with −1 for unknown, or (n, c) of zeros and ones for several labels per node
-    class_names : tuple of c str
+        With features, where there are any.
+    labels : (n,) or (n, c) int64
+        Numbers into `class_names` with −1 for unknown; or zeros and ones, where a node can have several labels.
+    class_names : tuple of str
+        One for each class.
     split : Split or None
         The split results are reported on; the first where there are several.
     splits : tuple of Split

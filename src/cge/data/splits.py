@@ -31,6 +31,7 @@ class Split:
     Attributes
     ----------
     train, validation, test : (k,) int64
+        The nodes whose labels train, choose and judge.
 
     Examples
     --------

@@ -119,7 +119,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     embedding_ : (n, dim) float32
         The vectors e, a row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
     classes_ : (c,)
+        The classes of `y`, ascending.
     history_ : History
         What happened in each round, or with encoder "paths" in each epoch.
     best_round_ : int
@@ -147,6 +149,12 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     >>> model = CGE().fit(graph, {0: "left", 1: "left", 3: "right", 4: "right"})
     >>> model.predict([2, 5]).tolist()
     ['left', 'right']
+    >>> model.embedding_.shape, model.predict_proba([2]).shape, model.weights_
+    ((6, 32), (1, 2), 'degree')
+    >>> model.path_weights([[2, 3]]).tolist()  # 2 and 3 are no neighbors
+    [0.0]
+    >>> model.explain(2, top=3)
+    Explanation(node 2, 3 paths)
     """
 
     def __init__(
@@ -256,6 +264,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         graph : Graph
+            With at least one edge.
         y : {node id: label}, (n,) array with −1 for unknown, or (n, c) array of zeros and ones
             A row of zeros is a node whose labels are not known. With {node id: list of labels} nodes have several.
         validation : like `y`, optional
@@ -267,6 +276,11 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             bytes as that of a fit that was never stopped.
         on_round : callable, optional
             Called with a `Round` after each round, or with encoder "paths" with an `Epoch` after each epoch.
+
+        Returns
+        -------
+        CGE
+            The estimator itself, trained.
         """
         check_settings(self)
         if isinstance(graph, Graph) and not len(graph.indices):
@@ -297,8 +311,12 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
         """Return the probability of each class, `(k, c)`; with several labels per node, one chance for each.
 
-        `nodes` are ids, None means all. `graph` holds nodes that were not there in training, for encoders "paths" and
-        "features".
+        Parameters
+        ----------
+        nodes : ids, optional
+            None means all.
+        graph : Graph, optional
+            Holds nodes that were not there in training, for encoders "paths" and "features".
         """
         self._need_fit()
         other = None if graph is self.graph_ else graph
@@ -307,21 +325,35 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         return self._fitted.chances(other, rows)
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
-        """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
+        """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`.
+
+        Parameters
+        ----------
+        nodes, graph
+            As for `predict_proba`.
+        """
         return decided(self.predict_proba(nodes, graph), self.classes_, self._fitted.several)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the share of right predictions; with several labels per node, micro-F1.
 
-        `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        Parameters
+        ----------
+        nodes : ids
+            Best of nodes whose labels were neither in `y` nor in `validation`.
+        labels : sequence
+            An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
         return share_right(self.predict(nodes), labels, self.classes_, self._fitted.several)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
         """Return vectors, `(k, dim)`: of all nodes that were trained on, of some of them by id, or of another graph.
 
-        Another graph needs encoder "paths" or "features", and the features of training, in the same order. Its nodes
-        are known by their ids: with "paths" and no features, paths bring what their known ends carry.
+        Parameters
+        ----------
+        graph : Graph or ids, optional
+            Another graph needs encoder "paths" or "features", and the features of training, in the same order. Its
+            nodes are known by their ids: with "paths" and no features, paths bring what their known ends carry.
         """
         self._need_fit()
         if graph is None or graph is self.graph_:
@@ -331,10 +363,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         return self._fitted.vectors(graph)
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return A of paths, each a sequence of node ids, `(k,)`; with weighting "none" all are 1.
+        """Return A of paths, `(k,)`; with weighting "none" all are 1.
 
-        Encoder "paths" gives 0 to what is no path of the graph, or longer than it looks. The others weigh any sequence
-        of known nodes.
+        Parameters
+        ----------
+        paths : sequences of node ids
+            Encoder "paths" gives 0 to what is no path of the graph, or longer than it looks. The others weigh any
+            sequence of known nodes.
         """
         self._need_fit()
         numbers = [self.graph_.indices_of(path, "paths") for path in paths]
@@ -353,6 +388,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         node : node id
+            The node whose prediction is explained.
         top : int
             Paths to list.
         hop : int, optional
@@ -397,8 +433,18 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     ) -> Faithfulness:
         """Return how the chance of the predicted class changes as paths are taken away, or given back.
 
-        The `most` heaviest paths of a node go, or come, by what they bring to the predicted class, or in `repeats`
-        random orders; others stay. Curves have a point for each of `shares` of these paths.
+        Parameters
+        ----------
+        nodes : ids
+            Those whose predictions are put to the test.
+        shares : numbers from 0 to 1
+            Curves have a point for each of these shares of the paths.
+        repeats : int
+            Random orders whose curves are averaged.
+        most : int
+            The heaviest paths of a node, so many, go, or come; others stay.
+        reader : int
+            As for `explain`.
         """
         explainer, numbers = self._explainer(reader), self.graph_.indices_of(nodes)
         points = np.asarray(shares)

@@ -44,7 +44,17 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         *,
         progress: Callable[[float], None] | None = None,
     ) -> Self:
-        """Train vectors for every node of `graph`; `progress` is called with the share done."""
+        """Train vectors for every node of a graph.
+
+        Parameters
+        ----------
+        graph : Graph
+            Any, with at least one node.
+        y : None
+            Not looked at.
+        progress : callable, optional
+            Called with the share that is done.
+        """
         check_settings(self)
         if not isinstance(graph, Graph):
             raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
@@ -97,6 +107,7 @@ class DeepWalk(_WalkVectors):
     embedding_ : (n, dim) float32
         A row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
 
     Examples
     --------
@@ -141,6 +152,7 @@ class Node2Vec(_WalkVectors):
     embedding_ : (n, dim) float32
         A row for each of `node_ids_`.
     node_ids_ : (n,)
+        The ids of the graph.
 
     Examples
     --------

@@ -41,8 +41,25 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
     Parameters
     ----------
     folder : path
+        What `save` was given.
     weighting : callable, optional
         What made the `PathWeighting`, where the model was trained with one of your own.
+
+    Returns
+    -------
+    CGE, DeepWalk, Node2Vec or another estimator of this package
+        As it was saved: it predicts the same, to the last bit.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cge.graph import Graph
+    >>> model = DeepWalk(dim=8, walks_per_node=2, walk_length=5).fit(Graph.from_edges([("a", "b"), ("b", "c")]))
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(folder)
+    ...     again = load(folder)
+    >>> bool((again.embedding_ == model.embedding_).all())
+    True
     """
     stored = read_folder(folder, tuple(_CLASSES))
     settings = stored.facts.get("settings")

@@ -32,7 +32,9 @@ class Predictions:
     Attributes
     ----------
     nodes : (k,) ids
+        Who is predicted.
     classes : (c,)
+        What may be predicted.
     chances : (k, c) float32
         Of each class.
     ways : (k,) int

@@ -67,7 +67,12 @@ def mean_interval(values: Sequence[float]) -> Interval:
 
 
 def paired(one: Sequence[float], other: Sequence[float]) -> Paired:
-    """Compare two methods run by run: entry i of both comes from the same seed or split."""
+    """Compare two methods run by run: entry i of both comes from the same seed or split.
+
+    >>> found = paired([0.82, 0.85, 0.83], [0.80, 0.81, 0.82])
+    >>> round(found.gain, 4), round(found.p, 3)
+    (0.0233, 0.118)
+    """
     if len(one) != len(other):
         raise InputError(f"paired runs must be as many on both sides, found {len(one)} and {len(other)}")
     apart = np.asarray(one, float) - np.asarray(other, float)

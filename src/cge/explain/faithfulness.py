@@ -25,7 +25,14 @@ SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 class Faithfulness:
     """Curves over shares of paths that are deleted or inserted, a row for each node.
 
-    `shares (q,)`; `deletion` and `insertion`, `(nodes, q)`; `random_deletion` and `random_insertion`, in random order.
+    Attributes
+    ----------
+    shares : (q,)
+        Of the paths.
+    deletion, insertion : (nodes, q)
+        The chance of the predicted class when paths go, or come, by what they bring.
+    random_deletion, random_insertion : (nodes, q)
+        The same in random order.
     """
 
     shares: Array

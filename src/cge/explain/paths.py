@@ -73,12 +73,14 @@ class Explanation(Sequence[PathShare]):
 
     Attributes
     ----------
-    node : node id, or None for a class
+    node : node id, or None
+        The node that is explained; None for a class.
     end : node id, or None
         Where it is about the paths between two nodes, the other one.
     predicted : class
         The most likely class of the node, or the class that is explained.
     classes : (c,)
+        All classes, in the order of the columns below.
     chances : (c,) float64
         What `predict_proba` says.
     scores : (c,) float64
@@ -98,6 +100,7 @@ class Explanation(Sequence[PathShare]):
     num_nodes : int
         Nodes that it is about.
     paths : tuple of PathShare
+        The strongest, the strongest first.
     """
 
     node: Any

@@ -53,7 +53,10 @@ def read_graph(
     comment: str | None = "#",
     self_loops: bool = False,
 ) -> Graph:
-    """Read a graph from a file of edges; `docs/file-formats.md` describes the formats.
+    r"""Read a graph from a file of edges; `docs/file-formats.md` describes the formats.
+
+    Nodes are numbered as by `Graph.from_edges`: integer ids ascend, others keep the order of first appearance, first
+    among sources, then among targets.
 
     Parameters
     ----------
@@ -82,8 +85,14 @@ def read_graph(
     self_loops : bool
         Keep edges from a node to itself.
 
-    Nodes are numbered as by `Graph.from_edges`: integer ids ascend, others keep the order of first appearance, first
-    among sources, then among targets.
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "edges.csv"
+    ...     _ = file.write_text("source,target,weight\nann,bob,1\nbob,cy,2\n")
+    ...     read_graph(file)
+    Graph(3 nodes, 2 undirected edges, weighted)
     """
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
     return _read(edges, features, nodes, options, directed, self_loops)[0]
@@ -137,9 +146,16 @@ def _read(
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
     """Read node features, float32, dense or `scipy.sparse.csr_array`, with a row for each of `graph.node_ids`.
 
-    Text and Parquet files are keyed by node: one column of ids (named `node` or `id`, else the first), all others
-    numbers; rows may come in any order. The rows of `.npy` (dense) and `.npz` (SciPy sparse, or an array `features`)
-    are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
+    Parameters
+    ----------
+    path : path
+        Text and Parquet files are keyed by node: one column of ids (named `node` or `id`, else the first), all others
+        numbers; rows may come in any order. The rows of `.npy` (dense) and `.npz` (SciPy sparse, or an array
+        `features`) are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
+    graph : Graph
+        The graph to which they belong; `graph.with_features` puts them there.
+    comment : str, optional
+        As for `read_graph`.
     """
     path = file_path(path)
     rows = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
@@ -162,6 +178,7 @@ def read_labels(
     Parameters
     ----------
     path : path
+        A table of text or Parquet.
     graph : Graph
         Every node of the table must be in it.
     multilabel : bool
