@@ -14,6 +14,7 @@ import typer
 from cge.cli.files import FILES, Files, takes_files
 from cge.cli.fitted import facts_of, print_facts, rounds_of
 from cge.cli.main import Stopped
+from cge.cli.options import Json
 from cge.cli.output import Checkpoint, output_folder
 from cge.cli.printing import print_json
 from cge.cli.settings import values_of
@@ -56,7 +57,7 @@ def fit(
         bool, typer.Option("--resume", help="Go on after the last round of a fit that was stopped.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: Json = False,
     **settings: Any,
 ) -> None:
     """Learn from labels which paths of a graph matter, make vectors and predictions of them, and save the model.
@@ -66,9 +67,8 @@ def fit(
 
     For example:
 
-    cge fit edges.csv --labels labels.csv --out model
-
-    cge fit edges.csv --labels labels.csv --features words.npz --weighting cnn --dim 64 --seed 3 --out model --resume
+      cge fit edges.csv --labels labels.csv --out model
+      cge fit edges.csv --labels labels.csv --features words.npz --weighting cnn --dim 64 --seed 3 --out model --resume
     """
     from cge.estimators.cge import CGE
     from cge.estimators.settings import check_settings

@@ -9,14 +9,17 @@ from typing import Annotated
 import typer
 
 from cge.cli.evaluate import any_dataset
+from cge.cli.options import DatasetName, Json, Threads, method_names
 from cge.cli.printing import print_json
 
 __all__ = ["tune"]
 
 
 def tune(
-    dataset: Annotated[str, typer.Argument(help="A data set by name ('cge datasets' lists them), or a folder.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.")] = "cge",
+    dataset: DatasetName,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)
+    ] = "cge",
     trials: Annotated[int, typer.Option(min=1, help="Search until the study has so many trials.")] = 50,
     storage: Annotated[
         str | None,
@@ -32,9 +35,9 @@ def tune(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the best settings here, as TOML, too.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")] = None,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of TOML.")] = False,
+    as_json: Json = False,
 ) -> None:
     """Search for settings with Optuna: accuracy on the validation labels counts, test labels are never looked at.
 
@@ -43,9 +46,8 @@ def tune(
 
     For example:
 
-    cge tune cora --method gcn --trials 30 --out gcn.toml
-
-    cge evaluate cora --method gcn --config gcn.toml
+      cge tune cora --method gcn --trials 30 --out gcn.toml
+      cge evaluate cora --method gcn --config gcn.toml
     """
     from cge.experiments.cells import replaced
     from cge.experiments.methods import settings_from_text
