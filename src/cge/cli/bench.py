@@ -27,10 +27,10 @@ def bench(
     ],
     as_json: Json = False,
 ) -> None:
-    """Measure cge beside its peers, each peer in an environment and a process of its own.
+    """Measure cge beside its peers, from a checkout.
 
-    Benchmarks live in the folder benchmarks/ of a checkout, not in the installed package. Further options go to the
-    script; `cge bench walks --help` lists them.
+    Each peer runs in an environment and a process of its own. Benchmarks live in the folder benchmarks/ of a checkout,
+    not in the installed package. Further options go to the script; `cge bench walks --help` lists them.
 
     For example:
 

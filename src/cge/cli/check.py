@@ -30,7 +30,9 @@ def check(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read a graph, its labels and its features, and say what is in them or what is wrong with them.
+    """Read the files of a graph and say what is in them, or what is wrong with them.
+
+    What looks odd is told as a note. With --quiet only the exit code says whether all is well.
 
     For example:
 

@@ -22,11 +22,14 @@ def datasets(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the names alone, one on a line.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the data sets that load by name: their sizes, whether they are here, and how they come here.
+    """List the data sets that load by name, and whether they are here.
+
+    CORA comes with cge. Others are fetched when they are first loaded, or made by hand (docs/datasets.md).
 
     For example:
 
       cge datasets
+      cge datasets --quiet
     """
     from cge.data import catalog
     from cge.data.sets.fetch import cache_dir, data_dir

@@ -45,7 +45,7 @@ def evaluate(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Train a method on the training labels of a data set and score it on the test labels, for several seeds.
+    """Train a method on a data set and score it on the test labels, for several seeds.
 
     Validation labels choose what a method leaves open; test labels score once. A folder holds edges, labels, and
     perhaps features and a split (docs/datasets.md).

@@ -67,7 +67,7 @@ def predict(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Predict classes with a saved model: of the nodes it was trained on, or of new ones by their edges and features.
+    """Predict classes with a saved model, of the nodes it was trained on or of new ones.
 
     New edges and features are put together with the graph of the model, so that known neighbors count. Each node comes
     with its class, the model's confidence in it, the chances of all classes, and the way it was predicted.

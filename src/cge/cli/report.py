@@ -30,12 +30,13 @@ def report(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Write one HTML file that shows a model: how well it does, a map, every node's paths, what weighs them.
+    """Write one page about a saved model: how well it does, a map, paths and weights.
 
-    The file opens offline, on a phone as well, and can be sent around: data and charts are inside.
+    The HTML file opens offline, on a phone as well, and can be sent around: data and charts are inside.
 
     For example:
 
+      cge report model
       cge report model --out report.html --labels test.csv
     """
     from cge.estimators.cge import CGE

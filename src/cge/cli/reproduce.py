@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.main import Stopped
 from cge.cli.options import Json, Quiet, among
 from cge.cli.printing import print_json
 from cge.errors import InputError
@@ -70,7 +71,10 @@ def reproduce(
     folder, (cells, one, report) = Path(out), studies[study]
     if not show:
         work = list(cells(only, seeds))
-        run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+        try:
+            run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+        except KeyboardInterrupt:
+            raise Stopped("the same command goes on where it was stopped") from None
     found = report(folder)
     if as_json:
         print_json(found)

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cge.cli.evaluate import any_dataset
+from cge.cli.main import Stopped
 from cge.cli.options import DatasetName, Json, Threads, method_names
 from cge.cli.printing import print_json
 
@@ -39,10 +40,11 @@ def tune(
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Search for settings with Optuna: accuracy on the validation labels counts, test labels are never looked at.
+    """Search for the settings of a method that suit a data set.
 
-    Trials are kept in the storage as they come: the same command goes on where it was stopped. The best settings are
-    printed as TOML, which 'cge evaluate --config' takes.
+    Optuna proposes, accuracy on the validation labels counts, and test labels are never looked at. Trials are kept in
+    the storage as they come: the same command goes on where it was stopped. The best settings are printed as TOML,
+    which 'cge evaluate --config' and 'cge fit --config' take.
 
     For example:
 
@@ -66,7 +68,10 @@ def tune(
             score = "ended early" if value is None else f"validation {value:.4f}"
             print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
 
-    found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+    try:
+        found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+    except KeyboardInterrupt:
+        raise Stopped("the same command goes on where it was stopped") from None
     if out is not None:
         replaced(Path(out), as_toml(found.settings))
     if as_json:

@@ -82,7 +82,8 @@ def _held_out(model: Any, known: Known) -> Any:
 
 
 def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
-    settings, features = path_settings(model), graph.features
+    settings = path_settings(model)
+    features: Any = graph.features
     by_features = features is not None and model.payload != "table"
     entries = graph.num_nodes if not by_features else int(getattr(features, "nnz", features.size))
     columns = int(features.shape[1]) if by_features else graph.num_nodes

@@ -36,7 +36,9 @@ def read_settings(
     if nested:
         raise FileFormatError(path, f"settings stand alone, without a table such as [{nested[0]}]")
     given = {name: None if value == "none" else value for name, value in found.items()}
-    for name, value in given.items() if known is not None else ():
+    if known is None:
+        return given
+    for name, value in given.items():
         if name in also:
             continue
         if name not in known:
