@@ -62,9 +62,8 @@ def test_costs_grow_with_what_there_is_to_do() -> None:
 @pytest.mark.parametrize(
     ("settings", "validated"),
     [
-        ({"rounds": 2}, False),
         ({"rounds": 2, "refit": False}, False),
-        ({"rounds": 2}, True),
+        ({"rounds": 2, "weighting": "degree", "refit": False}, True),
         ({"rounds": 2, "weighting": "degree", "reader": "plain", "label_votes": "no"}, False),
         ({"encoder": "table", "rounds": 1, "dim": 4}, False),
         ({"encoder": "table", "rounds": 1, "dim": 4, "weighting": "none"}, True),

@@ -180,7 +180,7 @@ def _of_pairs(model: Any, graph: Graph, labels: dict[str, int], again: bool) -> 
     weighting = pair_setting(model, "weighting")
     name = weighting if isinstance(weighting, str) else "custom"
     if name != "none" and model.outer == "unrolled":
-        half = labels["selection"] // 2 if model.outer_labels == "validation" else 0
+        half = (labels["selection"] + 1) // 2 if model.outer_labels == "validation" else 0
         labels = labels | {"outer": half or labels["train"], "selection": labels["selection"] - half}
     size = PairSize(graph.num_nodes, entries, softmax=softmax, **sizes)
     told = sizes | {"loss": "softmax" if softmax else "negative", "rounds": rounds}
