@@ -73,7 +73,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words_: str) -> str:
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     printed = capsys.readouterr().out
-    for option in ("--method", "--seeds", "--set", "--threads", "--quiet", "--json", "dataset"):
+    for option in ("--method", "--seeds", "--set", "--threads", "--quiet", "--json", "DATASET"):
         assert option in printed
     assert ("--strict" in printed) == (command == "evaluate")
     assert ("--trials" in printed) == (command == "tune")
@@ -228,7 +228,7 @@ def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
         (["--method", "gcn", "--strict"], "GCN cannot predict nodes that it has not seen; leave out strict"),
         (["--method", "planetoid-t", "--strict"], "CGE with encoder='table' cannot predict nodes that it has not"),
         (["--seeds", "0"], "Invalid value for '--seeds': Input should be greater than or equal to 1; 'cge evaluate"),
-        (["--seed", "3"], "No such option: --seed"),
+        (["--seed", "-3"], "Invalid value for '--seed'"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_sentence(
@@ -242,7 +242,7 @@ def test_what_is_wrong_is_said_in_one_sentence(
 def test_neither_a_data_set_nor_a_folder(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = refused(capsys, command, "moon", "--method", "gcn")
     assert said.startswith("there is no data set and no folder 'moon'; the data sets are cora, ")
-    assert refused(capsys, command).startswith("Missing argument 'dataset'")
+    assert refused(capsys, command).startswith("Missing argument 'DATASET'")
 
 
 def test_a_folder_without_what_is_needed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

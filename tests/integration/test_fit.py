@@ -27,6 +27,7 @@ from cge.cli.output import Checkpoint
 from cge.cli.progress import Watch
 from cge.cli.settings import with_settings
 from cge.cli.wording import settings_as_flags
+from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import settings_of
 from cge.training.history import Round
 
@@ -145,14 +146,14 @@ def test_the_page_shows_what_is_printed(
     for code in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(code, {})
     shown = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert [line.split()[0] for line, _ in shown] == ["check", "fit"]
+    assert [line.split()[0] for line, _ in shown] == ["check", "fit", "fit"]
     for line, expected in shown:
         assert run(line.split()) == 0
         found = capsys.readouterr().out
         # Numbers, and what is chosen by them, may change with training.
         assert [text[:14] for text in found.splitlines()] == [text[:14] for text in expected.splitlines()]
         for text, other in zip(found.splitlines(), expected.splitlines(), strict=True):
-            if not text.startswith(("path weights", "read by")):
+            if not text.startswith(("path weights", "read by", "memory   ")):
                 assert re.sub(r"\d+", "0", text) == re.sub(r"\d+", "0", other)
 
 
@@ -162,11 +163,16 @@ def test_the_page_shows_what_is_printed(
 def test_every_setting_has_a_flag(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert run(["fit", "--help"]) == 0
-    before, shown = capsys.readouterr().out.split("─ Settings ─")
+    whole = capsys.readouterr().out
+    before, shown = whole.split("─ Settings ─")
     for name, (_, setting, _) in settings_of(cge.CGE).items():
         flag = "--seed" if name == "random_state" else "--" + name.replace("_", "-")
-        assert re.search(rf"│ {flag} ", shown), name
+        assert re.search(rf"│ +{flag} ", before if name in ("random_state", "threads") else shown), name
         assert all(choice in shown for choice in setting.choices)
+    every, of_paths, of_pairs = re.split("─ Settings of --encoder [a-z ]+ ─", shown)
+    assert all("--" + name.replace("_", "-") in of_paths for name in PATHS_ONLY)
+    assert all("--" + name.replace("_", "-") in of_pairs for name in PAIRS_ONLY)
+    assert "--encoder " in every
     assert "--no-refit" in shown
     assert "callable" not in shown
     assert "1 to 4096 [None]" in shown

@@ -17,12 +17,13 @@ from cge.data import Dataset, Split, catalog
 from cge.errors import FileFormatError, InputError
 from cge.estimators import convolutions
 from cge.estimators.baselines import SGC
-from cge.estimators.cge import _PAIRS_ONLY, _PATHS_ONLY
+from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import check_settings, settings_of
+from cge.estimators.settings_file import read_settings
 from cge.evaluation.protocol import packed, run_once
 from cge.experiments import tables, tuning
 from cge.experiments.cells import Cell
-from cge.experiments.methods import METHODS, make, read_settings, settings_from_text
+from cge.experiments.methods import METHODS, make, settings_from_text
 from cge.experiments.tables import TABLES, cells, read_table, tables_of, write_report
 from cge.experiments.tuning import Range, as_toml, open_storage, space_of, tune
 from cge.training.history import Epoch
@@ -459,7 +460,7 @@ def test_every_setting_that_is_searched_for_is_legal_and_has_an_effect(name: str
             assert not values.log or values.low > 0
             assert (kind == "int") == isinstance(values.low, int)  # whole numbers stay whole
     if hasattr(made, "encoder"):
-        assert not set(space) & set(_PAIRS_ONLY if made.encoder == "paths" else _PATHS_ONLY)
+        assert not set(space) & set(PAIRS_ONLY if made.encoder == "paths" else PATHS_ONLY)
     assert ("virtual_lr" in space) == (name.startswith("cge-") and name != "cge-uniform")
     assert ("p" in space) == name.startswith("node2vec")
 

@@ -21,6 +21,7 @@ from cge.cli import (
     similar,
     tune,
 )
+from cge.cli.command import Command, Group
 from cge.cli.main import complain
 from cge.cli.settings import late
 
@@ -28,24 +29,26 @@ __all__ = ["app", "call"]
 
 app = typer.Typer(
     name="cge",
-    epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected, 130 interrupted.",
+    cls=Group,
+    epilog="Exit codes: 0 done, 2 the input or the usage is wrong, 1 anything unexpected, 130 Ctrl-C, 143 SIGTERM.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command()(demo.demo)
-app.command()(check.check)
+app.command(cls=Command)(demo.demo)
+app.command(cls=Command)(check.check)
 app.command(cls=late(fit.fit))(fit.fit)
-app.command()(predict.predict)
-app.command()(explain.explain)
-app.command()(embed.embed)
-app.command()(similar.similar)
-app.command()(report.report)
-app.command()(datasets.datasets)
-app.command()(evaluate.evaluate)
-app.command()(tune.tune)
-app.command()(reproduce.reproduce)
+app.command(cls=Command)(predict.predict)
+app.command(cls=Command)(explain.explain)
+app.command(cls=Command)(embed.embed)
+app.command(cls=Command)(similar.similar)
+app.command(cls=Command)(report.report)
+app.command(cls=Command)(datasets.datasets)
+app.command(cls=Command)(evaluate.evaluate)
+app.command(cls=Command)(tune.tune)
+app.command(cls=Command)(reproduce.reproduce)
 app.command(
+    cls=Command,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     options_metavar="[--json] [--help]",
 )(bench.bench)

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from cge.cli.options import Json, among
 from cge.errors import InputError, MissingDataError
 
 __all__ = ["bench"]
@@ -16,19 +17,25 @@ __all__ = ["bench"]
 
 def bench(
     context: typer.Context,
-    name: Annotated[str, typer.Argument(help="walks, load, skipgram or fit.")],
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME",
+            help="walks, load, skipgram or fit.",
+            autocompletion=among("walks", "load", "skipgram", "fit"),
+        ),
+    ],
+    as_json: Json = False,
 ) -> None:
-    """Measure cge beside its peers, each peer in an environment and a process of its own.
+    """Measure cge beside its peers, from a checkout.
 
-    Benchmarks live in the folder benchmarks/ of a checkout, not in the installed package. Further options go to the
-    script; `cge bench walks --help` lists them.
+    Each peer runs in an environment and a process of its own. Benchmarks live in the folder benchmarks/ of a checkout,
+    not in the installed package. Further options go to the script; `cge bench walks --help` lists them.
 
     For example:
 
-    cge bench walks
-
-    cge bench walks --json --cases cora --tools cge,numpy
+      cge bench walks
+      cge bench walks --json --cases cora --tools cge,numpy
     """
     if name == "--help":  # the help of a benchmark is its script's, so this option is not the parser's
         print(context.get_help())

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cge.cli.files import FILES, Files, takes_files
+from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.wording import as_flags
 
@@ -26,15 +27,17 @@ def check(
         str | None, typer.Option(metavar="FILE", help="Labels: a table of node and label.", rich_help_panel=FILES)
     ] = None,
     files: Files,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Read a graph, its labels and its features, and say what is in them or what is wrong with them.
+    """Read the files of a graph and say what is in them, or what is wrong with them.
+
+    What looks odd is told as a note. With --quiet only the exit code says whether all is well.
 
     For example:
 
-    cge check edges.csv
-
-    cge check edges.tsv.gz --labels labels.csv --features features.npz --directed
+      cge check edges.csv
+      cge check edges.tsv.gz --labels labels.csv --features features.npz --directed
     """
     from cge.data import Dataset
 
@@ -48,6 +51,8 @@ def check(
         how = {name: value for name, value in asdict(reading).items() if name != "notes"}
         labeled, classes = (0, {}) if data is None else (len(data.labeled), data.label_counts())
         print_json({"reading": how, "graph": numbers, "labeled": labeled, "classes": classes, "notes": notes})
+        return
+    if quiet:
         return
     rows = [*_told(reading, graph.num_nodes), *summary.rows(), *([] if data is None else data.label_rows())]
     facts([*rows, *(("note:", note) for note in notes)])

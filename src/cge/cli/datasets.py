@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cge.cli.main import complain
+from cge.cli.options import Json
 from cge.cli.printing import facts, print_json, print_table
 
 if TYPE_CHECKING:
@@ -18,11 +19,17 @@ _KEPT = ("name", "title", "nodes", "edges", "classes", "features", "home", "lice
 
 
 def datasets(
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print the names alone, one on a line.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """List the data sets that load by name: their sizes, whether they are here, and how they come here.
+    """List the data sets that load by name, and whether they are here.
 
-    Example: cge datasets
+    CORA comes with cge. Others are fetched when they are first loaded, or made by hand (docs/datasets.md).
+
+    For example:
+
+      cge datasets
+      cge datasets --quiet
     """
     from cge.data import catalog
     from cge.data.sets.fetch import cache_dir, data_dir
@@ -40,6 +47,9 @@ def datasets(
     if as_json:
         found = [{key: getattr(entry, key) for key in _KEPT} for entry in entries]
         print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": found})
+        return
+    if quiet:
+        print("\n".join(entry.name for entry in entries))
         return
     sizes = [("nodes", "right"), ("edges", "right"), ("classes", "right"), ("features", "right")]
     print_table(

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.options import Json, Quiet, Threads
 from cge.cli.output import output_folder
 from cge.cli.printing import facts, heading, print_json, print_table
 
@@ -29,23 +30,26 @@ def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the trained model.")] = "runs/demo",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
     rounds: Annotated[
-        int | None, typer.Option(min=1, help="Epochs at most of each training [as many as pay]; few are a quick look.")
+        int | None, typer.Option(min=1, help="Epochs at most of each training, for a quick look \\[as many as pay].")
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    threads: Threads = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Train on CORA, the citation graph that comes with cge, and say how well and why.
+    """Train on CORA, a citation graph that comes with cge, and say how well and why.
 
     Nodes are papers, edges are citations, classes are fields; 140 papers have a label. Needs no network and no files.
 
-    Example: cge demo --out runs/demo --seed 3
+    For example:
+
+      cge demo --out runs/demo --seed 3
     """
     from cge.data import load_dataset
 
     began, data = time.perf_counter(), load_dataset("cora")
     with output_folder(out) as folder:
         watch = _Watch(sys.stderr.isatty() and not (quiet or as_json))
-        model, twin = (_fitted(data, weighting, seed, rounds, watch) for weighting in ("auto", "none"))
+        model, twin = (_fitted(data, weighting, seed, rounds, threads, watch) for weighting in ("auto", "none"))
         watch.end()
         model.save(folder)
         accuracy = _accuracies(data, model, twin)
@@ -88,12 +92,12 @@ class _Watch:
             print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
 
 
-def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, watch: _Watch) -> CGE:
+def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, threads: int | None, watch: _Watch) -> CGE:
     from cge.estimators.cge import CGE
 
     assert data.split is not None  # noqa: S101 - CORA has one
     y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
-    model = CGE(weighting=weighting, rounds=rounds, random_state=seed)
+    model = CGE(weighting=weighting, rounds=rounds, random_state=seed, threads=threads)
     return model.fit(data.graph, y, validation, on_round=watch)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.files import FILES
+from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.saved import load_model, output_file
 from cge.errors import InputError
@@ -48,8 +49,8 @@ def embed(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.", rich_help_panel=FILES)
     ] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Write the vectors of a saved model, or its graph with predictions, for other tools.
 
@@ -57,11 +58,9 @@ def embed(
 
     For example:
 
-    cge embed model --out vectors.parquet
-
-    cge embed model --out words.bin --projector projector
-
-    cge embed model --out graph.graphml --labels labels.csv
+      cge embed model --out vectors.parquet
+      cge embed model --out words.bin --projector projector
+      cge embed model --out graph.graphml --labels labels.csv
     """
     from cge.store.exports import VECTORS, checked_folder, write_export
 

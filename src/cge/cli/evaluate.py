@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.options import DatasetName, Json, Threads, method_names
 from cge.cli.printing import facts, print_json
 from cge.errors import InputError
 
@@ -18,10 +19,13 @@ __all__ = ["any_dataset", "evaluate"]
 
 
 def evaluate(
-    dataset: Annotated[str, typer.Argument(help="A data set by name ('cge datasets' lists them), or a folder.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="What to evaluate; 'list' prints the names.")] = "cge",
+    dataset: DatasetName,
+    method: Annotated[
+        str,
+        typer.Option(metavar="NAME", help="What to evaluate; 'list' prints the names.", autocompletion=method_names),
+    ] = "cge",
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs, each with a seed of its own.")] = 5,
-    first_seed: Annotated[int, typer.Option(min=0, help="The first seed.")] = 0,
+    first_seed: Annotated[int, typer.Option("--seed", "--first-seed", min=0, help="The first seed.")] = 0,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
@@ -37,29 +41,34 @@ def evaluate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Test nodes are not in the graph in training (inductive methods).")
     ] = False,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")] = None,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Train a method on the training labels of a data set and score it on the test labels, for several seeds.
+    """Train a method on a data set and score it on the test labels, for several seeds.
 
     Validation labels choose what a method leaves open; test labels score once. A folder holds edges, labels, and
     perhaps features and a split (docs/datasets.md).
 
     For example:
 
-    cge evaluate cora --method gcn --seeds 10
-
-    cge evaluate cora --set weighting=steps --set hops=6 --json
+      cge evaluate cora --method gcn --seeds 10
+      cge evaluate cora --set weighting=steps --set hops=6 --json
     """
+    from cge.estimators.settings import settings_of
+    from cge.estimators.settings_file import read_settings
     from cge.evaluation.protocol import run_once, split_of, summary
-    from cge.experiments.methods import METHODS, make, read_settings, settings_from_text
+    from cge.experiments.methods import METHODS, make, settings_from_text
 
     if method == "list":
-        facts((name, one.about) for name, one in METHODS.items())
+        told = {name: one.about for name, one in METHODS.items()}
+        print_json(told) if as_json else facts(told.items())
         return
-    given = ({} if config is None else read_settings(config)) | settings_from_text(settings or [])
+    given = settings_from_text(settings or [])
     make(method, 0, threads, **given)  # a wrong name is told before data are read
+    if config is not None:
+        known = settings_of(METHODS[method].kind())
+        given = read_settings(config, {name: one for name, one in known.items() if name != "random_state"}) | given
     data, rows = any_dataset(dataset), []
     for seed in range(first_seed, first_seed + seeds):
         chosen, split = split_of(data, seed, per_class, train_share)

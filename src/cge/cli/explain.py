@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
+from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, heading, print_json, print_table
 from cge.cli.saved import ids_of, load_model, output_file, printable
 from cge.cli.wording import settings_as_flags
@@ -33,8 +34,8 @@ def explain(
     reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
     """Say which paths of the graph carry a prediction, and how much each brings.
 
@@ -43,11 +44,9 @@ def explain(
 
     For example:
 
-    cge explain model --node 35
-
-    cge explain model --node 35 --to 887 --json
-
-    cge explain model --class Theory --top 50 --csv theory.csv
+      cge explain model --node 35
+      cge explain model --node 35 --to 887 --json
+      cge explain model --class Theory --top 50 --csv theory.csv
     """
     if (node is None) == (name is None):
         raise InputError("cge explain needs one of --node and --class")

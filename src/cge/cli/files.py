@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
+from cge.cli.options import among
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -54,7 +56,13 @@ class Files:
     directed: Annotated[bool, _read("--directed", help="Edges have a direction.")] = False
     self_loops: Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")] = False
     weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Demand weights, or ignore them.")] = None
-    ids: Annotated[str, _read(help="Read node ids as 'int' or 'str'; 'auto' looks at the first row.")] = "auto"
+    ids: Annotated[
+        str,
+        _read(
+            help="Read node ids as 'int' or 'str'; 'auto' looks at the first row.",
+            autocompletion=among("auto", "int", "str"),
+        ),
+    ] = "auto"
     delimiter: Annotated[
         str | None, _read(metavar="SIGN", help="What separates columns of edges: one sign, 'tab' or 'space'.")
     ] = None

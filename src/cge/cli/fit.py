@@ -7,14 +7,18 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cge.cli.config import take_config
 from cge.cli.files import FILES, Files, takes_files
 from cge.cli.fitted import facts_of, print_facts, rounds_of
 from cge.cli.main import Stopped
-from cge.cli.output import Checkpoint, output_folder
+from cge.cli.memory import available_memory, refuse_too_large
+from cge.cli.options import Json
+from cge.cli.output import Checkpoint, folder_of, output_folder
+from cge.cli.planned import content_of, print_plan
 from cge.cli.printing import print_json
 from cge.cli.settings import values_of
 from cge.cli.wording import as_flags, settings_as_flags
@@ -24,6 +28,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from cge.estimators.cge import CGE
+    from cge.estimators.planning import FitPlan
     from cge.graph import Graph
 
     Array = npt.NDArray[Any]
@@ -52,23 +57,40 @@ def fit(
             metavar="DIR", help="Folder for the model; one that is there is replaced when the new one is done."
         ),
     ],
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on after the last round of a fit that was stopped.")
+    config: Annotated[  # noqa: ARG001 - its callback does it
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            help="Settings and other options as TOML, such as 'cge tune' writes; the command line goes before it.",
+            callback=take_config,
+            is_eager=True,
+        ),
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on where a fit was stopped.")] = False,
+    dry_run: Annotated[
+        bool,
+        typer.Option(
+            "--dry-run", help="Read the files, print what would be done and what it costs, and write nothing."
+        ),
+    ] = False,
+    no_memory_check: Annotated[
+        bool, typer.Option("--no-memory-check", help="Begin even if the memory seems too small.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: Json = False,
     **settings: Any,
 ) -> None:
-    """Learn from labels which paths of a graph matter, make vectors and predictions of them, and save the model.
+    """Learn which paths of a graph matter for your labels, and save the model.
 
-    A checkpoint in DIR/checkpoint is written after each round and removed when the model is saved: a fit that was
-    stopped goes on with --resume, to the same model. Settings have their defaults in brackets.
+    The defaults suit most graphs. A fit that was stopped goes on with --resume, to the same model. Settings have their
+    defaults in brackets.
 
     For example:
 
-    cge fit edges.csv --labels labels.csv --out model
-
-    cge fit edges.csv --labels labels.csv --features words.npz --weighting cnn --dim 64 --seed 3 --out model --resume
+      cge fit edges.csv --labels labels.csv --out model
+      cge fit edges.csv --labels labels.csv --features words.npz --out model --dry-run
+      cge fit edges.csv --labels labels.csv --weighting steps --seed 3 --out model --resume
+      cge fit --config fit.toml --threads 4
     """
     from cge.estimators.cge import CGE
     from cge.estimators.settings import check_settings
@@ -76,11 +98,21 @@ def fit(
     model = CGE(**values_of(CGE, settings))
     with _in_the_shell(model):
         check_settings(model)
+    if dry_run:
+        folder, task = folder_of(out), _read(files, labels, validation)
+        told = _planned(model, task), task.graph, str(folder), available_memory()
+        if as_json:
+            print_json(content_of(*told) | {"notes": task.notes, "settings": model.get_params()})
+        elif not quiet:
+            _tell("note", task.notes)
+            print_plan(*told)
+        return
     with output_folder(out) as folder:
         checkpoint = Checkpoint(folder)
-        graph, reading = files.read_graph()
-        y, more, notes = _labels(files, labels, validation, graph)
-        notes = [*(as_flags(note) for note in reading.notes), *notes]
+        task = _read(files, labels, validation)
+        plan, notes = _planned(model, task), task.notes
+        if not no_memory_check:
+            refuse_too_large(plan, available_memory())
         if not resume:
             checkpoint.remove()
         elif not checkpoint.folder.exists():
@@ -89,7 +121,7 @@ def fit(
             _tell("note", notes)
         began, shown = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
         try:
-            warned = _fit(model, graph, y, more, checkpoint, shown)
+            warned = _fit(model, task, checkpoint, shown)
             seconds = time.perf_counter() - began
             model.save(folder)
         except KeyboardInterrupt:
@@ -101,6 +133,21 @@ def fit(
         print_json(found | {"warnings": warned, "notes": notes, **rounds_of(model)})
     elif not quiet:
         print_facts(found, model, files.multilabel)
+
+
+class _Task(NamedTuple):
+    """What the files tell: graph, labels and validation labels by node, and what to note about them."""
+
+    graph: Graph
+    y: Any
+    validation: Any
+    notes: list[str]
+
+
+def _read(files: Files, labels: str, validation: str | None) -> _Task:
+    graph, reading = files.read_graph()
+    y, more, notes = _labels(files, labels, validation, graph)
+    return _Task(graph, y, more, [*(as_flags(note) for note in reading.notes), *notes])
 
 
 def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
@@ -120,6 +167,14 @@ def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> 
     return y, more, [f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"]
 
 
+def _planned(model: CGE, task: _Task) -> FitPlan:
+    """Return what a fit will do; what no fit can begin with is told here."""
+    from cge.estimators.planning import plan_fit
+
+    with _in_the_shell(model):
+        return plan_fit(model, task.graph, task.y, task.validation)
+
+
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
     """Return {node id: name of its class}, or the list of names where nodes may have several."""
     from cge.data.labels import labeled
@@ -130,16 +185,16 @@ def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, An
     return {ids[node]: [names[place] for place in codes[node].nonzero()[0].tolist()] for node in nodes}
 
 
-def _fit(model: CGE, graph: Graph, y: Any, validation: Any, checkpoint: Checkpoint, shown: bool) -> list[str]:
+def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, shown: bool) -> list[str]:
     """Train, and return the warnings of the library as sentences."""
     from cge.cli.progress import Watch
 
-    again = bool(model.refit and validation is None and model.held_out)
+    again = bool(model.refit and task.validation is None and model.held_out)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         watch = Watch(checkpoint, again, shown)
         with _in_the_shell(model, checkpoint), watch:
-            model.fit(graph, y, validation, resume=checkpoint.folder, on_round=watch)
+            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, on_round=watch)
     for one in caught:
         if not issubclass(one.category, CgeWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)

@@ -8,16 +8,51 @@ from __future__ import annotations
 
 import io
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 
 __all__ = ["Stopped", "complain", "main", "run"]
 
-_INTERRUPTED = 130  # what shells use for Ctrl-C
+_INTERRUPTED, _TERMINATED = 130, 143  # what shells use for Ctrl-C and SIGTERM
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
     """Ctrl-C in a command that has a way on to tell; a KeyboardInterrupt would lose its words in Typer."""
+
+
+class _Ending:
+    """Lets SIGTERM end a command as Ctrl-C does, and remembers which of the two it was."""
+
+    def __init__(self) -> None:
+        self.code, self.word = _INTERRUPTED, "interrupted"
+
+    def __call__(self, *_: int | FrameType | None) -> None:
+        self.code, self.word = _TERMINATED, "terminated"
+        raise KeyboardInterrupt
+
+    def told(self, more: str = "") -> int:
+        """Say how the command ended, and return the exit code."""
+        complain(f"{self.word}; {more}" if more else self.word)
+        return self.code
+
+
+@contextmanager
+def _listening() -> Iterator[_Ending]:
+    """Listen to SIGTERM, where nobody does yet; only the main thread of a process can."""
+    ending = _Ending()
+    free = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+    if not free:
+        yield ending
+        return
+    signal.signal(signal.SIGTERM, ending)
+    try:
+        yield ending
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -27,6 +62,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
+    with _listening() as ending:
+        return _run(arguments, ending)
+
+
+def _run(arguments: Sequence[str], ending: _Ending) -> int:
     debug = "--debug" in arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
@@ -37,15 +77,11 @@ def run(arguments: Sequence[str]) -> int:
         code = call([one for one in arguments if one != "--debug"])
         if sys.stdout is not None:
             sys.stdout.flush()
-        if code == _INTERRUPTED:
-            complain("interrupted")
-        return code
+        return ending.told() if code == _INTERRUPTED else code
     except KeyboardInterrupt:
-        complain("interrupted")
-        return _INTERRUPTED
+        return ending.told()
     except Stopped as stopped:
-        complain(f"interrupted; {stopped}")
-        return _INTERRUPTED
+        return ending.told(str(stopped))
     except BrokenPipeError:
         # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

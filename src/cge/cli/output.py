@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any
 
 from cge.errors import InputError, shown
 
-__all__ = ["Checkpoint", "output_folder"]
+__all__ = ["Checkpoint", "folder_of", "output_folder"]
 
 _TENSORS = re.compile(r"\.?[a-z0-9-]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them
 
 
-@contextmanager
-def output_folder(given: str) -> Iterator[Path]:
-    """Make the folder of a model, or say why that is impossible; what stays empty is removed at the end."""
+def folder_of(given: str) -> Path:
+    """Return the folder of a model, which may not be there yet; nothing is written."""
     from cge.data.files.paths import file_path
 
     try:
@@ -28,14 +27,37 @@ def output_folder(given: str) -> Iterator[Path]:
         raise InputError(f"--out must be the path of a folder, found {shown(given)}") from None
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give --out a folder")
+    return folder
+
+
+@contextmanager
+def output_folder(given: str) -> Iterator[Path]:
+    """Make the folder of a model and keep other fits out, or say why that is impossible.
+
+    What stays empty is removed at the end.
+    """
+    folder = folder_of(given)
     new = not folder.exists()
     try:
         _try_writing(folder)
-        yield folder
+        with _alone(folder):
+            yield folder
     finally:
         if new:
             with suppress(OSError):  # there is something in it
                 folder.rmdir()
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    from cge.store.claim import claimed
+
+    with ExitStack() as stack:
+        try:
+            stack.enter_context(claimed(folder))
+        except InputError as error:
+            raise InputError(f"{error}; wait until it is done, or give --out another folder") from None
+        yield
 
 
 def _try_writing(folder: Path) -> None:

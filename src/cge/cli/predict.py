@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.files import DELIMITERS, FILES, column_of
+from cge.cli.options import Json, Quiet
 from cge.cli.predicted import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
 from cge.cli.saved import ids_of, load_model, need_predictions, notes_of, output_file, split_ids, tell
@@ -63,21 +64,19 @@ def predict(
     target: Annotated[str | None, _read(metavar="COLUMN", help="Targets, likewise.")] = None,
     weight: Annotated[str | None, _read(metavar="COLUMN", help="Weights of edges, likewise.")] = None,
     edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Types of edges, likewise.")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Predict classes with a saved model: of the nodes it was trained on, or of new ones by their edges and features.
+    """Predict classes with a saved model, of the nodes it was trained on or of new ones.
 
     New edges and features are put together with the graph of the model, so that known neighbors count. Each node comes
     with its class, the model's confidence in it, the chances of all classes, and the way it was predicted.
 
     For example:
 
-    cge predict model --nodes 35,40
-
-    cge predict model --out predictions.csv
-
-    cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
+      cge predict model --nodes 35,40
+      cge predict model --out predictions.csv
+      cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
     from cge.store.exports import TABLES, write_predictions
 

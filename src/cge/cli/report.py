@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.options import Json, Quiet
 from cge.cli.printing import print_json
 from cge.errors import InputError
 
@@ -26,16 +27,17 @@ def report(
         typer.Option(metavar="FILE", help="Labels that the model has not seen, to measure it by: node and label."),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the graph \\[the folder's name].")] = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Write one HTML file that shows a model: how well it does, a map, every node's paths, what weighs them.
+    """Write one page about a saved model: how well it does, a map, paths and weights.
 
-    The file opens offline, on a phone as well, and can be sent around: data and charts are inside.
+    The HTML file opens offline, on a phone as well, and can be sent around: data and charts are inside.
 
     For example:
 
-    cge report model --out report.html --labels test.csv
+      cge report model
+      cge report model --out report.html --labels test.csv
     """
     from cge.estimators.cge import CGE
     from cge.estimators.loading import load

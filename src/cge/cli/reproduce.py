@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.main import Stopped
+from cge.cli.options import Json, Quiet, among
 from cge.cli.printing import print_json
 from cge.errors import InputError
 
@@ -22,7 +24,9 @@ def reproduce(
     study: Annotated[
         str,
         typer.Argument(
-            help="table2 or table3 of the paper, figures: its analyses of path weights, or weights: where they pay."
+            metavar="STUDY",
+            help="table2 or table3 of the paper, figures: its analyses of path weights, or weights: where they pay.",
+            autocompletion=among("table2", "table3", "figures", "weights"),
         ),
     ],
     only: Annotated[
@@ -37,18 +41,18 @@ def reproduce(
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once \\[one for each core].")] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the results.")] = "results",
     show: Annotated[bool, typer.Option("--show", help="Run nothing; write the tables of what is there.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the tables as one JSON object.")] = False,
+    quiet: Quiet = False,
+    as_json: Json = False,
 ) -> None:
-    """Run a study again and write its tables to DIR. Every result is kept as it comes, so an interrupted run goes on.
+    """Run a study again and write its tables.
+
+    Every result is kept as it comes, so the same command goes on where it was stopped. Each cell runs on one thread.
 
     For example:
 
-    cge reproduce table2 --only cora --seeds 5
-
-    cge reproduce figures --only length/cora
-
-    cge reproduce weights --show
+      cge reproduce table2 --only cora --seeds 5
+      cge reproduce figures --only length/cora
+      cge reproduce weights --show
     """
     from cge.experiments import figures, tables, weights
     from cge.experiments.cells import run_cells
@@ -67,7 +71,10 @@ def reproduce(
     folder, (cells, one, report) = Path(out), studies[study]
     if not show:
         work = list(cells(only, seeds))
-        run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+        try:
+            run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+        except KeyboardInterrupt:
+            raise Stopped("the same command goes on where it was stopped") from None
     found = report(folder)
     if as_json:
         print_json(found)

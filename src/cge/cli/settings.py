@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
+from cge.cli.command import Command
+from cge.cli.options import among
 from cge.cli.wording import flag_of
 
 if TYPE_CHECKING:
@@ -22,23 +23,24 @@ if TYPE_CHECKING:
 
 __all__ = ["late", "values_of", "with_settings"]
 
-_PANEL = "Settings"
+_RUN = ("random_state", "threads")  # settings of a run rather than of a model; they stand with the other options
+_EVERY, _PATHS, _PAIRS = "Settings", "Settings of --encoder paths", "Settings of --encoder table and features"
 _SIGNS = {"int": "INT", "float": "NUM", "str": "WORD"}
 
 
-def late(command: Callable[..., None]) -> type[TyperCommand]:
+def late(command: Callable[..., None]) -> type[Command]:
     """Return the class of a command that gets the settings of `cge.CGE` as options only when it is called.
 
     `cge.CGE` is slow to import, and `cge --help` need not wait for it.
     """
 
-    class Late(TyperCommand):
+    class Late(Command):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
             """Parse arguments for the whole command, which takes this one's place."""
             from cge.estimators.cge import CGE
 
             app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
-            app.command(self.name)(with_settings(command, CGE))
+            app.command(self.name, cls=Command)(with_settings(command, CGE))
             return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
 
     return Late
@@ -48,11 +50,13 @@ def with_settings(command: Callable[..., None], estimator: type) -> Callable[...
     """Give a command an option for each setting of an estimator; it takes them as `**settings`, as text."""
     from cge.estimators.settings import settings_of
 
+    known = settings_of(estimator)
     parameters = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=_option(name, kind, setting, default)
+            name, inspect.Parameter.KEYWORD_ONLY, default=known[name][2], annotation=_option(name, panel, *known[name])
         )
-        for name, (kind, setting, default) in settings_of(estimator).items()
+        for panel, names in _panels(known).items()
+        for name in names
     ]
 
     @wraps(command)
@@ -65,18 +69,32 @@ def with_settings(command: Callable[..., None], estimator: type) -> Callable[...
     return whole
 
 
-def _option(name: str, kind: str, setting: Setting, default: Any) -> Any:
+def _panels(known: Iterable[str]) -> dict[str | None, list[str]]:
+    """Return the settings in the panels of the help that they stand in."""
+    from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+
+    panels: dict[str | None, list[str]] = {name: [] for name in (None, _EVERY, _PATHS, _PAIRS)}
+    for name in known:
+        only = _PATHS if name in PATHS_ONLY else _PAIRS if name in PAIRS_ONLY else _EVERY
+        panels[None if name in _RUN else only].append(name)
+    return panels
+
+
+def _option(name: str, panel: str | None, kind: str, setting: Setting, default: Any) -> Any:
     """Return the annotation by which Typer makes the option of a setting."""
-    told: dict[str, Any] = {"help": _help(setting, default), "rich_help_panel": _PANEL, "show_default": False}
+    told: dict[str, Any] = {"help": _help(setting, default), "rich_help_panel": panel, "show_default": False}
     flag = flag_of(name)
     if kind == "bool":
-        return Annotated[bool, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", metavar="", **told)]
+        return Annotated[bool, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", **told)]
+    if setting.choices:
+        told["autocompletion"] = among(*setting.choices)
     return Annotated[str | None, typer.Option(flag, metavar=_SIGNS[kind], **told)]
 
 
 def _help(setting: Setting, default: Any) -> str:
     """Return the help of a setting as a sentence, with legal values and default in few words."""
-    parts = [part for part in setting.help.split("; ") if not part.startswith("a callable")]  # which only Python has
+    text = setting.help.removeprefix("encoder 'paths': ")  # which its panel says
+    parts = [part for part in text.split("; ") if not part.startswith("a callable")]  # which only Python has
     if not all(f"'{choice}'" in setting.help for choice in setting.choices):
         parts.append("one of " + ", ".join(setting.choices))
     words = "; ".join(part for part in (*parts, _range(setting)) if part)

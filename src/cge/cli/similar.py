@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from cge.cli.options import Json, among
 from cge.cli.printing import print_json, print_table
 from cge.cli.saved import ids_of, load_model, printable
 from cge.errors import InputError, MissingDataError, shown
@@ -17,15 +18,22 @@ def similar(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a model that was saved.")],
     node: Annotated[str, typer.Argument(metavar="ID", help="A node; put -- before one that begins with a minus sign.")],
     top: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 10,
-    metric: Annotated[str, typer.Option(metavar="WORD", help="'cosine', or 'dot' for inner products.")] = "cosine",
+    metric: Annotated[
+        str,
+        typer.Option(
+            metavar="WORD", help="'cosine', or 'dot' for inner products.", autocompletion=among("cosine", "dot")
+        ),
+    ] = "cosine",
     method: Annotated[
         str,
         typer.Option(
-            metavar="WORD", help="'exact', or 'approximate' with an index of usearch; 'auto' is exact for one node."
+            metavar="WORD",
+            help="'exact', or 'approximate' with an index of usearch; 'auto' is exact for one node.",
+            autocompletion=among("auto", "exact", "approximate"),
         ),
     ] = "auto",
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the ids alone, one on a line.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of a table.")] = False,
+    as_json: Json = False,
 ) -> None:
     """List the nodes of a saved model whose vectors are most like that of one node.
 
@@ -33,9 +41,8 @@ def similar(
 
     For example:
 
-    cge similar model 35
-
-    cge similar model ann --top 3 --metric dot --json
+      cge similar model 35
+      cge similar model ann --top 3 --metric dot --json
     """
     from cge.estimators.similar import METHODS, METRICS, SimilarNodes
 

@@ -9,14 +9,18 @@ from typing import Annotated
 import typer
 
 from cge.cli.evaluate import any_dataset
+from cge.cli.main import Stopped
+from cge.cli.options import DatasetName, Json, Threads, method_names
 from cge.cli.printing import print_json
 
 __all__ = ["tune"]
 
 
 def tune(
-    dataset: Annotated[str, typer.Argument(help="A data set by name ('cge datasets' lists them), or a folder.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.")] = "cge",
+    dataset: DatasetName,
+    method: Annotated[
+        str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)
+    ] = "cge",
     trials: Annotated[int, typer.Option(min=1, help="Search until the study has so many trials.")] = 50,
     storage: Annotated[
         str | None,
@@ -32,20 +36,20 @@ def tune(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the best settings here, as TOML, too.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")] = None,
+    threads: Threads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of TOML.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Search for settings with Optuna: accuracy on the validation labels counts, test labels are never looked at.
+    """Search for the settings of a method that suit a data set.
 
-    Trials are kept in the storage as they come: the same command goes on where it was stopped. The best settings are
-    printed as TOML, which 'cge evaluate --config' takes.
+    Optuna proposes, accuracy on the validation labels counts, and test labels are never looked at. Trials are kept in
+    the storage as they come: the same command goes on where it was stopped. The best settings are printed as TOML,
+    which 'cge evaluate --config' and 'cge fit --config' take.
 
     For example:
 
-    cge tune cora --method gcn --trials 30 --out gcn.toml
-
-    cge evaluate cora --method gcn --config gcn.toml
+      cge tune cora --method gcn --trials 30 --out gcn.toml
+      cge evaluate cora --method gcn --config gcn.toml
     """
     from cge.experiments.cells import replaced
     from cge.experiments.methods import settings_from_text
@@ -64,7 +68,10 @@ def tune(
             score = "ended early" if value is None else f"validation {value:.4f}"
             print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
 
-    found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+    try:
+        found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+    except KeyboardInterrupt:
+        raise Stopped("the same command goes on where it was stopped") from None
     if out is not None:
         replaced(Path(out), as_toml(found.settings))
     if as_json:

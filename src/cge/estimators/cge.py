@@ -54,13 +54,14 @@ from cge.estimators.cge_settings import (
     WeightingRate,
 )
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import decided, known_labels, share_right
+from cge.estimators.classifier import decided, share_right
 from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
 from cge.estimators.explaining import explainer_of
 from cge.estimators.pair_fit import PairFit, fit_pairs
 from cge.estimators.path_fit import fit_paths
 from cge.estimators.path_model import PathFit
-from cge.estimators.settings import check_settings, documented, settings_of
+from cge.estimators.planning import checked_task
+from cge.estimators.settings import documented, settings_of
 from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import SHARES, Faithfulness
@@ -69,11 +70,11 @@ from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
 
-__all__ = ["CGE"]
+__all__ = ["CGE", "PAIRS_ONLY", "PATHS_ONLY"]
 
 Array = npt.NDArray[Any]
 
-_PATHS_ONLY = (
+PATHS_ONLY = (
     "hops",
     "payload",
     "label_votes",
@@ -87,7 +88,7 @@ _PATHS_ONLY = (
     "consistency",
     "temperature",
 )
-_PAIRS_ONLY = (
+PAIRS_ONLY = (
     "window",
     "walk_length",
     "loss",
@@ -282,13 +283,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         CGE
             The estimator itself, trained.
         """
-        check_settings(self)
-        if isinstance(graph, Graph) and not len(graph.indices):
-            raise InputError("the graph has no edges, so there are no paths to learn from")
-        known = known_labels(graph, y, validation)
-        learns = self.weighting != "none" and self.outer == "unrolled"
-        if validation is None and self.outer_labels == "validation" and learns:
-            raise InputError("outer_labels='validation' needs validation labels; pass validation=")
+        known = checked_task(self, graph, y, validation)
         store = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
         self._warn_of_idle()
         train = fit_paths if self.encoder == "paths" else fit_pairs
@@ -299,7 +294,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def _warn_of_idle(self) -> None:
         """Say which settings were given that this encoder does not know."""
         defaults = settings_of(type(self))
-        idle = _PAIRS_ONLY if self.encoder == "paths" else _PATHS_ONLY
+        idle = PAIRS_ONLY if self.encoder == "paths" else PATHS_ONLY
         given = [name for name in idle if getattr(self, name) != defaults[name][2]]
         if given:
             have = "has" if len(given) == 1 else "have"

@@ -22,7 +22,7 @@ from cge.training.parameters import Parameters, Shape
 from cge.training.settings import Task, TrainingSettings
 from cge.training.trainer import Trained, train
 
-__all__ = ["PairFit", "fit_pairs"]
+__all__ = ["PairFit", "chosen", "fit_pairs", "refuse_pairs"]
 
 Array = npt.NDArray[Any]
 
@@ -52,7 +52,7 @@ def fit_pairs(
 
     `roles` are the nodes whose labels train and those whose labels choose the round.
     """
-    _refuse_hopeless(model, graph)
+    refuse_pairs(model, graph)
     trained_on, chosen_on = roles
     given = len(chosen_on) > 0
     kept, held = roles if given else hold_out(codes, trained_on, model.held_out, model.random_state)
@@ -83,7 +83,8 @@ def fit_pairs(
     return found
 
 
-def _refuse_hopeless(model: Any, graph: Graph) -> None:
+def refuse_pairs(model: Any, graph: Graph) -> None:
+    """Refuse settings that do not fit the paper's encoders or the graph."""
     if model.window > model.walk_length:
         raise InputError(
             f"window must be at most walk_length, {model.walk_length}, for no path is longer than its walk; "

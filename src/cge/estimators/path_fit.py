@@ -28,7 +28,7 @@ from cge.training.paths import FEWEST_SELECTING, READERS, Plan, PlanMaker
 from cge.training.settings import Task
 from cge.training.trainer import Saved
 
-__all__ = ["fit_paths"]
+__all__ = ["fit_paths", "refuse_paths"]
 
 Array = npt.NDArray[Any]
 
@@ -42,11 +42,12 @@ def fit_paths(
 
     `roles` are the nodes whose labels train and those whose labels choose.
     """
-    _refuse(model, graph)
+    refuse_paths(model, graph)
     return _Fitting(model, graph, codes, classes, store, on).run(*roles)
 
 
-def _refuse(model: Any, graph: Graph) -> None:
+def refuse_paths(model: Any, graph: Graph) -> None:
+    """Refuse settings that do not fit the path encoder or the graph."""
     if model.outer == "paper":
         raise InputError("outer='paper' is a rule for pairs of path ends; use encoder='table' or 'features' with it")
     if model.outer_labels == "validation":

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import os
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +33,8 @@ class Cell:
 
 
 def _end_with(parent: int) -> None:
-    """Let a process end when the one that started it is gone, even if that was killed."""
+    """Let a process end when the one that started it is gone, even if that was killed, and by Ctrl-C without a word."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def watch() -> None:
         while os.getppid() == parent:
@@ -82,6 +84,8 @@ def run_cells(
                     on_done(cell, row)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
+            for process in multiprocessing.active_children():
+                process.terminate()  # whoever stopped us does not wait for what was begun
             raise
 
 

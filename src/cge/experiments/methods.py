@@ -6,13 +6,12 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from pathlib import Path
 from typing import Any
 
-from cge.errors import FileFormatError, InputError
+from cge.errors import InputError
 from cge.estimators.settings import settings_of
 
-__all__ = ["METHODS", "Method", "make", "read_settings", "settings_from_text"]
+__all__ = ["METHODS", "Method", "make", "settings_from_text"]
 
 
 @dataclass(frozen=True)
@@ -102,20 +101,3 @@ def _value(text: str) -> Any:
         return tomllib.loads(f"it = {text}")["it"]
     except tomllib.TOMLDecodeError:
         return text
-
-
-def read_settings(file: str | Path) -> dict[str, Any]:
-    """Return the settings in a TOML file, one for each line; "none" stands for None."""
-    path = Path(file)
-    try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileFormatError(path, "this file is not there") from None
-    except OSError as wrong:
-        raise FileFormatError(path, f"this file cannot be read ({wrong.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
-        raise FileFormatError(path, f"this is no TOML: {wrong}") from None
-    nested = [name for name, value in found.items() if isinstance(value, dict)]
-    if nested:
-        raise FileFormatError(path, f"settings stand alone, without a table such as [{nested[0]}]")
-    return {name: None if value == "none" else value for name, value in found.items()}

@@ -11,9 +11,9 @@ from cge.graph import Graph
 from cge.models import PathWeighting
 from cge.models.products import NodeFeatures
 
-__all__ = ["Task", "TrainingSettings"]
+__all__ = ["SOFTMAX_UP_TO", "Task", "TrainingSettings"]
 
-_SOFTMAX_UP_TO = 500  # nodes: beyond them the sum over all nodes costs more than it brings
+SOFTMAX_UP_TO = 500  # nodes: beyond them the sum over all nodes costs more than it brings
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
 
 
@@ -80,4 +80,4 @@ class TrainingSettings:
 
     def full_softmax(self, graph: Graph) -> bool:
         """Say whether the path loss sums over all nodes (Eq. 5), or over sampled negatives."""
-        return self.loss == "softmax" or (self.loss == "auto" and graph.num_nodes <= _SOFTMAX_UP_TO)
+        return self.loss == "softmax" or (self.loss == "auto" and graph.num_nodes <= SOFTMAX_UP_TO)

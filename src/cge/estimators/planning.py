@@ -1,0 +1,188 @@
+"""What a fit of `CGE` is going to do, and about what it costs, before anything is trained."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from cge.errors import InputError
+from cge.estimators.classifier import Known, known_labels
+from cge.estimators.pair_fit import chosen as pair_setting
+from cge.estimators.pair_fit import refuse_pairs
+from cge.estimators.path_fit import refuse_paths
+from cge.estimators.path_model import path_settings
+from cge.estimators.roles import hold_out
+from cge.estimators.settings import check_settings
+from cge.graph import Graph
+from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
+from cge.training.paths import FEWEST_SELECTING, READERS, PathSettings
+from cge.training.settings import SOFTMAX_UP_TO
+
+__all__ = ["FitPlan", "checked_task", "plan_fit"]
+
+_PRIORS = ("none", "degree", "cosine")
+_LASTS = 0.7  # share of the epochs at most after which patience ends, as measured
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """A fit before it begins: `sizes` are settings as they will be, `labels` how many serve what."""
+
+    encoder: str
+    payload: str | None
+    weightings: tuple[str, ...]
+    readers: tuple[str, ...]
+    label_votes: str | None
+    labels: dict[str, int]
+    refit: bool
+    sizes: dict[str, Any]
+    cost: Cost
+
+
+def checked_task(model: Any, graph: Graph, y: Any, validation: Any = None) -> Known:
+    """Return what labels tell, and refuse settings, labels or a graph that no fit can begin with."""
+    check_settings(model)
+    if isinstance(graph, Graph) and not len(graph.indices):
+        raise InputError("the graph has no edges, so there are no paths to learn from")
+    known = known_labels(graph, y, validation)
+    learns = model.weighting != "none" and model.outer == "unrolled"
+    if validation is None and model.outer_labels == "validation" and learns:
+        raise InputError("outer_labels='validation' needs validation labels; pass validation=")
+    return known
+
+
+def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
+    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained.
+
+    Examples
+    --------
+    >>> from cge import CGE, Graph
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
+    >>> plan = plan_fit(CGE(), graph, {0: "left", 1: "left", 3: "right", 4: "right"})
+    >>> plan.payload, plan.weightings, plan.readers
+    ('table', ('degree',), ('plain',))
+    """
+    known = checked_task(model, graph, y, validation)
+    given = len(known.selection) > 0
+    kept, held = (known.train, known.selection) if given else _held_out(model, known)
+    again = bool(model.refit and not given and len(held))
+    labels = {"train": len(known.train if again else kept), "outer": 0, "selection": len(held)}
+    if model.encoder == "paths":
+        refuse_paths(model, graph)
+        return _of_paths(model, graph, known, len(kept), labels, again)
+    refuse_pairs(model, graph)
+    return _of_pairs(model, graph, labels, again)
+
+
+def _held_out(model: Any, known: Known) -> Any:
+    return hold_out(known.codes, known.train, model.held_out, model.random_state)
+
+
+# ---------------------------------------------------------------------- the path encoder
+
+
+def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
+    settings = path_settings(model)
+    features: Any = graph.features
+    by_features = features is not None and model.payload != "table"
+    entries = graph.num_nodes if not by_features else int(getattr(features, "nnz", features.size))
+    columns = int(features.shape[1]) if by_features else graph.num_nodes
+    steps = len(graph.indices) + graph.num_nodes
+    size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops)
+    selecting = labels["selection"] >= FEWEST_SELECTING
+    asked = model.weighting if isinstance(model.weighting, str) else "custom"
+    weightings, readers = _candidates(asked, settings.reader, selecting, features is not None, kept > 3)
+    learned = [name for name in weightings if name not in _PRIORS]
+    votes = {"yes": "yes", "no": "no"}.get(settings.label_votes, "asked for" if selecting else "no")
+    trainings = _trainings(settings, size, weightings, readers, votes, selecting, again, model.n_models)
+    sampled = settings.walks_per_node * (settings.hops + 1) if asked not in (*_PRIORS, "auto", "gates", "steps") else 0
+    counted = {"yes": len(weightings), "asked for": 1, "no": 0}[votes]
+    epochs = {name: _recipe(settings, size, name).settings.epochs for name in readers}
+    return FitPlan(
+        "paths",
+        "features" if by_features else "table",
+        weightings,
+        readers,
+        votes,
+        labels | {"outer": kept if learned else 0},
+        again,
+        {"dim": settings.dim, "hops": settings.hops, "epochs": epochs, "models": model.n_models},
+        path_cost(size, trainings, len(learned), model.folds, counted, sampled),
+    )
+
+
+def _candidates(
+    weighting: str, reader: str, selecting: bool, features: bool, folds: bool
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the weightings and the readers that will be compared; one alone is not."""
+    weightings = (weighting,)
+    if weighting == "auto":
+        others = ("none", *(("cosine",) if features else ()), *(("gates",) if folds else ()))
+        weightings = ("degree", *others) if selecting else ("degree",)
+    if reader != "auto":
+        return weightings, (reader,)
+    return weightings, ("plain", "deep", "sparse") if selecting else ("plain",)
+
+
+def _recipe(settings: PathSettings, size: PathSize, reader: str) -> Any:
+    return settings.recipe(reader, settings.seed, 3 * _carried(settings, size, reader) * size.hops * size.steps)
+
+
+def _carried(settings: PathSettings, size: PathSize, reader: str) -> int:
+    return size.classes if READERS[reader].scores else settings.dim
+
+
+def _trainings(
+    settings: PathSettings,
+    size: PathSize,
+    weightings: tuple[str, ...],
+    readers: tuple[str, ...],
+    votes: str,
+    selecting: bool,
+    again: bool,
+    models: int,
+) -> list[Training]:
+    """Return the trainings to expect; of deep and sparse readers half the time each, since one of them mostly wins."""
+
+    def some(names: tuple[str, ...], share: float = 0.0, begun: bool = False) -> list[Training]:
+        """Return trainings of a share of the epochs, beyond judging where they were begun, or for judging alone."""
+        found = []
+        for name in names:
+            recipe = _recipe(settings, size, name)
+            epochs = share * recipe.settings.epochs - (recipe.judged_after if begun else 0)
+            epochs = max(epochs, 0) if share else recipe.judged_after
+            found.append(Training(recipe.settings.passes, _carried(settings, size, name), epochs / len(names)))
+        return found
+
+    left = readers if len(readers) == 1 else ("deep", "sparse")
+    compared = len(readers) > 1 or len(weightings) > 1
+    found = [one for name in readers for one in some((name,))] if compared else []
+    if votes == "asked for":
+        found += some(("plain",))
+    found += [one for _ in weightings[1:] for one in some(left)]
+    if selecting and any(name not in _PRIORS for name in weightings):
+        found += some(("plain",))  # which prior learning starts from
+    found += models * some(left, _LASTS if selecting else 1.0, begun=compared)
+    if again:
+        found += models * some(left, _LASTS / 2)
+    return found
+
+
+# ---------------------------------------------------------------------- the paper's encoders
+
+
+def _of_pairs(model: Any, graph: Graph, labels: dict[str, int], again: bool) -> FitPlan:
+    names = ("dim", "walks_per_node", "walk_length", "window", "negatives")
+    sizes = {name: pair_setting(model, name) for name in names}
+    entries = 0 if graph.features is None else int(getattr(graph.features, "nnz", graph.features.size))
+    softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= SOFTMAX_UP_TO)
+    rounds = model.pretrain + pair_setting(model, "rounds")
+    weighting = pair_setting(model, "weighting")
+    name = weighting if isinstance(weighting, str) else "custom"
+    if name != "none" and model.outer == "unrolled":
+        half = (labels["selection"] + 1) // 2 if model.outer_labels == "validation" else 0
+        labels = labels | {"outer": half or labels["train"], "selection": labels["selection"] - half}
+    size = PairSize(graph.num_nodes, entries, softmax=softmax, **sizes)
+    told = sizes | {"loss": "softmax" if softmax else "negative", "rounds": rounds}
+    cost = pair_cost(size, model.encoder, name, 2 * rounds if again else rounds)
+    return FitPlan(model.encoder, None, (name,), (), None, labels, again, told, cost)

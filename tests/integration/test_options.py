@@ -1,0 +1,316 @@
+"""What all commands share: options, help, completion; and what `cge fit` does before it trains."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+import cge
+from cge.cli.app import app
+from cge.cli.main import run
+from cge.cli.memory import available_memory, size_of
+from cge.cli.output import Checkpoint
+from tests.integration.test_fit import FLAGS, call, environment, files, never, refused, tensors
+
+__all__ = ["files"]
+
+# Every command, and which of the shared options it has. Those that use a saved model draw nothing at random and use the
+# threads it was trained with; cells of `reproduce` run on one thread each, and their seeds are part of the study.
+SHARED = {
+    "demo": {"--quiet", "--json", "--seed", "--threads"},
+    "check": {"--quiet", "--json"},
+    "fit": {"--quiet", "--json", "--seed", "--threads"},
+    "predict": {"--quiet", "--json"},
+    "explain": {"--quiet", "--json"},
+    "embed": {"--quiet", "--json"},
+    "similar": {"--quiet", "--json"},
+    "report": {"--quiet", "--json"},
+    "datasets": {"--quiet", "--json"},
+    "evaluate": {"--quiet", "--json", "--seed", "--threads"},
+    "tune": {"--quiet", "--json", "--threads"},
+    "reproduce": {"--quiet", "--json"},
+    "bench": {"--json"},
+}
+
+
+def helped(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int) -> str:
+    monkeypatch.setenv("COLUMNS", str(width))
+    assert run([*words, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+def test_every_command_is_known() -> None:
+    assert set(typer.main.get_command(app).commands) == set(SHARED)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("command", SHARED)
+def test_options_and_help_of_every_command(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = helped([command], capsys, monkeypatch, 200)
+    found = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--threads)\b", shown.replace("│ --", "│  --")))
+    assert found == SHARED[command]
+    assert re.search(rf"For example:\s+cge {command}\b", shown)
+    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", shown)
+    assert not re.search(r"<\w+|[{}]", shown), "types are told in words"
+    narrow = helped([command], capsys, monkeypatch, 40)
+    assert max(map(len, narrow.splitlines())) <= 40
+
+
+def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = helped([], capsys, monkeypatch, 90)
+    assert all(f"│ {command} " in shown for command in SHARED)
+    assert len(shown.splitlines()) < 45
+
+
+# ---------------------------------------------------------------------- completion
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("cge ev", ["evaluate"]),
+        ("cge evaluate ci", ["citeseer"]),
+        ("cge evaluate cora --method plan", ["planetoid-t", "planetoid-i"]),
+        ("cge tune co", ["cora"]),
+        ("cge fit --weighting ", ["auto", "none", "degree", "cosine", "gates", "steps", "average", "cnn", "lstm"]),
+        ("cge fit --encoder t", ["table"]),
+        ("cge fit e.csv --reader s", ["sparse"]),
+        ("cge fit --ids ", ["auto", "int", "str"]),
+        ("cge fit --walk", ["--walks-per-node", "--walk-length"]),
+        ("cge reproduce t", ["table2", "table3"]),
+        ("cge similar model x --metric ", ["cosine", "dot"]),
+        ("cge bench w", ["walks"]),
+    ],
+)
+def test_completion(
+    line: str, expected: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("_CGE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(line.count(" ")))
+    with pytest.raises(SystemExit) as ended:
+        run([])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.split() == expected
+
+
+# ---------------------------------------------------------------------- a file of settings
+
+
+def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = files / "fit.toml"
+    words = {"encoder": "table", "dim": 8, "rounds": 3, "seed": 7, "refit": False, "walks_per_node": "none"}
+    words |= {"edges": str(files / "edges.csv"), "labels": str(files / "labels.csv"), "out": str(files / "m")}
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (words | {"json": True}).items()))
+    assert run(["fit", "--config", str(config), "--dry-run", "--dim", "16", "--learning-rate", "0.5"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = {"encoder": "table", "dim": 16, "rounds": 3, "random_state": 7, "refit": False, "learning_rate": 0.5}
+    assert found["settings"] == cge.CGE(**expected).get_params()
+    assert found["folder"] == str(files / "m")
+    config.write_text("weighting = 'none'\nrandom_state = 3\ndirected = true\n")
+    assert run(call(files, "--config", str(config), "--dry-run", "--json")) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["settings"]["weighting"], found["settings"]["random_state"]) == ("none", 3)
+    graph = cge.read_graph(files / "edges.csv", directed=True)
+    assert found["edges"] == graph.num_edges
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("# mine\nwindo = 3\n", ", line 2: there is no setting 'windo'; the nearest is 'window'"),
+        ("dim = 3\nlables = 'x'\n", ", line 2: there is no setting 'lables'; the nearest is 'labels'"),
+        ("config = 'x'\n", ", line 1: there is no setting 'config'; the nearest is "),
+        ("dim = 0\n", ", line 1: dim must be a whole number of at least 1 and of at most 4096 or None, found 0"),
+        ("dim = true\n", ", line 1: dim must be a whole number of at least 1 and of at most 4096 or None, found True"),
+        ("directed = 3\n", ": directed must be true or false, found 3"),
+        ("labels = true\n", ": labels must be text, found True"),
+        ("labels = ['a']\n", ": labels must be one value, found ['a']"),
+        ("[fit]\ndim = 3\n", ": settings stand alone, without a table such as [fit]"),
+        ("dim: 3\n", ": this is no TOML: "),
+    ],
+)
+def test_a_file_that_is_wrong(content: str, problem: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = files / "fit.toml"
+    config.write_text(content)
+    assert refused(call(files, "--config", str(config)), capsys).startswith(f"{config}{problem}")
+    assert not (files / "m").exists()
+
+
+def test_evaluate_reads_such_a_file_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config = tmp_path / "gcn.toml"
+    for content, problem in (
+        ("hiden = 3\n", "there is no setting 'hiden'; the nearest is 'hidden'"),
+        ("\ndrop = 2\n", "drop must be a number of at least 0 and of at most"),
+        ("random_state = 2\n", "there is no setting 'random_state'; "),
+    ):
+        config.write_text(content)
+        assert run(["evaluate", "cora", "--method", "gcn", "--config", str(config), "--json"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith(f"cge: {config}, line {content.count(chr(10))}: {problem}")
+
+
+# ---------------------------------------------------------------------- before a fit
+
+
+def test_a_dry_run_plans_and_writes_nothing(
+    files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cge.estimators.cge.fit_paths", never)
+    monkeypatch.setattr("cge.estimators.cge.fit_pairs", never)
+    before = sorted(files.iterdir())
+    assert run(call(files, "--dry-run", "--validation", str(files / "validation.csv"), "--encoder", "paths")) == 0
+    shown = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert shown["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
+    assert (shown["encoder"], shown["nodes carry"]) == ("paths", "a learned table")
+    assert shown["path weights"] == "degree, none or gates, by the selection labels"
+    assert shown["read by"] == "plain, deep or sparse, by the selection labels"
+    assert re.fullmatch(r"about \d+ seconds, a rough estimate", shown["time"])
+    assert re.match(r"about \d+ MB at most", shown["memory"])
+    assert shown["would save to"] == str(files / "m")
+    assert run(call(files, "--dry-run", *FLAGS)) == 0
+    shown = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert shown["walks"] == "2 of 6 nodes from each node, window 3"
+    assert (shown["path loss"], shown["rounds"]) == ("softmax over all nodes", "at most 4")
+    assert shown["labels"].endswith("choose the round, then a second training on all of them")
+    assert run(call(files, "--dry-run", "--json", *FLAGS)) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["dry_run"], found["encoder"], found["settings"]["dim"]) == (True, "table", 8)
+    assert found["estimate"]["seconds"] > 0
+    assert sorted(files.iterdir()) == before
+    assert refused(call(files, "--dry-run", "--encoder", "features"), capsys).startswith("--encoder features needs")
+    (files / "m").write_text("mine")
+    assert refused(call(files, "--dry-run"), capsys) == f"{files / 'm'} is a file; give --out a folder"
+
+
+@pytest.mark.parametrize(
+    ("words", "cure"),
+    [
+        (["--encoder", "table"], "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"),
+        (["--encoder", "paths", "--held-out", "0.5"], "compare less (--weighting degree --reader plain), or "),
+        (["--encoder", "paths", "--weighting", "degree", "--reader", "plain"], "take a smaller --dim, or give --feat"),
+    ],
+)
+def test_a_fit_that_needs_more_memory_than_there_is(
+    words: list[str], cure: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("cge.cli.fit.available_memory", lambda: 123_000_000)
+    told = refused(call(files, *words), capsys)
+    assert re.match(rf"this fit needs about \d+ MB of memory, and 120 MB are available; {re.escape(cure)}", told)
+    assert told.endswith("or try it all the same with --no-memory-check")
+    assert not (files / "m").exists()
+    if words[1] == "table":
+        assert run(call(files, *FLAGS, "--no-memory-check", "--quiet")) == 0
+        assert (files / "m" / "model.json").exists()
+
+
+def machine(root: Path, **content: str) -> Path:
+    """Write the files in which a system tells of its memory."""
+    for name, text in content.items():
+        path = root / name.replace("__", "/").replace("_dot_", ".")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return root
+
+
+def test_memory_is_what_the_machine_and_its_groups_leave(tmp_path: Path) -> None:
+    assert available_memory(tmp_path) is None
+    machine(tmp_path, proc__meminfo="MemTotal: 9000 kB\nMemAvailable:    4000 kB\n", proc__self__statm="900 10 3\n")
+    assert available_memory(tmp_path) == 4000 * 1024 + 10 * 4096
+    machine(tmp_path, proc__self__cgroup="0::/box/inner\n", sys__fs__cgroup__box__inner__memory_dot_max="max\n")
+    assert available_memory(tmp_path) == 4000 * 1024 + 10 * 4096
+    group = {"memory_dot_max": "1000000\n", "memory_dot_current": "300000\n", "memory_dot_stat": "inactive_file 7\n"}
+    machine(tmp_path, **{f"sys__fs__cgroup__box__{name}": text for name, text in group.items()})
+    assert available_memory(tmp_path) == 700_007 + 10 * 4096
+    first = {"memory_dot_limit_in_bytes": "500000\n", "memory_dot_usage_in_bytes": "100000\n"}
+    machine(tmp_path, proc__self__cgroup="4:cpu,memory:/\n")
+    machine(tmp_path, **{f"sys__fs__cgroup__memory__{name}": text for name, text in first.items()})
+    assert available_memory(tmp_path) == 400_000 + 10 * 4096
+    assert (size_of(1.45e9), size_of(123e9)) == ("1.4 GB", "123 GB")
+
+
+# ---------------------------------------------------------------------- two fits, signals, pipes
+
+
+def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
+    """Start a fit and wait until its first round is done."""
+    process = subprocess.Popen([sys.executable, "-m", "cge", *words], env=environment(), stderr=subprocess.PIPE)
+    deadline = time.monotonic() + 120
+    while not list((files / "m" / "checkpoint").glob("*.json")):
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return process
+
+
+def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = call(files, *FLAGS, "--rounds", "5000", "--patience", "5000", "--weighting", "none")
+    process = begun(files, words)
+    told = refused(words, capsys)
+    assert re.fullmatch(
+        rf"process {process.pid} on \S+ is working in {files / 'm'}; "
+        "wait until it is done, or give --out another folder",
+        told,
+    )
+    process.send_signal(signal.SIGTERM)
+    _, errors = process.communicate()
+    assert process.returncode == 143
+    assert re.fullmatch(r"cge: terminated; the same command with --resume goes on from round \d+\n", errors.decode())
+    assert Checkpoint(files / "m").rounds("select") >= 1
+    assert [one.name for one in (files / "m").iterdir()] == ["checkpoint"]
+    process = begun(files, [*words, "--resume"])
+    process.kill()
+    process.communicate()
+    assert run(call(files, *FLAGS, "--quiet")) == 0, "the lock of a process that died keeps nobody out"
+    assert tensors(files / "m")
+
+
+def test_a_model_and_readers_that_leave_or_see_little(files: Path) -> None:
+    assert run(call(files, *FLAGS, "--quiet")) == 0
+    line = [sys.executable, "-m", "cge", "predict", str(files / "m")]
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run([*line, "--json"], stdout=write, stderr=subprocess.PIPE, env=environment())
+    os.close(write)
+    assert (done.returncode, done.stderr) == (0, b"")
+    poor = environment() | {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1", "COLUMNS": "40", "FORCE_COLOR": "1"}
+    code = "from cge.cli.main import run; run(['check', {0!r}]); run(['predict', '--help'])"
+    done = subprocess.run([sys.executable, "-c", code.format(str(files / "edges.csv"))], capture_output=True, env=poor)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"\x1b[3" not in done.stdout  # colors; bold and dim are none
+    assert done.stdout.isascii()
+    assert max(map(len, re.sub(rb"\x1b\[[0-9;]*m", b"", done.stdout).splitlines())) == 40
+
+
+def test_an_error_prints_nothing_on_the_output_stream(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong: list[list[Any]] = [
+        ["check", "no.csv"],
+        ["fit", "no.csv", "--labels", "l.csv", "--out", files / "m"],
+        ["predict", "no"],
+        ["explain", "no", "--node", "1"],
+        ["embed", "no", "--out", files / "v.csv"],
+        ["similar", "no", "1"],
+        ["report", "no", "--out", files / "r.html"],
+        ["evaluate", "no"],
+        ["tune", "no"],
+        ["reproduce", "no"],
+        ["bench", "no"],
+    ]
+    for words in wrong:
+        assert run([*map(str, words), "--json"]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err.startswith("cge: ")
+        assert printed.err.count("\n") == 1
