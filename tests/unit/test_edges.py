@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.exceptions import NotFittedError
 
 import cge
@@ -51,7 +52,7 @@ def test_every_way_by_its_formula(how: str, block: int, monkeypatch: pytest.Monk
 def test_trained_models_have_vectors_of_pairs() -> None:
     graph = cge.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("x", "y"), ("y", "z"), ("z", "x")])
     walks = cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2).fit(graph)
-    paths = cge.CGE(dim=4, rounds=3).fit(graph, {"a": 0, "b": 0, "x": 1, "y": 1})
+    paths = cge.CGE(weighting="degree", reader="plain", dim=4, rounds=3).fit(graph, {"a": 0, "b": 0, "x": 1, "y": 1})
     for model in (walks, paths):
         one, other = model.transform(["c"])[0], model.transform(["z"])[0]
         found = cge.edge_vectors(model, [("c", "z")])
@@ -119,11 +120,13 @@ def test_nodes_count_by_the_paths_that_stay_inside() -> None:
     assert np.array_equal(found[:1], cge.subgraph_vectors(model, [[3, 2, 2, 1, 0, 0]]))
 
 
-def test_learned_weights_of_steps_count_and_hops_by_their_size() -> None:
+def test_gates_of_steps_count_and_hops_by_their_size() -> None:
     """`path_weights` are relative to the walk, so that times its chance they are |h| Π s, up to a factor for all."""
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="steps", reader="plain", hops=3, rounds=5).fit(graph, LABELS)
-    model._fitted.plan.weights.module.hops.data[1] *= -2  # as training may find it
+    model = cge.CGE(weighting="degree", reader="plain", hops=3, rounds=5).fit(graph, LABELS)
+    module = model._fitted.plan.weights.module  # with numbers as training may find them
+    for name, numbers in (("gate", [0.7, -0.4, 0.2, 0.5]), ("stay", -0.3), ("discount", 0.2), ("hops", [2, -3, 1, 1])):
+        getattr(module, name).data = torch.tensor(numbers, dtype=torch.float32)
 
     def weigh(paths: Any, beside: Any) -> Any:
         chances = [np.prod([1 / len(beside[u]) for u in path[:-1]]) for path in paths]

@@ -18,7 +18,15 @@ if TYPE_CHECKING:
 
 __all__ = ["any_dataset", "evaluate"]
 
-_METRICS = {"accuracy": "accuracy", "micro_f1": "micro-F1", "macro_f1": "macro-F1", "auc": "AUC", "ap": "AP"}
+_METRICS = {
+    "accuracy": "accuracy",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "micro_f1_above_half": "micro-F1, chances above ½",
+    "macro_f1_above_half": "macro-F1, chances above ½",
+    "auc": "AUC",
+    "ap": "AP",
+}
 _TASKS = {"label": "cge", "link": "deepwalk"}  # and the method that is evaluated where none is named
 
 

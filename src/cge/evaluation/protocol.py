@@ -105,13 +105,14 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
 def metrics_of(chances: Array, labels: Array) -> dict[str, float]:
     """Return accuracy; with several labels per node micro- and macro-F1.
 
-    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers.
+    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers; and, where k is
+    not known, every class with a chance above one half ("above_half").
     """
     if labels.ndim == 1:
         return {"accuracy": float(np.mean(chances.argmax(1) == labels))}
-    told = likeliest(chances, labels)
     return {
-        f"{kind}_f1": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
+        f"{kind}_f1{how}": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
+        for how, told in (("", likeliest(chances, labels)), ("_above_half", chances > 0.5))
         for kind in ("micro", "macro")
     }
 
