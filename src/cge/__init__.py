@@ -9,8 +9,10 @@ if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
+    from cge.estimators.edges import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.loading import load
+    from cge.estimators.subgraphs import subgraph_vectors
     from cge.graph import Graph
     from cge.models import PathWeighting
 
@@ -27,11 +29,13 @@ __all__ = [
     "PathWeighting",
     "Split",
     "__version__",
+    "edge_vectors",
     "load",
     "load_dataset",
     "read_features",
     "read_graph",
     "read_labels",
+    "subgraph_vectors",
 ]
 
 # Names are imported when they are first used: `cge --help` need not wait for compilers and linear algebra.
@@ -45,11 +49,13 @@ _HOMES = {
     "Node2Vec": "cge.estimators.embeddings",
     "PathWeighting": "cge.models",
     "Split": "cge.data",
+    "edge_vectors": "cge.estimators.edges",
     "load": "cge.estimators.loading",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
     "read_graph": "cge.data",
     "read_labels": "cge.data",
+    "subgraph_vectors": "cge.estimators.subgraphs",
 }
 
 

@@ -28,8 +28,8 @@ Array = npt.NDArray[Any]
 Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
 
 
-def edge_columns(edges: Any) -> tuple[Array, Array]:
-    """Split edges into two flat id arrays."""
+def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
+    """Split edges, or what else are pairs of ids, into two flat id arrays."""
     if isinstance(edges, tuple) and len(edges) == 2 and all(isinstance(column, np.ndarray) for column in edges):
         source, target = edges
         if source.ndim != 1 or source.shape != target.shape:
@@ -41,19 +41,20 @@ def edge_columns(edges: Any) -> tuple[Array, Array]:
         if edges.size == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2:
-            hint = "; pass the third column as weights=" if edges.ndim == 2 and edges.shape[1] == 3 else ""
+            three = what == "edge" and edges.ndim == 2 and edges.shape[1] == 3
+            hint = "; pass the third column as weights=" if three else ""
             hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 and edges.shape[1] != 3 else hint
-            raise InputError(f"edges must have shape (edges, 2), found {edges.shape}{hint}")
+            raise InputError(f"{what}s must have shape ({what}s, 2), found {edges.shape}{hint}")
         return as_id_array(edges[:, 0], "edge sources"), as_id_array(edges[:, 1], "edge targets")
     if hasattr(edges, "columns") or not hasattr(edges, "__iter__"):
         kind = type(edges).__name__
-        raise InputError(f"edges must be an array or pairs, found a {kind}; pass its two columns as NumPy arrays")
+        raise InputError(f"{what}s must be an array or pairs, found a {kind}; pass its two columns as NumPy arrays")
     pairs = list(edges)
     for place, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            three = not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
+            three = what == "edge" and not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
             hint = "; pass the third values as weights=" if three else ""
-            raise InputError(f"edge {place:,} must be a pair of node ids, found {shown(pair)}{hint}")
+            raise InputError(f"{what} {place:,} must be a pair of node ids, found {shown(pair)}{hint}")
     if not pairs:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     source, target = zip(*pairs, strict=True)

@@ -13,12 +13,16 @@ import pytest
 
 from cge.cli.main import run
 from cge.data import load_folder
+from cge.data.links import hold_out_links
+from cge.estimators.embeddings import DeepWalk
+from cge.evaluation.links import run_links
 from cge.evaluation.protocol import run_once, split_of
-from cge.experiments.methods import METHODS, make
+from cge.experiments.methods import LINK_METHODS, METHODS, make
 from tests.unit.test_classifier import TRUE, words
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
 KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
+F1 = ["micro_f1", "macro_f1", "micro_f1_above_half", "macro_f1_above_half"]
 PAIRS = ["--set", "dim=4", "--set", "rounds=1", "--set", "pretrain=1", "--set", "walks_per_node=1"]
 
 
@@ -197,7 +201,7 @@ def test_several_labels_per_node(tmp_path: Path, capsys: pytest.CaptureFixture[s
     call = ["evaluate", many, "--method", "label-propagation", "--seeds", "2"]
     assert refused(capsys, *call) == "many has several labels per node and no split; say which share of them trains"
     found = told(capsys, *call, "--train-share", "0.6")
-    assert list(found) == [*KEYS[:3], "micro_f1", "macro_f1", *KEYS[4:]]
+    assert list(found) == [*KEYS[:3], *F1, *KEYS[4:]]
     assert 0.5 < found["micro_f1"]["mean"] <= 1
     assert run([*call, "--train-share", "0.6", "--quiet"]) == 0
     printed = capsys.readouterr().out
@@ -214,9 +218,68 @@ def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["accuracy"]["ci95"] == [None, None]
 
 
+LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:], "edges", "scorers"]
+WALKS = ["--set", "dim=8", "--set", "walks_per_node=2", "--set", "walk_length=10", "--set", "window=2"]
+
+
+def test_links_are_told_from_pairs_that_are_none(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["evaluate", people, "--task", "link", "--seeds", "2"]
+    found = told(capsys, *call, *WALKS)  # by default DeepWalk, which sees no label
+    assert list(found) == LINK_KEYS
+    assert (found["method"], found["settings"]["dim"], "q" in found["settings"]) == ("deepwalk", 8, False)
+    assert list(found["auc"]) == list(found["ap"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert found["labels"] == {"train": 0, "outer": 0, "selection": 0}
+    edges = load_folder(people).graph.num_edges
+    held = {"validation": round(0.05 * edges), "test": round(0.1 * edges)}
+    assert found["edges"] == {"train": edges - sum(held.values()), **held}
+    assert found["n_test"] == 2 * held["test"]
+    assert len(found["scorers"]) == 2
+    for seed in range(2):
+        split = hold_out_links(load_folder(people).graph, seed=seed)
+        model = DeepWalk(dim=8, walks_per_node=2, walk_length=10, window=2, random_state=seed)
+        row = run_links(model, split)
+        assert row["metrics"] == {name: found[name]["per_seed"][seed] for name in ("auc", "ap")}
+    shared = told(capsys, *call, "--method", "common-neighbors")
+    assert set(shared["scorers"]) <= {"common neighbors", "Adamic-Adar"}
+    assert shared["auc"]["mean"] > 0.6
+
+
+def test_labels_train_the_vectors_that_tell_links(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    quick = ["--set", "reader=plain", "--set", "weighting=degree", "--set", "label_votes=no", "--set", "rounds=5"]
+    found = told(capsys, "evaluate", people, "--task", "link", "--method", "cge", "--seeds", "1", *quick)
+    assert list(found) == LINK_KEYS
+    assert found["labels"] == {"train": 10, "outer": 0, "selection": 10}
+    assert 0 <= found["auc"]["mean"] <= 1
+
+
+def test_what_is_printed_of_links(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["evaluate", people, "--task", "link", "--method", "common-neighbors", "--seeds", "2"]
+    assert run(call) == 0
+    printed = capsys.readouterr()
+    assert re.match(r"seed 0: auc [01]\.\d{4}, ap [01]\.\d{4} \(\d+\.\d s\)\n", printed.err)
+    names = [line.split("  ")[0] for line in printed.out.splitlines()]
+    assert names[:6] == ["data set", "method", "AUC", "AP", "edges", "chosen scorers"]
+    assert "test pairs" in names
+    assert run(["evaluate", "any", "--task", "link", "--method", "list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == list(LINK_METHODS)
+
+
+def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "few").mkdir()
+    (tmp_path / "few" / "edges.csv").write_text("source,target\na,b\nb,c\n")
+    (tmp_path / "few" / "labels.csv").write_text("node,label\na,x\nb,y\n")
+    said = refused(capsys, "evaluate", str(tmp_path / "few"), "--task", "link", "--method", "common-neighbors")
+    assert said == "the graph has 2 edges, too few to hold some out; 20 are needed"
+
+
 @pytest.mark.parametrize(
     ("more", "sentence"),
     [
+        (["--task", "links"], "--task must be one of 'label', 'link', found 'links'"),
+        (["--task", "link", "--strict"], "--strict takes test nodes out of the graph, and links have none; leave it"),
+        (["--task", "link", "--method", "gcn"], "there is no method 'gcn'; choose one of common-neighbors, deepwalk, "),
+        (["--task", "link", "--set", "hops=3"], "deepwalk has no setting 'hops'; it has dim, walk_length, "),
         (["--method", "magic"], "there is no method 'magic'; choose one of features, label-propagation, "),
         (["--set", "nonsense=1"], "cge has no setting 'nonsense'; it has encoder, weighting, dim, "),
         (["--set", "nonsense"], "--set takes name=value, found 'nonsense'"),

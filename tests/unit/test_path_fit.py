@@ -202,6 +202,39 @@ def test_several_labels_per_node(tmp_path: Path) -> None:
     assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
 
 
+def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
+    """By default with several labels and no features; new nodes are reached through known ones."""
+    graph = two_groups(features=False)
+    quick: dict[str, Any] = {"reader": "plain", "label_votes": "no", "threads": 1}
+    matrix = np.stack([TRUE == 0, TRUE == 1], axis=1).astype(int)
+    known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
+    model = paths("degree", **quick).fit(graph, known)
+    carried: Any = model._fitted.data.payload("l2")
+    assert carried.shape == (40, 128)
+    np.testing.assert_allclose(np.linalg.norm(carried.numpy(), axis=1), 1, rtol=1e-5)
+    vectors = carried.numpy() @ model._fitted.reader[1].weight.detach().numpy()
+    near = graph.to_scipy().toarray() + np.eye(40)
+    scale = near.sum(1) ** -0.5
+    step = scale[:, None] * near * scale
+    pooled = sum(np.linalg.matrix_power(step, hop) for hop in range(5)) / 5 @ vectors
+    np.testing.assert_allclose(model.embedding_ - model._fitted.reader[1].bias.detach().numpy(), pooled, atol=1e-4)
+    asked = paths("degree", payload="walks", **quick).fit(graph, known)
+    assert np.array_equal(asked.embedding_, model.embedding_)
+    model.save(tmp_path)
+    again = cge.load(tmp_path)
+    edges = [*np.argwhere(np.triu(graph.to_scipy().toarray())).tolist(), [0, 40], [1, 40], [2, 40], [41, 42]]
+    grown = cge.Graph.from_edges(edges)
+    for one in (model, again):
+        assert np.array_equal(one.predict_proba(), model.predict_proba())
+        chances = one.predict_proba([40, 41, 42], graph=grown)
+        assert chances[0].argmax() == 0
+        assert np.array_equal(chances[1], chances[2])
+    single = paths("degree", **quick).fit(graph, MOST)
+    assert single._fitted.data.table is None  # with one label per node they carry themselves
+    asked = paths("degree", payload="walks", **quick).fit(graph, MOST)
+    assert asked.score(asked.node_ids_, TRUE) > 0.9
+
+
 def test_balanced_classes_find_the_rare_one() -> None:
     graph = words(two_groups())
     y = np.full(40, -1)

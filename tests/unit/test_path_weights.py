@@ -431,13 +431,13 @@ def test_surprise_does_not_depend_on_the_scale_of_scores() -> None:
 
 def test_screening_several_labels_counts_each() -> None:
     scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0], [9.0, 9.0], [-1.0, -1.0]])
-    task = SimpleNamespace(validation=torch.tensor([0, 1, 3]), labels=torch.tensor([[1, 0], [1, 1], [0, 0], [0, 0]]))
+    task = SimpleNamespace(validation=torch.tensor([0, 1, 3]), labels=torch.tensor([[1, 0], [1, 0], [0, 0], [0, 0]]))
     trainer: Any = SimpleNamespace(task=task, best_scores=lambda: scores)
     found = screened(trainer)
-    np.testing.assert_allclose(found.right, [1.0, 2 / 3, 1.0], rtol=1e-6)  # F1 of each; nobody told is right of none
-    assert found.accuracy == pytest.approx(2 * 2 / (2 + 3))  # micro-F1
+    np.testing.assert_allclose(found.right, [1.0, 0.0, 1.0], atol=1e-6)  # of each its likeliest; of none, none
+    assert found.accuracy == pytest.approx(2 * 1 / (2 + 2))  # micro-F1
     each = (
-        np.array([[-2.0, -1.0], [3.0, -1.0], [-1.0, -1.0]])[None]
+        np.array([[-2.0, -1.0], [3.0, 1.0], [-1.0, -1.0]])[None]
         / np.array([0.25, 0.35, 0.5, 0.7, 1, 1.4, 2, 2.8, 4])[:, None, None]
     )
     surprises = np.log1p(np.exp(each)).mean(2)

@@ -182,7 +182,7 @@ def test_a_class_without_a_training_label_is_never_told() -> None:
 
 def test_several_labels_have_f1_and_no_single_right() -> None:
     row = run_once(Spy(classes=(0, 1, 2)), several(), SPLIT)
-    assert set(row["metrics"]) == {"micro_f1", "macro_f1"}
+    assert list(row["metrics"]) == ["micro_f1", "macro_f1", "micro_f1_above_half", "macro_f1_above_half"]
     assert "right" not in row
 
 
@@ -266,6 +266,8 @@ def test_f1_by_hand() -> None:
     found = metrics_of(chances, np.array([[1, 1, 0], [0, 0, 1], [0, 0, 1]]))
     assert found["micro_f1"] == pytest.approx(2 * 3 / (4 + 4))
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3)
+    assert found["micro_f1_above_half"] == pytest.approx(2 * 1 / (1 + 4))  # only class 0 of the first node is told
+    assert found["macro_f1_above_half"] == pytest.approx((1 + 0 + 0) / 3)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,20 +11,39 @@ import typer
 
 from cge.cli.options import DatasetName, Json, Threads, method_names
 from cge.cli.printing import facts, print_json
-from cge.errors import InputError
+from cge.errors import InputError, shown
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
+    from cge.data.splits import Split
 
 __all__ = ["any_dataset", "evaluate"]
+
+_METRICS = {
+    "accuracy": "accuracy",
+    "micro_f1": "micro-F1",
+    "macro_f1": "macro-F1",
+    "micro_f1_above_half": "micro-F1, chances above ½",
+    "macro_f1_above_half": "macro-F1, chances above ½",
+    "auc": "AUC",
+    "ap": "AP",
+}
+_TASKS = {"label": "cge", "link": "deepwalk"}  # and the method that is evaluated where none is named
 
 
 def evaluate(
     dataset: DatasetName,
     method: Annotated[
-        str,
-        typer.Option(metavar="NAME", help="What to evaluate; 'list' prints the names.", autocompletion=method_names),
-    ] = "cge",
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="What to evaluate; 'list' prints the names \\[cge; for links deepwalk].",
+            autocompletion=method_names,
+        ),
+    ] = None,
+    task: Annotated[
+        str, typer.Option(metavar="TASK", help="What is predicted: 'label' of a node, or 'link' between two.")
+    ] = "label",
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs, each with a seed of its own.")] = 5,
     first_seed: Annotated[int, typer.Option("--seed", "--first-seed", min=0, help="The first seed.")] = 0,
     settings: Annotated[
@@ -47,42 +67,67 @@ def evaluate(
 ) -> None:
     """Train a method on a data set and score it on the test labels, for several seeds.
 
-    Validation labels choose what a method leaves open; test labels score once. A folder holds edges, labels, and
-    perhaps features and a split (docs/datasets.md).
+    Validation labels choose what a method leaves open; test labels score once. With --task link a tenth of the edges is
+    held out and has to be told from pairs that are none. A folder holds edges, labels, and perhaps features and a split
+    (docs/datasets.md).
 
     For example:
 
       cge evaluate cora --method gcn --seeds 10
       cge evaluate cora --set weighting=steps --set hops=6 --json
+      cge evaluate cora --task link --method node2vec
     """
     from cge.estimators.settings import settings_of
     from cge.estimators.settings_file import read_settings
+    from cge.evaluation.links import link_summary
     from cge.evaluation.protocol import run_once, split_of, summary
-    from cge.experiments.methods import METHODS, make, settings_from_text
+    from cge.experiments.methods import LINK_METHODS, METHODS, make, settings_from_text
 
-    if method == "list":
-        told = {name: one.about for name, one in METHODS.items()}
+    if task not in _TASKS:
+        raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {shown(task)}")
+    links, name = task == "link", method or _TASKS[task]
+    if links and strict:
+        raise InputError("--strict takes test nodes out of the graph, and links have none; leave it out")
+    methods = LINK_METHODS if links else METHODS
+    if name == "list":
+        told = {one: what.about for one, what in methods.items()}
         print_json(told) if as_json else facts(told.items())
         return
     given = settings_from_text(settings or [])
-    make(method, 0, threads, **given)  # a wrong name is told before data are read
+    make(name, 0, threads, methods, **given)  # a wrong name is told before data are read
     if config is not None:
-        known = settings_of(METHODS[method].kind())
-        given = read_settings(config, {name: one for name, one in known.items() if name != "random_state"}) | given
+        known = settings_of(methods[name].kind())
+        given = read_settings(config, {one: what for one, what in known.items() if one != "random_state"}) | given
     data, rows = any_dataset(dataset), []
     for seed in range(first_seed, first_seed + seeds):
-        chosen, split = split_of(data, seed, per_class, train_share)
-        estimator = make(method, seed, threads, **given)
-        rows.append(run_once(estimator, chosen, split, strict))
+        estimator = make(name, seed, threads, methods, **given)
+
+        def labels(seed: int = seed) -> tuple[Dataset, Split]:
+            return split_of(data, seed, per_class, train_share)
+
+        rows.append(_links(estimator, data, seed, labels) if links else run_once(estimator, *labels(), strict))
         if not quiet and not as_json:
-            scores = ", ".join(f"{name} {value:.4f}" for name, value in rows[-1]["metrics"].items())
+            scores = ", ".join(f"{what} {value:.4f}" for what, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
-    params = {name: _plain(value) for name, value in estimator.get_params().items() if name != "random_state"}
-    found = summary(data.name, method, params, rows)
+    params = {what: _plain(value) for what, value in estimator.get_params().items() if what != "random_state"}
+    found = (link_summary if links else summary)(data.name, name, params, rows)
     if as_json:
         print_json(found)
     else:
         facts(_told(found, strict))
+
+
+def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
+    """Run link prediction once; only what predicts classes is given labels."""
+    from cge.data.links import hold_out_links
+    from cge.evaluation.links import run_links
+
+    held = hold_out_links(data.graph, seed=seed)
+    if not hasattr(estimator, "predict_proba"):
+        return run_links(estimator, held)
+    chosen, split = labels()
+    validation = chosen.labels_of(split.validation) if len(split.validation) else None
+    return run_links(estimator, held, (chosen.labels_of(split.train), validation))
 
 
 def any_dataset(name: str) -> Dataset:
@@ -105,17 +150,20 @@ def _plain(value: Any) -> Any:
 def _told(found: dict[str, Any], strict: bool) -> list[tuple[str, str]]:
     """Return a result as (name, value) pairs of text."""
     rows = [("data set", found["dataset"]), ("method", found["method"] + (", strict" if strict else ""))]
-    for name in ("accuracy", "micro_f1", "macro_f1"):
+    for name in _METRICS:
         if name in found:
             told = found[name]
             spread = "" if told["sd"] is None else f" ± {told['sd']:.4f}"
             interval = "" if told["sd"] is None else f", 95 % interval {told['ci95'][0]:.4f} to {told['ci95'][1]:.4f}"
             runs = "1 seed" if len(told["per_seed"]) == 1 else f"{len(told['per_seed'])} seeds"
-            rows.append((name.replace("_f1", "-F1"), f"{told['mean']:.4f}{spread} ({runs}{interval})"))
-    labels = found["labels"]
+            rows.append((_METRICS[name], f"{told['mean']:.4f}{spread} ({runs}{interval})"))
+    labels, edges = found["labels"], found.get("edges")
+    if edges is not None:
+        rows.append(("edges", ", ".join(f"{name} {count:,}" for name, count in edges.items())))
+        rows.append(("chosen scorers", "; ".join(dict.fromkeys(found["scorers"]))))
     return [
         *rows,
-        ("test nodes", f"{found['n_test']:,}"),
+        ("test nodes" if edges is None else "test pairs", f"{found['n_test']:,}"),
         ("labels seen", ", ".join(f"{name} {labels[name]:,}" for name in ("train", "outer", "selection"))),
         ("seconds per run", f"{found['seconds']:.1f}"),
         ("peak memory", f"{found['peak_mb']:,} MB"),

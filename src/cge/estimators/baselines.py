@@ -204,5 +204,5 @@ def _best(found: list[Array], known: Known) -> Array:
     """Return those of several chances that the selection labels prefer."""
     if not len(known.selection):
         return found[-1] if len(found) == 1 else found[2]
-    labels, shift = known.codes[known.selection], 0.5 if known.several else 0.0
-    return max(found, key=lambda one: accuracy_of(one[known.selection] - shift, labels))
+    labels = known.codes[known.selection]
+    return max(found, key=lambda one: accuracy_of(one[known.selection], labels))

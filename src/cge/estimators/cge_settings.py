@@ -77,9 +77,9 @@ Hops = Annotated[
 Payload = Annotated[
     str,
     Setting(
-        "encoder 'paths': what nodes carry: 'features', or a learned 'table'; 'auto' takes features where there are "
-        "any",
-        choices=("auto", "features", "table"),
+        "encoder 'paths': what nodes carry: 'features', a learned 'table' or vectors of 'walks'; 'auto' takes features "
+        "where there are any, else walks for several labels per node, else the table",
+        choices=("auto", "features", "table", "walks"),
     ),
 ]
 LabelVotes = Annotated[

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cge.data.labels import labeled
+from cge.data.labels import labeled, micro_f1
 from cge.errors import InputError
 from cge.estimators.labels import encode_labels, members
 from cge.estimators.roles import hold_out
@@ -20,7 +20,6 @@ from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
-from cge.training.trainer import accuracy_of
 
 __all__ = ["Known", "NodeClassifier", "decided", "known_labels", "share_right"]
 
@@ -165,5 +164,5 @@ def share_right(predicted: Array, labels: Any, classes: Array, several: bool) ->
     if predicted.shape != true.shape:
         raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
     if several:
-        return accuracy_of(predicted - 0.5, true)
+        return micro_f1(predicted > 0, true > 0)
     return float(np.mean(predicted == true)) if len(true) else float("nan")

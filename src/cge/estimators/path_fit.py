@@ -19,7 +19,9 @@ from cge.estimators.roles import Progress, folds_of, hold_out
 from cge.evaluation.calibration import best_heat
 from cge.graph import Graph
 from cge.randomness import key
+from cge.sampling import Walker
 from cge.training.consistency import ConsistencyTrainer
+from cge.training.embedding import embed_walks
 from cge.training.guard import better, screened
 from cge.training.history import History
 from cge.training.parameters import module_arrays
@@ -33,6 +35,8 @@ __all__ = ["fit_paths", "refuse_paths"]
 Array = npt.NDArray[Any]
 
 _SAVED_EVERY = 5.0  # seconds between checkpoints
+_WALKS = (40, 20)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
+_VECTORS: dict[str, Any] = {"dim": 128, "window": 2, "negatives": 5}  # a short window: paths bring what is farther
 
 
 def fit_paths(
@@ -66,8 +70,20 @@ class _Fitting:
     ) -> None:
         self.model, self.graph, self.codes, self.classes = model, graph, codes, classes
         self.store, self.on = store, on
-        self.data = PathData(graph, model.payload, model.threads)
+        self.data = PathData(graph, model.payload, model.threads, table=self._table())
         self.settings = path_settings(model)
+
+    def _table(self) -> Array | None:
+        """Return the vectors of walks that nodes carry: where asked for, and for several labels without features."""
+        model, graph = self.model, self.graph
+        open_ = model.payload == "auto" and graph.features is None and self.codes.ndim == 2
+        if model.payload != "walks" and not open_:
+            return None
+        walker = Walker(graph, *_WALKS, seed=model.random_state, threads=model.threads, shuffle=True)
+        found = embed_walks(walker, **_VECTORS, seed=model.random_state, threads=model.threads).sources
+        found = (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), np.float32(1e-6))  # as dense features are
+        unit: Array = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
+        return unit
 
     def run(self, trained_on: Array, chosen_on: Array) -> PathFit:
         model, given = self.model, len(chosen_on) > 0

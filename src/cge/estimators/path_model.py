@@ -174,8 +174,9 @@ class PathFit:
 
     def arrays(self) -> dict[str, Array]:
         """Return its arrays by name."""
-        scale, dense = self.data.scale, self.data.dense
-        found: dict[str, Array] = {
+        scale, dense, table = self.data.scale, self.data.dense, self.data.table
+        found: dict[str, Array] = {} if table is None else {"walks.vectors": table}
+        found |= {
             "known.nodes": self.known.astype(np.int64),
             "known.classes": self.matrix.astype(np.int8),
             "scale.mean": scale.mean,
@@ -200,7 +201,10 @@ class PathFit:
             raise InputError("the inputs of steps and their scale do not agree")
         dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
         carried = "auto" if facts["by_features"] else "table"
-        data = PathData(graph, carried, model.threads, scale=scale, dense=dense)
+        table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
+        if table is not None and (table.ndim != 2 or len(table) != len(graph)):
+            raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
+        data = PathData(graph, carried, model.threads, scale=scale, dense=dense, table=table)
         settings = path_settings(model)
         plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
 

@@ -18,11 +18,12 @@ import numpy.typing as npt
 from sklearn.metrics import f1_score
 
 from cge.data.dataset import Dataset
+from cge.data.labels import likeliest
 from cge.data.splits import Split, per_class, stratified
 from cge.errors import InputError
 from cge.evaluation.significance import mean_interval
 
-__all__ = ["drawn", "metrics_of", "packed", "run_once", "split_of", "summary", "unpacked", "versions"]
+__all__ = ["drawn", "metrics_of", "packed", "peak_mb", "run_once", "split_of", "summary", "unpacked", "versions"]
 
 Array = npt.NDArray[Any]
 
@@ -97,21 +98,21 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         "n_test": len(ids),
         "labels": dict(estimator.labels_seen_),
         "seconds": round(seconds, 2),
-        "peak_mb": round(_peak_mb()),
+        "peak_mb": round(peak_mb()),
     }
 
 
 def metrics_of(chances: Array, labels: Array) -> dict[str, float]:
     """Return accuracy; with several labels per node micro- and macro-F1.
 
-    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers.
+    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers; and, where k is
+    not known, every class with a chance above one half ("above_half").
     """
     if labels.ndim == 1:
         return {"accuracy": float(np.mean(chances.argmax(1) == labels))}
-    rank = np.argsort(np.argsort(-chances, axis=1, kind="stable"), axis=1)
-    told = rank < labels.sum(axis=1, keepdims=True)
     return {
-        f"{kind}_f1": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
+        f"{kind}_f1{how}": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
+        for how, told in (("", likeliest(chances, labels)), ("_above_half", chances > 0.5))
         for kind in ("micro", "macro")
     }
 
@@ -153,7 +154,7 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: version(name) for name in _PARTS}
 
 
-def _peak_mb() -> float:
+def peak_mb() -> float:
     """Return the most memory this process has ever held."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

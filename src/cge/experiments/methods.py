@@ -11,7 +11,7 @@ from typing import Any
 from cge.errors import InputError
 from cge.estimators.settings import settings_of
 
-__all__ = ["METHODS", "Method", "make", "settings_from_text"]
+__all__ = ["LINK_METHODS", "METHODS", "Method", "make", "settings_from_text"]
 
 
 @dataclass(frozen=True)
@@ -60,12 +60,27 @@ METHODS: dict[str, Method] = {
     "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "none"}),
 }
 
+# What has vectors of nodes, or scores of pairs, can tell which nodes are linked.
+LINK_METHODS: dict[str, Method] = {
+    "common-neighbors": Method("neighbors:CommonNeighbors", "neighbors that two nodes share, plain or Adamic-Adar"),
+    "deepwalk": Method("embeddings:DeepWalk", "vectors of deepwalk, which no label has seen"),
+    "node2vec": Method("embeddings:Node2Vec", "vectors of node2vec, which no label has seen", {"q": 0.5}),
+    **{name: method for name, method in METHODS.items() if method.estimator == "cge:CGE"},
+}
 
-def make(name: str, seed: int, threads: int | None = None, /, **settings: Any) -> Any:
+
+def make(
+    name: str,
+    seed: int,
+    threads: int | None = None,
+    methods: Mapping[str, Method] = METHODS,
+    /,
+    **settings: Any,
+) -> Any:
     """Return an untrained estimator; `settings` go before those of the method and before `threads`."""
-    if name not in METHODS:
-        raise InputError(f"there is no method {name!r}; choose one of {', '.join(METHODS)}")
-    method = METHODS[name]
+    if name not in methods:
+        raise InputError(f"there is no method {name!r}; choose one of {', '.join(methods)}")
+    method = methods[name]
     kind = method.kind()
     known = settings_of(kind)
     strange = [one for one in settings if one not in known or one == "random_state"]

@@ -13,9 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cge.data.labels import likeliest
 from cge.models.gates import StepWeighting
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.trainer import accuracy_of
@@ -76,15 +78,16 @@ def screened(trainer: ConsistencyTrainer) -> Screened:
     """Return how the best epoch of a trainer does on its validation labels."""
     nodes = trainer.task.validation
     scores, labels = trainer.best_scores()[nodes], trainer.task.labels[nodes]
-    right = (scores.argmax(1) == labels) if labels.ndim == 1 else _overlap(scores > 0, labels > 0)
+    right = (scores.argmax(1) == labels) if labels.ndim == 1 else _overlap(scores, labels)
     surprises = [_surprise(scores / heat, labels) for heat in _HEATS]
     least = min(surprises, key=lambda one: one.mean())
     return Screened(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy(), least)
 
 
-def _overlap(told: Tensor, true: Tensor) -> Tensor:
-    """Return F1 of each node's classes, `(k,)`; 1 where it has none and none are told."""
-    return (2 * (told & true).sum(1) + 1e-9) / (told.sum(1) + true.sum(1) + 1e-9)
+def _overlap(scores: Tensor, labels: Tensor) -> Tensor:
+    """Return the share of each node's classes that are among as many likeliest ones, `(k,)`; 1 where it has none."""
+    told = torch.from_numpy(likeliest(scores.numpy(), labels.numpy()))
+    return ((told & (labels > 0)).sum(1) + 1e-9) / (told.sum(1) + 1e-9)
 
 
 def _surprise(scores: Tensor, labels: Tensor) -> Array:

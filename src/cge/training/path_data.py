@@ -31,16 +31,18 @@ LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
 
 
 class PathData:
-    """Steps of a graph, what is known of them, and what nodes carry: features, or each node itself.
+    """Steps of a graph, what is known of them, and what nodes carry: features, given vectors, or each node itself.
 
     Parameters
     ----------
     payload : str
-        "table" lets nodes carry themselves though they have features.
+        "table" and "walks" let nodes carry themselves, or `table`, though they have features.
     like : PathData, optional
         The graph that was trained on, where this is another: its scales are used, and nodes are known by their ids.
     scale, dense : optional
         Scales of step inputs and of dense features, `(center, spread)`, where they are known.
+    table : (n, d) array, optional
+        A vector for each node of the graph that was trained on, which it carries instead of itself.
     """
 
     def __init__(
@@ -52,12 +54,14 @@ class PathData:
         like: PathData | None = None,
         scale: Scale | None = None,
         dense: tuple[Array, Array] | None = None,
+        table: Array | None = None,
     ) -> None:
         features = graph.features
         if like is not None:
             payload, scale, dense = ("auto" if like.by_features else "table"), like.scale, like.dense
-        self.graph, self.threads, self.like = graph, threads, like
-        self.by_features: bool = features is not None and payload != "table"
+            table = like.table
+        self.graph, self.threads, self.like, self.table = graph, threads, like, table
+        self.by_features: bool = features is not None and payload in ("auto", "features")
         self.steps = StepRows(graph, threads)
         self._scale = scale
         told = features if self.by_features else None
@@ -91,6 +95,8 @@ class PathData:
 
     def _made(self, rows: str) -> NodeFeatures:
         features: Any = self.graph.features
+        if not self.by_features and self.table is not None:
+            return torch.from_numpy(self._identity() @ self.table)
         if not self.by_features:
             return SparseFeatures(self._identity(), self.threads)
         if sp.issparse(features):
@@ -132,7 +138,7 @@ class PathData:
         """Return the nodes that carry anything."""
         payload = self.payload("l2")
         if isinstance(payload, Tensor):
-            return torch.arange(len(payload))
+            return torch.arange(len(payload)) if self.table is None else torch.nonzero(payload.any(1)).ravel()
         return torch.from_numpy(np.flatnonzero(np.diff(payload.rows.indptr)))
 
     def prefixes(self, prior: PathWeights, walks: int, seed: int) -> Prefixes:

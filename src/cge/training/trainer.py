@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from cge.data.labels import likeliest, micro_f1
 from cge.errors import InputError
 from cge.losses import supervised_loss
 from cge.sampling import Walker, subpaths
@@ -262,12 +263,13 @@ class Trainer:
 
 
 def accuracy_of(scores: Array, labels: Array) -> float:
-    """Return the share of right predictions; with several labels per node, micro-F1 of those with a score above 0.
+    """Return the share of right predictions; with several labels per node, micro-F1.
+
+    A node of k labels is then given its k likeliest classes: which scores mean "yes" is not judged, only their order.
 
     >>> accuracy_of(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([0, 0]))
     0.5
     """
     if labels.ndim == 1:
         return float(np.mean(scores.argmax(1) == labels))
-    chosen, true = scores > 0, labels > 0
-    return float(2 * np.sum(chosen & true) / max(int(np.sum(chosen) + np.sum(true)), 1))
+    return micro_f1(likeliest(scores, labels), labels > 0)

@@ -1,0 +1,219 @@
+"""Links held out, negatives, scorers, and the protocol of link prediction."""
+
+from __future__ import annotations
+
+import json
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.metrics import roc_auc_score
+
+import cge
+from cge.data.links import Links, LinkSplit, hold_out_links
+from cge.errors import InputError
+from cge.estimators.neighbors import CommonNeighbors
+from cge.evaluation.links import link_summary, run_links
+from cge.experiments.methods import LINK_METHODS, METHODS, make
+from cge.models import pairs as pairs_module
+
+
+def random_graph(nodes: int = 30, edges: int = 60, seed: int = 0, **more: Any) -> cge.Graph:
+    every = np.array(list(combinations(range(nodes), 2)))
+    chosen = np.random.default_rng(seed).choice(len(every), edges, replace=False)
+    return cge.Graph.from_edges(every[chosen], num_nodes=nodes, **more)
+
+
+def joined(graph: cge.Graph) -> set[tuple[int, int]]:
+    dense = graph.to_scipy().toarray() != 0
+    return {(int(u), int(v)) for u, v in np.argwhere(dense | dense.T) if u < v}
+
+
+def told(links: Links, linked: bool) -> list[tuple[int, int]]:
+    return [(int(u), int(v)) for u, v in links.pairs[links.linked == linked]]
+
+
+def check(graph: cge.Graph, split: LinkSplit, counts: tuple[int, int, int]) -> None:
+    """Nothing leaks: edges and negatives of all parts are apart, and what judges is in no graph."""
+    parts, whole = (split.train, split.validation, split.test), joined(graph)
+    there = [told(part, True) for part in parts]
+    absent = [told(part, False) for part in parts]
+    assert tuple(map(len, there)) == tuple(map(len, absent)) == counts
+    everything = [pair for part in (*there, *absent) for pair in part]
+    assert len(everything) == len(set(everything))
+    assert all(u < v for u, v in everything)
+    assert {pair for part in there for pair in part} <= whole
+    assert not {pair for part in absent for pair in part} & whole
+    assert joined(split.graph) == whole - set(there[1]) - set(there[2])
+    assert set(there[0]) <= joined(split.graph)
+    assert split.graph.num_nodes == graph.num_nodes
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_nothing_leaks(seed: int) -> None:
+    graph = random_graph(seed=seed)
+    split = hold_out_links(graph, seed=seed)
+    check(graph, split, (51, 3, 6))
+    assert split.edges == {"train": 51, "validation": 3, "test": 6}
+    assert not split.graph.directed
+    again, other = hold_out_links(graph, seed=seed), hold_out_links(graph, seed=seed + 10)
+    assert np.array_equal(split.test.pairs, again.test.pairs)
+    assert told(split.test, True) != told(other.test, True)
+    assert told(split.test, False) != told(other.test, False)
+
+
+@given(st.integers(8, 14), st.integers(20, 28), st.integers(0, 99))
+def test_nothing_leaks_in_dense_graphs(nodes: int, edges: int, seed: int) -> None:
+    """Where few pairs are no edges they are listed; elsewhere they are drawn."""
+    graph, free = random_graph(nodes, edges, seed), nodes * (nodes - 1) // 2 - edges
+    if free < edges:
+        with pytest.raises(InputError, match=f"only {free} pairs of nodes are no edges, but {edges} are needed"):
+            hold_out_links(graph, seed=seed)
+        return
+    held = round(0.1 * edges), round(0.05 * edges)
+    check(graph, hold_out_links(graph, seed=seed), (edges - sum(held), held[1], held[0]))
+
+
+@pytest.mark.parametrize("nodes", [10, 40])
+def test_negatives_are_drawn_evenly(nodes: int) -> None:
+    """By chi-square, listed (10 nodes) and drawn (40): every pair that is no edge is as likely."""
+    graph = random_graph(nodes, 20)
+    drawn = [pair for seed in range(600) for pair in told(hold_out_links(graph, seed=seed).test, False)]
+    counts = np.unique([u * nodes + v for u, v in drawn], return_counts=True)[1]
+    free = nodes * (nodes - 1) // 2 - 20
+    expected = len(drawn) / free
+    chi = ((counts - expected) ** 2).sum() / expected + (free - len(counts)) * expected
+    assert abs(chi - free) < 5 * np.sqrt(2 * free)
+
+
+def test_both_directions_and_all_types_go_and_loops_stay() -> None:
+    edges = [(u, v) for u in range(12) for v in ((u + 1) % 12, (u + 2) % 12)]
+    back, loops = [(v, u) for u, v in edges[:12]], [(3, 3), (5, 5)]
+    kinds = ["a"] * 24 + ["b"] * 12 + ["c"] * 2
+    graph = cge.Graph.from_edges(
+        [*edges, *back, *loops], directed=True, edge_types=kinds, weights=np.arange(1.0, 39.0), self_loops=True
+    )
+    split = hold_out_links(graph, seed=1)
+    check(graph, split, (21, 1, 2))
+    assert split.graph.directed
+    dense, left = graph.to_scipy().toarray(), split.graph.to_scipy().toarray()
+    for u, v in told(split.test, True) + told(split.validation, True):
+        dense[u, v] = dense[v, u] = 0
+    assert np.array_equal(left, dense)  # weights came along, and nothing else went
+    assert left[3, 3] > 0
+    assert split.graph.edge_types is not None
+    assert len(split.graph.edge_types) == len(split.graph.indices)
+
+
+def test_pairs_that_train_are_limited() -> None:
+    graph = random_graph()
+    split = hold_out_links(graph, most=10)
+    assert (len(split.train), split.edges["train"]) == (20, 51)
+    assert split.graph.num_edges == 51
+
+
+def test_too_few_edges() -> None:
+    with pytest.raises(InputError) as caught:
+        hold_out_links(random_graph(edges=19))
+    assert str(caught.value) == "the graph has 19 edges, too few to hold some out; 20 are needed"
+
+
+# ---------------------------------------------------------------------- scores of neighbors
+
+
+@pytest.mark.parametrize("block", [3, 1000])
+@pytest.mark.parametrize("directed", [False, True])
+def test_common_neighbors_by_counting(block: int, directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs_module, "_BLOCK", block)
+    graph = random_graph(15, 40, directed=directed)
+    beside = {node: {v for pair in joined(graph) for v in pair if node in pair and v != node} for node in range(15)}
+    every = list(combinations(range(15), 2))
+    found = CommonNeighbors().fit(graph).link_scores(every)
+    shared = [beside[u] & beside[v] for u, v in every]
+    assert found["common neighbors"].tolist() == [len(one) for one in shared]
+    expected = [sum(1 / np.log(len(beside[w])) for w in one) for one in shared]
+    assert np.allclose(found["Adamic-Adar"], expected, rtol=1e-12)
+
+
+# ---------------------------------------------------------------------- one run
+
+
+class Spy:
+    """Has vectors of a kind, and keeps what it is given."""
+
+    def __init__(self, vectors: Any) -> None:
+        self.embedding_ = np.asarray(vectors, np.float32)
+
+    def fit(self, *given: Any) -> None:
+        self.given = given
+
+
+def planted() -> tuple[Any, LinkSplit]:
+    """Edges are inside of two groups; the vectors know the group, turned so that dot and cosine are blind."""
+    group = np.arange(40) % 2
+    inside = [(u, v) for u, v in combinations(range(40), 2) if group[u] == group[v] and (u + v) % 5 != 0]
+    split = hold_out_links(cge.Graph.from_edges(inside, num_nodes=40), seed=3)
+    return group, split
+
+
+def test_validation_pairs_choose_the_scorer_and_test_pairs_score_once() -> None:
+    group, split = planted()
+    vectors = np.stack([group, np.random.default_rng(0).normal(size=40)], axis=1)
+    spy = Spy(vectors)
+    row = run_links(spy, split)
+    assert spy.given == (split.graph,)
+    how, _, strength = row["scorer"].partition(", C = ")
+    assert how in ("l1", "l2")
+    assert strength in ("0.01", "1", "100")
+    apart = np.array([group[u] != group[v] for u, v in split.test.pairs])
+    blind = float(roc_auc_score(split.test.linked, ~apart))
+    assert row["metrics"]["auc"] == pytest.approx(blind, abs=0.1)
+    assert row["metrics"]["auc"] > 0.6
+    assert row["n_test"] == len(split.test)
+    assert row["labels"] == {"train": 0, "outer": 0, "selection": 0}
+    assert row["edges"] == split.edges
+    found = link_summary("planted", "spy", {}, [row, row])
+    assert found["auc"]["per_seed"] == [row["metrics"]["auc"]] * 2
+    assert list(found["ap"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert found["scorers"] == [row["scorer"]] * 2
+    json.dumps(found)
+
+
+def test_the_choice_does_not_look_at_test_pairs() -> None:
+    """With other answers for the test pairs the same scorer is chosen."""
+    _, split = planted()
+    spy = Spy(np.random.default_rng(0).normal(size=(40, 3)))
+    other = LinkSplit(split.graph, split.train, split.validation, Links(split.test.pairs, ~split.test.linked), {})
+    one, two = run_links(spy, split), run_links(spy, other)
+    assert one["scorer"] == two["scorer"]
+    assert one["metrics"]["auc"] == pytest.approx(1 - two["metrics"]["auc"])
+
+
+def test_plain_scores_win_where_they_are_as_good() -> None:
+    """Vectors whose inner product is the graph itself: dot is right everywhere, and asked first."""
+    graph = random_graph(20, 40)
+    dense = graph.to_scipy().toarray() + 20 * np.eye(20)
+    row = run_links(Spy(np.linalg.cholesky(dense)), hold_out_links(graph))
+    assert row["scorer"] == "dot"
+    assert row["metrics"] == {"auc": pytest.approx(1), "ap": pytest.approx(1)}
+
+
+def test_labels_reach_who_learns_from_them() -> None:
+    _, split = planted()
+    spy = Spy(np.zeros((40, 2)))
+    run_links(spy, split, ("y", "validation"))
+    assert spy.given == (split.graph, "y", "validation")
+
+
+def test_methods_for_links() -> None:
+    assert list(LINK_METHODS)[:3] == ["common-neighbors", "deepwalk", "node2vec"]
+    assert {"cge", "cge-uniform", "planetoid-t", "cge-t-lstm"} <= set(LINK_METHODS)
+    assert not {"gcn", "sgc", "features"} & set(LINK_METHODS)
+    made = make("node2vec", 3, 1, LINK_METHODS, dim=8)
+    assert isinstance(made, cge.Node2Vec)
+    assert (made.dim, made.q, made.random_state, made.threads) == (8, 0.5, 3, 1)
+    assert type(make("node2vec", 3)).__name__ == "WalkClassifier"
+    assert "common-neighbors" not in METHODS
