@@ -32,7 +32,11 @@ def refuse_missing_bytes(path: Path, stream: BinaryIO, size: int) -> None:
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
-    told, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
+    if math.prod(shape) == 0 and max(shape) > _ROWS_ANYWAY:
+        raise FileFormatError(
+            path, f"the header tells of an array of shape {shape}, which holds nothing; write numbers"
+        )
+    told, there = math.prod(shape) * max(dtype.itemsize, 1), size - stream.tell()
     if told > there and not dtype.hasobject:
         raise FileFormatError(
             path,
