@@ -21,7 +21,7 @@ from cge.estimators.convolutions import GCN
 from tests.fuzzing.damage import damaged, damaged_json
 from tests.fuzzing.targets import Files, Target
 
-__all__ = ["MODELS"]
+__all__ = ["MODELS", "saved", "sealed"]
 
 _QUICK: dict[str, Any] = {"rounds": 3, "dim": 4, "refit": False}
 _PAIRS: dict[str, Any] = {"walks_per_node": 1, "walk_length": 4, "window": 2, "pretrain": 1, "outer_steps": 1}
@@ -54,7 +54,7 @@ def saved() -> dict[str, tuple[bytes, bytes]]:
     return found
 
 
-def _sealed(content: Any, tensors: bytes) -> Files:
+def sealed(content: Any, tensors: bytes) -> Files:
     """Return the files of a folder whose JSON file names these tensors rightly."""
     digest = hashlib.sha256(tensors).hexdigest()
     name = f"model-{digest[:16]}.safetensors"
@@ -76,12 +76,12 @@ def _draw(random: Random) -> Files:
         end = 8 + int.from_bytes(tensors[:8], "little")
         if random.random() < 0.5:
             header = json.dumps(damaged_json(json.loads(tensors[8:end]), random)).encode()
-            return _sealed(content, len(header).to_bytes(8, "little") + header + tensors[end:])
-        return _sealed(content, damaged(tensors, random))
+            return sealed(content, len(header).to_bytes(8, "little") + header + tensors[end:])
+        return sealed(content, damaged(tensors, random))
     if kind < 4:
         content["facts"] = damaged_json(content["facts"], random)
-        return _sealed(content, tensors)
-    return _sealed(content, save_tensors(_other_arrays(load_tensors(tensors), random)))
+        return sealed(content, tensors)
+    return sealed(content, save_tensors(_other_arrays(load_tensors(tensors), random)))
 
 
 def _other_arrays(arrays: dict[str, Any], random: Random) -> dict[str, Any]:

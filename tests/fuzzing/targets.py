@@ -21,13 +21,14 @@ from cge.data import load_folder, read_features, read_graph, read_labels
 from cge.data.files.new_nodes import read_additions
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.heterophilous import load_heterophilous
-from cge.data.sets.packages import load_npm
+from cge.data.sets.packages import load_debian, load_npm
 from cge.data.sets.pickles import read_pickle
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.sets.vispub import load_vispub
 from cge.errors import CgeError
 from cge.experiments.cells import read_cells
 from cge.experiments.methods import read_settings
+from cge.experiments.tuning import open_storage
 from cge.graph import Graph
 from tests.fuzzing.damage import damaged, damaged_gzip, damaged_npy, damaged_zip, nonsense
 
@@ -220,6 +221,23 @@ _NPM: Files = {
     "npm_deps_2016-12.edges.txt.gz": gzip.compress(b"0\t1\n1\t2\n", mtime=0),
 }
 
+_DEBIAN: Files = {
+    "debian12_packages.nodes.tsv.gz": gzip.compress(
+        b"id\tname\tsection\tdescription\n" + b"".join(b"%d\tp%d\tlibs\ta shared word\n" % (k, k) for k in range(6)),
+        mtime=0,
+    ),
+    "debian12_packages.edges.tsv.gz": gzip.compress(b"0\t1\tDepends\n1\t2\tSuggests\n5\t4\tDepends\n", mtime=0),
+}
+
+_JOURNAL = (
+    b'{"op_code":0,"worker_id":"a","study_name":"x","directions":[2]}\n'
+    b'{"op_code":4,"worker_id":"a","study_id":0,"datetime_start":"2026-01-01T10:00:00.0+00:00"}\n'
+    b'{"op_code":5,"worker_id":"a","trial_id":0,"param_name":"dim","param_value_internal":2.0,"distribution":'
+    rb'"{\"name\": \"IntDistribution\", \"attributes\": {\"log\": false, \"step\": 1, \"low\": 2, \"high\": 5}}"}'
+    b'\n{"op_code":6,"worker_id":"a","trial_id":0,"state":1,"values":[0.5],'
+    b'"datetime_complete":"2026-01-01T10:00:01.0+00:00"}\n'
+)
+
 # ---------------------------------------------------------------------- damage by form
 
 
@@ -279,6 +297,10 @@ def _read_new(folder: Path, files: Files) -> object:
     return read_additions(graph, features=path, feature_nodes=None if name in _KEYED else folder / "numbers.npy")
 
 
+def _read_journal(path: Path) -> object:
+    return open_storage(str(path)).get_all_studies()
+
+
 def _read_folder(folder: Path, _: Files) -> object:
     return load_folder(folder)
 
@@ -319,7 +341,9 @@ TARGETS: dict[str, Target] = {
     "heterophilous": _target({"actor.npz": _masks()}, _single(partial(load_heterophilous, name="actor")), share=0.5),
     "vispub": _target(_VISPUB, _whole(load_vispub), _VISPUB, share=0.5),
     "npm": _target(_NPM, _whole(load_npm), _NPM, share=0.5),
+    "debian": _target(_DEBIAN, _whole(load_debian), _DEBIAN, share=0.2),
     "aminer": _target({"papers.txt": _AMINER, "papers.gz": gzip.compress(_AMINER, mtime=0)}, _single(read_aminer)),
     "settings": _target({"settings.toml": _TOML}, _single(read_settings), share=0.5),
+    "journal": _target({"cora-gcn.journal": _JOURNAL}, _single(_read_journal), share=0.2),
     "cells": _target({"cora.jsonl": _CELLS}, _whole(read_cells), share=0.5),
 }

@@ -111,7 +111,9 @@ def _guarded(export: Export, out: str | None, projector: str | None) -> int:
         return 0
     table = out is not None and out.lower().endswith((".csv", ".tsv"))
     return guarded_cells({"id": export.ids} if table else {}) + (
-        0 if projector is None else guarded_cells({"node": export.texts} | export.said)
+        0
+        if projector is None
+        else guarded_cells({"node": export.texts, "label": export.label or [], "prediction": export.prediction or []})
     )
 
 

@@ -69,10 +69,11 @@ def explain(
     except InputError as error:
         raise InputError(settings_as_flags(str(error), told)) from None
     notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
-    if as_json:
-        print_json({"folder": folder, **found.facts(), "notes": notes})
-    elif not quiet:
+    if not quiet:
         tell(notes)
+    if as_json:
+        print_json({"folder": folder, **found.facts()})
+    elif not quiet:
         _print(found)
 
 

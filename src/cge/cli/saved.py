@@ -116,8 +116,8 @@ def printable(value: object) -> str:
 
 def note_of_guards(cells: int) -> list[str]:
     """Say that cells are not as they were."""
-    what = f"{cells:,} cells begin as formulas do" if cells > 1 else "a cell begins as a formula does"
-    why = "so that no spreadsheet computes it; --exact writes text as it is"
+    what = f"{cells:,} cells begin as formulas do" if cells > 1 else "1 cell begins as a formula does"
+    why = "which keeps spreadsheets from computing; --exact writes text as it is"
     return [f"{what} and got an apostrophe, {why}"] if cells else []
 
 

@@ -100,7 +100,7 @@ def _value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"it = {text}")["it"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, numbers of thousands of digits, lists in lists in lists
         return text
 
 
@@ -113,7 +113,7 @@ def read_settings(file: str | Path) -> dict[str, Any]:
         raise FileFormatError(path, "this file is not there") from None
     except OSError as wrong:
         raise FileFormatError(path, f"this file cannot be read ({wrong.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise FileFormatError(path, f"this is no TOML: {wrong}") from None
     nested = [name for name, value in found.items() if isinstance(value, dict)]
     if nested:

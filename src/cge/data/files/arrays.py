@@ -14,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.data.compressed import checked_csr
-from cge.data.files.blocks import open_bytes
+from cge.data.files.blocks import DEFLATED, open_bytes
 from cge.data.files.sizes import refuse_empty_space, refuse_missing_bytes
 from cge.errors import FileFormatError, shown
 
@@ -44,9 +44,9 @@ def _refusing_pickles(path: Path, what: str) -> Iterator[None]:
 def load_npy(path: Path) -> Array:
     """Load an array of numbers or strings."""
     with open_bytes(path) as stream, _refusing_pickles(path, ".npy"):
-        if isinstance(stream, BufferedReader):  # plain: gzip does not tell its size
-            refuse_missing_bytes(path, stream, path.stat().st_size)
-            stream.seek(0)
+        packed = not isinstance(stream, BufferedReader)
+        refuse_missing_bytes(path, stream, path.stat().st_size * (DEFLATED if packed else 1), packed=packed)
+        stream.seek(0)
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
 
@@ -90,7 +90,8 @@ def _listed(names: Sequence[str]) -> str:
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as stream:
-        refuse_missing_bytes(path, stream, info.file_size)  # type: ignore[arg-type]
+        most = min(info.file_size, path.stat().st_size * DEFLATED)  # what a directory tells may be wrong, too
+        refuse_missing_bytes(path, stream, most)  # type: ignore[arg-type]
     with archive.open(info) as stream:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array

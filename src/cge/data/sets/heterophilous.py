@@ -31,7 +31,7 @@ def load_heterophilous(path: str | Path, name: str) -> Dataset:
             name,
             Graph.from_edges(parts["edges"], sp.csr_array(parts["node_features"]), num_nodes=len(labels)),
             labels,
-            tuple(str(one) for one in range(int(labels.max(initial=-1)) + 1)),
+            tuple(str(one) for one in range(int(labels.max()) + 1)),
             splits=tuple(Split(*map(np.flatnonzero, rows)) for rows in zip(*masks, strict=True)),
             notes="ten published splits; the first is the default",
             citation="O. Platonov et al.: A critical look at the evaluation of GNNs under heterophily: are we really "
