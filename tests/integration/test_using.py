@@ -133,6 +133,7 @@ def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) 
         "nodes": 40,
         "dim": 32,
         "files": [{"path": "v.bin", "bytes": Path("v.bin").stat().st_size}],
+        "notes": [],
     }
 
 
@@ -434,7 +435,9 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "\x1b" not in shown
     assert "\x1b" not in said(["predict", folder], capsys)
     out = tmp_path / "p.csv"
-    said(["predict", folder, "--out", str(out)], capsys)
+    assert run(["predict", folder, "--out", str(out)]) == 0
+    note = "cells begin as formulas do and got an apostrophe, which keeps spreadsheets from computing"
+    assert capsys.readouterr().err == f"note: 4 {note}; --exact writes text as it is\n"
     cells = [cell for row in csv.reader(out.read_text().splitlines()) for cell in row]
     assert "'=1+1" in cells
     assert not any(cell.startswith(("=", "+", "@")) for cell in cells)

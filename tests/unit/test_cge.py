@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import time
@@ -471,6 +472,12 @@ def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
             clone(other).fit(graph, labels, resume=tmp_path)
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):  # of a stage that it will not reach
         clone(again).fit(graph, some(), some(TRUE, 4), resume=tmp_path)
+    file = next(tmp_path.glob("*.json"))
+    content = json.loads(file.read_text())
+    content["facts"]["best_round"] = 1000
+    file.write_text(json.dumps(content))
+    with pytest.raises(cge.CgeError, match="holds a checkpoint that was changed since it was written"):
+        clone(again).fit(graph, some(), resume=tmp_path)
 
 
 _FIT = """

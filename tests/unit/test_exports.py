@@ -11,6 +11,7 @@ import stat
 import struct
 import xml.etree.ElementTree as ET
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote
@@ -28,6 +29,7 @@ from cge.errors import CgeError, InputError
 from cge.graph import Graph
 from cge.store import write_folder
 from cge.store.exports import TABLES, VECTORS, Export, file_format, write_export, write_predictions
+from cge.store.tables import guarded_cells
 from cge.store.text import as_word, as_xml, guarded
 from cge.store.whole import writable_file, write_whole
 
@@ -329,10 +331,28 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
 @given(st.text() | st.text("'=+-@\t\r\na"))
 def test_no_cell_is_a_formula_and_none_is_lost(text: str) -> None:
     cell = guarded(text)
-    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r"))
+    assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")) or float(cell) == float(text)
     stripped = cell.lstrip("'")
     armed = cell.startswith("'") and stripped.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
     assert (cell[1:] if armed else cell) == text
+
+
+def test_numbers_stay_and_formulas_can(tmp_path: Path) -> None:
+    assert [guarded(one) for one in ("-5", "+1.5e-3", "-5-5", "-", "+1)", "-5\n")] == [
+        *("-5", "+1.5e-3"),
+        *("'-5-5", "'-", "'+1)", "'-5\n"),
+    ]
+    export = made(["@angular/core", "-5", "=1+1"])
+    assert guarded_cells({"id": export.ids, "=x": np.zeros(3)}) == 3
+    exact = written(replace(export, exact=True), tmp_path / "v.csv")
+    assert [line.partition(",")[0] for line in exact.read_text().splitlines()] == [
+        *('"id"', '"@angular/core"', '"-5"', '"=1+1"')
+    ]
+    assert np.array_equal(read_features(exact, export.graph), export.vectors)
+    write_export(replace(export, exact=True), projector=tmp_path / "p")
+    assert (tmp_path / "p" / "metadata.tsv").read_text() == "@angular/core\n-5\n=1+1\n"
+    write_predictions(tmp_path / "p.tsv", COLUMNS, dict, exact=True)
+    assert '"=a"' in (tmp_path / "p.tsv").read_text()
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])))
@@ -404,6 +424,24 @@ def test_what_was_there_stays_where_writing_fails(error: BaseException, tmp_path
     else:
         assert caught.value is error
     assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("old.csv", "mine")]
+
+
+def test_what_a_killed_writer_left_is_swept_away(tmp_path: Path) -> None:
+    left, other = tmp_path / ".cge-0123456789abcdef.tmp", tmp_path / ".mine.tmp"
+    left.write_text("half")
+    other.write_text("mine")
+    seen = []
+
+    def nested(stream: BinaryIO) -> None:
+        stream.write(b"outer")
+        held = {path.name for path in tmp_path.glob(".cge-*")}
+        write_whole({tmp_path / "b.csv": lambda inner: inner.write(b"inner")})  # must leave the outer one alone
+        seen.append(held == {path.name for path in tmp_path.glob(".cge-*")} and len(held) == 1)
+
+    write_whole({tmp_path / "a.csv": nested})
+    assert seen == [True]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.tmp", "a.csv", "b.csv"]
+    assert ((tmp_path / "a.csv").read_text(), (tmp_path / "b.csv").read_text()) == ("outer", "inner")
 
 
 def test_a_full_disk_below_a_library(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import scipy.io
 import scipy.sparse as sp
 
 from cge.data.files import text as text_module
+from cge.data.files.arrays import load_members
 from cge.data.files.delimiter import delimiter_of
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions, read_text_edges
@@ -22,6 +24,10 @@ from cge.data.files.interning import Names
 from cge.data.files.keyed import read_feature_table, read_label_table
 from cge.data.files.numbering import number_codes, number_integers
 from cge.data.files.read import read_features, read_graph, read_labels
+from cge.data.sets.blogcatalog import load_blogcatalog
+from cge.data.sets.heterophilous import load_heterophilous
+from cge.data.sets.planetoid import load_nell_derived
+from cge.errors import FileFormatError
 from cge.graph import Graph
 
 PAIRS = [(3, 10), (10, -4), (3, -4), (7, 3), (10, 7)]
@@ -487,3 +493,81 @@ def test_numbering(dtype: type, spread: int) -> None:
 def test_numbering_of_nothing() -> None:
     assert number_integers([np.empty(0, np.int32)] * 2).tolist() == []
     assert number_codes([np.empty(0, np.int32)] * 2, 0).tolist() == []
+
+
+# ---------------------------------------------------------------------- what fuzzing has found
+
+
+def npy_file(descr: str, shape: str, body: bytes = b"") -> bytes:
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': {shape}, }}".encode()
+    return b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + body
+
+
+def test_tables_without_rows(tmp_path: Path) -> None:
+    graph = Graph.from_edges([("a", "b")])
+    none = pa.array([], pa.string())
+    pq.write_table(pa.table({"node": none, "label": none}), tmp_path / "labels.parquet")
+    with pytest.raises(FileFormatError, match="holds no rows; write one for each node with a label"):
+        read_labels(tmp_path / "labels.parquet", graph)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize(
+    ("descr", "shape"), [("<U0", "(1000000000000,)"), ("<i8", "(1000000000000, 0)"), ("<i8", "(1000000000000, 2)")]
+)
+def test_arrays_that_claim_to_be_huge(descr: str, shape: str, packed: bool, tmp_path: Path) -> None:
+    data, path = npy_file(descr, shape, bytes(64)), tmp_path / "features.npy"
+    path.write_bytes(gzip.compress(data) if packed else data)
+    with pytest.raises(FileFormatError, match="the header tells of an array of shape"):
+        read_features(path, Graph.from_edges([(0, 1)]))
+
+
+def test_archives_that_lie_about_sizes(tmp_path: Path) -> None:
+    path = tmp_path / "edges.npz"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("edges.npy", npy_file("<i8", "(1000000000000, 2)", bytes(32)))
+    size = len(npy_file("<i8", "(1000000000000, 2)", bytes(32)))
+    lie = path.read_bytes().replace(size.to_bytes(4, "little"), (2**32 - 2).to_bytes(4, "little"))
+    path.write_bytes(lie)
+    with pytest.raises(FileFormatError):
+        read_graph(path)
+
+
+def test_names_in_archives_lead_nowhere(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+    path = home / "edges.npz"
+    pairs = np.array([[0, 1]])
+    np.savez(path, **{"../evil": pairs, "edges": pairs})
+    assert read_graph(path).num_edges == 1
+    with pytest.raises(FileFormatError, match=r"expected an array named 'x', found '../evil', 'edges'; get it again"):
+        load_members(path, ["x"])
+    assert [one.name for one in tmp_path.iterdir()] == ["home"]
+    assert [one.name for one in home.iterdir()] == ["edges.npz"]
+
+
+def test_arrays_of_data_sets_that_do_not_go_together(tmp_path: Path) -> None:
+    path, masks = tmp_path / "actor.npz", {name: np.zeros((1, 3), bool) for name in ("train_masks", "val_masks")}
+    parts: dict[str, Any] = {
+        "node_features": np.eye(3),
+        "edges": np.array([[0, 1]]),
+        "test_masks": np.ones((1, 3), bool),
+    }
+    for labels in (np.array([0, 1, 10**12]), np.array(["a", "b", "c"]), np.zeros((3, 0), int), np.uint8([0, 1, 9])):
+        np.savez(path, node_labels=labels, **parts, **masks)
+        with pytest.raises(FileFormatError, match=r"labels must be numbers below [03]"):
+            load_heterophilous(path, "actor")
+    np.savez(path, node_labels=np.uint8([0, 1, 1]), **parts, **masks)
+    assert load_heterophilous(path, "actor").class_names == ("0", "1")
+    sparse = {f"feat_{part}": np.array([0]) for part in ("data", "indices", "indptr", "shape")}
+    split = {f"{part}": np.array([0]) for part in ("train_idx", "val_idx_derived", "test_idx")}
+    np.savez(path, edges=parts["edges"], labels=np.eye(3), **sparse, **split)
+    with pytest.raises(FileFormatError, match="labels must be numbers, one for each node"):
+        load_nell_derived(path, "nell-0.1")
+
+
+def test_a_matlab_file_is_read_only_with_its_hash(tmp_path: Path) -> None:
+    path = tmp_path / "blogcatalog.mat"
+    path.write_bytes(b"MATLAB 5.0 MAT-file")
+    with pytest.raises(FileFormatError, match="is not the file with the SHA256 abc; get it again"):
+        load_blogcatalog(path, "abc")

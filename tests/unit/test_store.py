@@ -39,6 +39,7 @@ from cge.store import (
     write_folder,
 )
 from cge.store.tensors import checked_arrays, tensor_chunks
+from tests.fuzzing.damage import edited
 
 FACTS = {"settings": {"dim": 8, "lr": 0.1, "name": "ü \ud800", "none": None}, "list": [1, True, "x"]}
 ARRAYS = {
@@ -684,20 +685,6 @@ edits = st.lists(
     min_size=1,
     max_size=4,
 )
-
-
-def edited(data: bytes, steps: list[tuple[str, float, bytes]]) -> bytes:
-    for kind, where, content in steps:
-        place = int(where * len(data))
-        if kind == "flip" and data:
-            data = data[:place] + bytes([data[place] ^ (content[0] or 1)]) + data[place + 1 :]
-        elif kind == "cut":
-            data = data[:place]
-        elif kind == "insert":
-            data = data[:place] + content + data[place:]
-        else:
-            data = data[:place] + data[place + len(content) :]
-    return data
 
 
 @given(st.sampled_from(sorted(STATE)), edits)

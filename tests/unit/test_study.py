@@ -92,6 +92,20 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
     assert (raised.value.path, raised.value.line) == (file, 2)
 
 
+def test_a_line_that_was_cut_is_run_again(tmp_path: Path) -> None:
+    first, second = Cell("a", "x", 1), Cell("a", "x", 2)
+    run_cells([first, second], double, tmp_path, jobs=1)
+    file = tmp_path / "a.jsonl"
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-3])
+    assert read_cells(tmp_path).keys() == {first}
+    run_cells([first, second], double, tmp_path, jobs=1)
+    assert sorted(file.read_bytes().splitlines()) == sorted(whole.splitlines())
+    file.write_bytes(b"\xff\n")
+    with pytest.raises(FileFormatError, match=r"line 1: this is no result; remove the line"):
+        read_cells(tmp_path)
+
+
 def test_cells_are_read_from_all_graphs_and_the_last_line_of_a_cell_counts(tmp_path: Path) -> None:
     one, other = Cell("a", "x", 1), Cell("b+50%", "x, y", 0)
     (tmp_path / "a.jsonl").write_text(kept(one, test=0.1) + kept(one, test=0.2))

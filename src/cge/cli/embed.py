@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +11,7 @@ import typer
 from cge.cli.files import FILES
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
-from cge.cli.saved import load_model, output_file
+from cge.cli.saved import EXACT, load_model, note_of_guards, output_file, tell
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def embed(
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.", rich_help_panel=FILES)
     ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -78,23 +80,40 @@ def embed(
             "none, or train a model with 'cge fit'"
         )
     told = projector is not None or drawn
-    export = _export(model, labels, node, label, told)
+    export = replace(_export(model, labels, node, label, told), exact=exact)
     names = [] if out is None else [out]
     if projector is not None:
         names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
     written = list(zip(names, write_export(export, out, projector=projector), strict=True))
+    notes = note_of_guards(_guarded(export, out, projector))
     found = {
         "folder": folder,
         "nodes": len(export.graph),
         "dim": int(export.vectors.shape[1]) or None,
         "files": [{"path": name, "bytes": path.stat().st_size} for name, path in written],
+        "notes": notes,
     }
     if as_json:
         print_json(found)
     elif not quiet:
+        tell(notes)
         rows = [("" if place else "written to", name) for place, (name, _) in enumerate(written)]
         size = [("numbers each", f"{found['dim']:,}")] if found["dim"] else []
         facts([("nodes", f"{found['nodes']:,}"), *size, *rows])
+
+
+def _guarded(export: Export, out: str | None, projector: str | None) -> int:
+    """Return how many cells of text got an apostrophe."""
+    from cge.store.tables import guarded_cells
+
+    if export.exact:
+        return 0
+    table = out is not None and out.lower().endswith((".csv", ".tsv"))
+    return guarded_cells({"id": export.ids} if table else {}) + (
+        0
+        if projector is None
+        else guarded_cells({"node": export.texts, "label": export.label or [], "prediction": export.prediction or []})
+    )
 
 
 def _export(model: Any, labels: str | None, node: str | None, label: str | None, told: bool) -> Export:

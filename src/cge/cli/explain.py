@@ -9,7 +9,7 @@ import typer
 
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, heading, print_json, print_table
-from cge.cli.saved import ids_of, load_model, output_file, printable
+from cge.cli.saved import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.wording import settings_as_flags
 from cge.errors import InputError
 
@@ -34,6 +34,7 @@ def explain(
     reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -66,8 +67,9 @@ def explain(
         found = _found(model, node, to, name, told)
     except InputError as error:
         raise InputError(settings_as_flags(str(error), told)) from None
-    for path, suffix in files:
-        _write(found, path, suffix)
+    notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
+    if not quiet:
+        tell(notes)
     if as_json:
         print_json({"folder": folder, **found.facts()})
     elif not quiet:
@@ -89,18 +91,21 @@ def _found(model: CGE, node: str | None, to: str | None, name: str | None, told:
 # ---------------------------------------------------------------------- files
 
 
-def _write(found: Explanation, path: Any, suffix: str) -> None:
-    """Write the paths as a table, which is there as a whole or not at all."""
-    from cge.store.tables import write_parquet_table, write_text_table
+def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
+    """Write the paths as a table, which is there as a whole or not at all; return what to note about it."""
+    from cge.store.tables import guarded_cells, write_parquet_table, write_text_table
     from cge.store.whole import write_whole
+
+    columns = _columns(found, text=suffix == ".csv")
 
     def write(stream: BinaryIO) -> None:
         if suffix == ".csv":
-            write_text_table(stream, _columns(found, text=True), ",")
+            write_text_table(stream, columns, ",", exact=exact)
         else:
-            write_parquet_table(stream, _columns(found, text=False))
+            write_parquet_table(stream, columns)
 
     write_whole({path: write})
+    return [] if exact or suffix != ".csv" else note_of_guards(guarded_cells(columns))
 
 
 def _columns(found: Explanation, text: bool) -> dict[str, Any]:

@@ -84,8 +84,16 @@ def _run(arguments: Sequence[str], ending: _Ending) -> int:
         return ending.told(str(stopped))
     except BrokenPipeError:
         # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _leave_output()
         return 0
+    except OSError as error:
+        if debug:
+            raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would try again at its end, and complain
+            _leave_output()
+        return _failed(error)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # so rich ends when it prints help into a closed pipe
             return 0
@@ -96,6 +104,10 @@ def _run(arguments: Sequence[str], ending: _Ending) -> int:
         return _failed(error)
 
 
+def _leave_output() -> None:
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _failed(error: Exception) -> int:
     from cge.cli.wording import as_flags
     from cge.errors import CgeError
@@ -103,10 +115,15 @@ def _failed(error: Exception) -> int:
     if isinstance(error, CgeError):
         complain(as_flags(str(error)))
         return 2
+    if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
+        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); free the disk or choose another")
+        return 2
     complain(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
     return 1
 
 
 def complain(message: str) -> None:
-    """Print one sentence on the error stream."""
-    print(f"cge: {message}", file=sys.stderr)
+    """Print one sentence on the error stream, and on one line, whatever the names of files hold."""
+    from cge.cli.saved import printable
+
+    print(f"cge: {printable(message)}", file=sys.stderr)

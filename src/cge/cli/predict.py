@@ -12,7 +12,17 @@ from cge.cli.files import DELIMITERS, FILES, column_of
 from cge.cli.options import Json, Quiet
 from cge.cli.predicted import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
-from cge.cli.saved import ids_of, load_model, need_predictions, notes_of, output_file, split_ids, tell
+from cge.cli.saved import (
+    EXACT,
+    ids_of,
+    load_model,
+    need_predictions,
+    note_of_guards,
+    notes_of,
+    output_file,
+    split_ids,
+    tell,
+)
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -64,6 +74,7 @@ def predict(
     target: Annotated[str | None, _read(metavar="COLUMN", help="Targets, likewise.")] = None,
     weight: Annotated[str | None, _read(metavar="COLUMN", help="Weights of edges, likewise.")] = None,
     edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Types of edges, likewise.")] = None,
+    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -79,6 +90,7 @@ def predict(
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
     from cge.store.exports import TABLES, write_predictions
+    from cge.store.tables import guarded_cells
 
     if out is not None:
         output_file(out, TABLES, inputs=[graph, features, feature_nodes])
@@ -92,7 +104,10 @@ def predict(
     found, more = _predictions(model, None if words is None else ids_of(model, words, "--nodes"), new)
     notes = notes_of([*notes, *more])
     if out is not None:
-        write_predictions(out, columns_of(found), lambda: {"folder": folder} | content_of(found))
+        table = columns_of(found)
+        write_predictions(out, table, lambda: {"folder": folder} | content_of(found), exact=exact)
+        if not exact and out.lower().endswith((".csv", ".tsv")):
+            notes += note_of_guards(guarded_cells(table))
     if as_json:
         content = content_of(found, full=out is None)  # else they are in the file
         print_json({"folder": folder, "out": out, "notes": notes} | content)

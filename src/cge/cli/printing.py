@@ -10,6 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cge.cli.saved import printable
+
 __all__ = ["facts", "heading", "print_json", "print_table"]
 
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
@@ -33,6 +35,11 @@ def _print(what: Table | Text) -> None:
     print(text, end="")
 
 
+def _plain(text: str) -> str:
+    """Return text of several lines whose other signs a terminal can show."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object, and nothing else, on the output stream."""
     print(json.dumps(value, ensure_ascii=False))
@@ -49,7 +56,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(Text(name), Text(value))
+        table.add_row(Text(name), Text(_plain(value)))
     _print(table)
 
 
@@ -59,5 +66,5 @@ def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]
     for title, side in columns:
         table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell) for cell in row))
+        table.add_row(*(Text(_plain(cell)) for cell in row))
     _print(table)

@@ -15,7 +15,21 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["ids_of", "load_model", "need_predictions", "notes_of", "output_file", "printable", "split_ids", "tell"]
+__all__ = [
+    "EXACT",
+    "ids_of",
+    "load_model",
+    "need_predictions",
+    "note_of_guards",
+    "notes_of",
+    "output_file",
+    "printable",
+    "split_ids",
+    "tell",
+]
+
+
+EXACT = "Write text that begins with = + - or @ as it is; by default an apostrophe goes before it, for spreadsheets."
 
 
 def load_model(folder: str) -> Any:
@@ -98,6 +112,13 @@ def printable(value: object) -> str:
     if text.isprintable():
         return text
     return "".join(sign if sign.isprintable() else sign.encode("unicode_escape").decode() for sign in text)
+
+
+def note_of_guards(cells: int) -> list[str]:
+    """Say that cells are not as they were."""
+    what = f"{cells:,} cells begin as formulas do" if cells > 1 else "1 cell begins as a formula does"
+    why = "which keeps spreadsheets from computing; --exact writes text as it is"
+    return [f"{what} and got an apostrophe, {why}"] if cells else []
 
 
 def notes_of(sentences: Iterable[str]) -> list[str]:

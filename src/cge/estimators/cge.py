@@ -471,6 +471,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         classes = unpack_values(arrays, "classes.")
         kind = PathFit if self.encoder == "paths" else PairFit
         self._keep(kind.restored(self, graph, classes, facts, arrays), classes)
+        if not 1 <= self.best_round_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
+            raise InputError(f"the best round, {self.best_round_:,}, is not among those of the history")
 
     def _keep(self, fitted: PairFit | PathFit, classes: Array) -> None:
         """Take over what was learned."""

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from cge.errors import CheckpointError
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
+from cge.store.manifest import plain
 from cge.training.trainer import Saved
 
 __all__ = ["Checkpoints"]
@@ -51,7 +52,12 @@ class Checkpoints:
                 f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels); "
                 "give resume another folder, or remove this one"
             )
-        return Saved(found.facts, found.arrays)
+        facts = {name: value for name, value in found.facts.items() if name not in ("fit", "seal")}
+        if found.facts.get("seal") != _seal(facts):  # training trusts what it goes on from
+            raise CheckpointError(
+                f"{self.folder} holds a checkpoint that was changed since it was written; remove it to start anew"
+            )
+        return Saved(facts, found.arrays)
 
     def writer(self, stage: str) -> Callable[[Callable[[], Saved]], None] | None:
         """Return what writes the checkpoints of a stage."""
@@ -61,9 +67,15 @@ class Checkpoints:
 
         def write(state: Callable[[], Saved]) -> None:
             saved = state()
-            write_folder(folder, _KIND, saved.facts | {"fit": self.fit}, saved.arrays, name=stage)
+            marks = {"fit": self.fit, "seal": _seal(saved.facts)}
+            write_folder(folder, _KIND, saved.facts | marks, saved.arrays, name=stage)
 
         return write
+
+
+def _seal(facts: dict[str, Any]) -> str:
+    """Return a hash of facts as a JSON file holds them."""
+    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True).encode()).hexdigest()
 
 
 def _named(value: Any) -> Any:

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from cge.errors import FileFormatError, InputError
+import numpy as np
+
+from cge.errors import CgeError, FileFormatError, InputError, shown
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
 from cge.estimators.cge import CGE
 from cge.estimators.convolutions import APPNP, GCN
@@ -14,7 +16,7 @@ from cge.estimators.embeddings import DeepWalk, Node2Vec
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
 from cge.models.weighting import PathWeighting
-from cge.store import read_folder, unpack_graph
+from cge.store import Stored, read_folder, unpack_graph
 
 __all__ = ["load"]
 
@@ -29,6 +31,8 @@ _KINDS: tuple[Any, ...] = (
     GCN,
     APPNP,
 )
+# What Python, NumPy and PyTorch raise where parts do not go together; a folder with a right hash may hold anything.
+_PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeError, TypeError, ValueError)
 _CLASSES: dict[str, Any] = {one.__name__: one for one in _KINDS}
 
 
@@ -78,12 +82,22 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")
     try:
-        estimator = _CLASSES[stored.kind](**settings)
-        check_settings(estimator)
-        graph = unpack_graph(stored.facts.get("graph", {}), stored.arrays, where=folder)
-        estimator._unpack(graph, stored.facts, stored.arrays)
+        with np.errstate(all="ignore"):  # what is not finite is told below
+            return _restored(stored, settings, folder)
     except FileFormatError:
         raise
-    except (InputError, KeyError, TypeError, ValueError, AttributeError) as wrong:
-        raise FileFormatError(folder, f"this is no whole {stored.kind} ({wrong}); save the model again") from None
+    except MemoryError:
+        raise FileFormatError(folder, "this model needs more memory than this machine can give") from None
+    except _PROBLEMS as wrong:
+        what = shown(str(wrong)) if not isinstance(wrong, CgeError) else wrong
+        raise FileFormatError(folder, f"this is no whole {stored.kind} ({what}); save the model again") from None
+
+
+def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
+    estimator = _CLASSES[stored.kind](**settings)
+    check_settings(estimator)
+    graph = unpack_graph(stored.facts.get("graph", {}), stored.arrays, where=folder)
+    estimator._unpack(graph, stored.facts, stored.arrays)
+    if not np.isfinite(getattr(estimator, "embedding_", 0.0)).all():
+        raise InputError("its vectors are not finite")
     return estimator

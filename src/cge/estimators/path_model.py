@@ -214,6 +214,8 @@ class PathFit:
             return name, made
 
         known, matrix = np.array(arrays["known.nodes"]), np.array(arrays["known.classes"], np.int64)
+        if known.dtype != np.int64 or not facts["leaders"]:
+            raise InputError("the known nodes are no numbers, or there is no reader")
         inside = not len(known) or 0 <= known.min() <= known.max() < len(graph)
         if matrix.shape != (len(known), len(classes)) or not inside:
             raise InputError("the known labels do not belong to this graph")
@@ -252,6 +254,8 @@ def plan_from(data: PathData, settings: PathSettings, saved: Saved) -> Plan:
     """Return a plan that `_plan_facts` and the arrays of its weights tell."""
     facts = saved.facts["plan"]
     sampled, prior, hops = tuple(int(part) for part in facts["sampled"]), None, int(facts["hops"])
+    if not 1 <= hops <= settings.hops + 1:
+        raise InputError(f"{hops:,} weights of hops, but paths have at most {settings.hops:,} steps")
     if facts["prior"] is None:
         module: Any = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0] * hops)
     else:

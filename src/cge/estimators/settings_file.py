@@ -62,7 +62,7 @@ def _read(path: Path) -> tuple[str, dict[str, Any]]:
         raise FileFormatError(path, "this file is not there") from None
     except OSError as wrong:
         raise FileFormatError(path, f"this file cannot be read ({wrong.strerror})") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as wrong:
+    except (ValueError, RecursionError) as wrong:
         raise FileFormatError(path, f"this is no TOML: {wrong}") from None
 
 

@@ -48,11 +48,13 @@ def read_cells(folder: Path) -> dict[Cell, dict[str, Any]]:
     """Return the results that a folder holds: one file for each graph, one line of JSON for each cell."""
     found = {}
     for file in sorted(folder.glob("*.jsonl")):
-        for number, line in enumerate(file.read_text().splitlines(), start=1):
+        lines = file.read_bytes().split(b"\n")
+        lines.pop()  # nothing, or what was left half-written: the cell is run again
+        for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
                 found[Cell(row["graph"], row["method"], row["seed"])] = row
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, RecursionError):
                 raise FileFormatError(file, "this is no result; remove the line", line=number) from None
     return found
 
@@ -78,8 +80,7 @@ def run_cells(
             for future in as_completed(futures):
                 cell, row = futures[future], future.result()
                 line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
-                with (folder / f"{cell.graph}.jsonl").open("a") as file:
-                    file.write(line + "\n")
+                _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
                 if on_done is not None:
                     on_done(cell, row)
         except BaseException:
@@ -87,6 +88,14 @@ def run_cells(
             for process in multiprocessing.active_children():
                 process.terminate()  # whoever stopped us does not wait for what was begun
             raise
+
+
+def _append(file: Path, line: bytes) -> None:
+    """Add a line to a file; what was left half-written before it goes."""
+    with file.open("ab+") as stream:
+        stream.seek(0)
+        stream.truncate(stream.read().rfind(b"\n") + 1)
+        stream.write(line)
 
 
 def replaced(path: Path, text: str) -> None:

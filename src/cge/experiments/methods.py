@@ -114,5 +114,5 @@ def _value(text: str) -> Any:
         return None
     try:
         return tomllib.loads(f"it = {text}")["it"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):  # no TOML, numbers of thousands of digits, lists in lists in lists
         return text

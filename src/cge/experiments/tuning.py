@@ -122,7 +122,8 @@ def open_storage(url: str) -> Any:
             raise ValueError("the file is no journal")
         return JournalStorage(JournalFileBackend(url))
     except Exception as wrong:  # whatever the database's driver raises
-        raise InputError(f"the storage {url!r} cannot be opened: {str(wrong).splitlines()[0]}") from None
+        reason = (str(wrong) or type(wrong).__name__).splitlines()[0]
+        raise InputError(f"the storage {url!r} cannot be opened: {reason}") from None
 
 
 def tune(

@@ -46,6 +46,8 @@ class Export:
     label, prediction : n strings or None, optional
         The known label and the predicted one, as text.
     confidence : (n,) float32, optional
+    exact : bool
+        Whether text that a spreadsheet would compute is written as it is; else an apostrophe goes before it.
     """
 
     graph: Graph
@@ -53,6 +55,7 @@ class Export:
     label: Sequence[str | None] | None = None
     prediction: Sequence[str | None] | None = None
     confidence: Array | None = None
+    exact: bool = False
 
     @cached_property
     def texts(self) -> Sequence[str]:
@@ -169,7 +172,7 @@ def _as_graphml(export: Export, stream: BinaryIO) -> None:
 
 
 def _as_text(delimiter: str, export: Export, stream: BinaryIO) -> None:
-    write_text_table(stream, {"id": export.ids} | export.numbers, delimiter)
+    write_text_table(stream, {"id": export.ids} | export.numbers, delimiter, exact=export.exact)
 
 
 VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
@@ -191,12 +194,13 @@ def _as_metadata(export: Export, stream: BinaryIO) -> None:
     """Write a line for each node. The projector knows no quotes, and takes a single column without a header."""
     columns = {"node": export.texts} | export.said
     rows = zip(*columns.values(), strict=True)
-    lines = ["\t".join(map(_cell, row)) for row in (*([tuple(columns)] if len(columns) > 1 else []), *rows)]
+    kept: Callable[[str], str] = str if export.exact else guarded
+
+    def cell(value: str | float | None) -> str:
+        return "" if value is None else one_line(kept(value)) if isinstance(value, str) else repr(value)
+
+    lines = ["\t".join(map(cell, row)) for row in (*([tuple(columns)] if len(columns) > 1 else []), *rows)]
     stream.write("".join(f"{line}\n" for line in lines).encode())
-
-
-def _cell(value: str | float | None) -> str:
-    return "" if value is None else one_line(guarded(value)) if isinstance(value, str) else repr(value)
 
 
 # ---------------------------------------------------------------------- predictions
@@ -204,7 +208,9 @@ def _cell(value: str | float | None) -> str:
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 
 
-def write_predictions(file: FilePath, columns: Mapping[str, Any], facts: Callable[[], Mapping[str, Any]]) -> Path:
+def write_predictions(
+    file: FilePath, columns: Mapping[str, Any], facts: Callable[[], Mapping[str, Any]], *, exact: bool = False
+) -> Path:
     """Write a table of predictions; the formats are those of `TABLES`.
 
     Parameters
@@ -213,6 +219,8 @@ def write_predictions(file: FilePath, columns: Mapping[str, Any], facts: Callabl
         For tables, as `cge.store.tables` takes them.
     facts : callable
         Returns the object that a JSON file holds.
+    exact : bool
+        Whether text that a spreadsheet would compute is written to text tables as it is.
     """
     suffix, path = file_format(file, TABLES), writable_file(file)
     if suffix == ".json":
@@ -222,7 +230,8 @@ def write_predictions(file: FilePath, columns: Mapping[str, Any], facts: Callabl
     elif suffix == ".parquet":
         write = lambda stream: write_parquet_table(stream, columns)  # noqa: E731
     else:
-        write = lambda stream: write_text_table(stream, columns, "," if suffix == ".csv" else "\t")  # noqa: E731
+        mark = "," if suffix == ".csv" else "\t"
+        write = lambda stream: write_text_table(stream, columns, mark, exact=exact)  # noqa: E731
     write_whole({path: write})
     return path
 

@@ -18,22 +18,27 @@ import pyarrow.parquet as pq
 
 from cge.store.text import guarded
 
-__all__ = ["SEPARATOR", "write_parquet_table", "write_text_table"]
+__all__ = ["SEPARATOR", "guarded_cells", "write_parquet_table", "write_text_table"]
 
 SEPARATOR = "; "  # between several strings in one cell
 
 _ROWS = 16_384  # at once
 
 
-def write_text_table(stream: BinaryIO, columns: Mapping[str, Any], delimiter: str, *, header: bool = True) -> None:
-    """Write columns as CSV or TSV: text in quotes, numbers as short as they read back; formulas are disarmed."""
+def write_text_table(
+    stream: BinaryIO, columns: Mapping[str, Any], delimiter: str, *, header: bool = True, exact: bool = False
+) -> None:
+    """Write columns as CSV or TSV: text in quotes, numbers as short as they read back.
+
+    Formulas are disarmed unless text is to be `exact`.
+    """
     if header:
         head = io.StringIO()
         csv.writer(head, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(
-            guarded(name) for name in columns
+            name if exact else guarded(name) for name in columns
         )
         stream.write(head.getvalue().encode())
-    plain = {name: _cells(column) for name, column in columns.items()}
+    plain = {name: _cells(column, exact) for name, column in columns.items()}
     schema = _schema(plain)
     options = pyarrow.csv.WriteOptions(include_header=False, delimiter=delimiter)
     with pyarrow.csv.CSVWriter(stream, schema, write_options=options) as writer:
@@ -49,12 +54,19 @@ def write_parquet_table(stream: BinaryIO, columns: Mapping[str, Any]) -> None:
             writer.write_batch(batch)
 
 
-def _cells(column: Any) -> Any:
+def guarded_cells(columns: Mapping[str, Any]) -> int:
+    """Return how many cells of a text table, its header included, get an apostrophe."""
+    texts = {name: column for name, column in columns.items() if not isinstance(column, np.ndarray)}
+    pairs = ((_cells(column, False), _cells(column, True)) for column in (list(columns), *texts.values()))
+    return sum(one != other for cells, exact in pairs for one, other in zip(cells, exact, strict=True))
+
+
+def _cells(column: Any, exact: bool) -> Any:
     """Return a column of text as cells of a text table."""
     if isinstance(column, np.ndarray):
         return column
     joined = (SEPARATOR.join(one) if isinstance(one, list) else one for one in column)
-    return [None if one is None else guarded(one) for one in joined]
+    return [one if one is None or exact else guarded(one) for one in joined]
 
 
 def _schema(columns: Mapping[str, Any]) -> pa.Schema:

@@ -17,6 +17,7 @@ __all__ = ["as_word", "as_xml", "checked_texts", "forbidden_in_xml", "guarded", 
 Array = npt.NDArray[Any]
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NO_WORD = re.compile(r"[%\s\x00-\x1f\x7f-\x9f\ufeff]")
 _LINES = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -28,13 +29,13 @@ _XML = str.maketrans(
 def guarded(text: str) -> str:
     """Return a cell with an apostrophe before it where a spreadsheet would take it for a formula.
 
-    One more goes before a cell that begins with apostrophes and a formula, so that no two cells become one, and
-    dropping one from every cell that matches gives back what was there.
+    One more goes before a cell that begins with apostrophes and a formula, so that no two cells become one: dropping
+    one from every cell that begins with an apostrophe and matches gives back what was there. Numbers stay.
 
-    >>> guarded("=1+1"), guarded("'=1+1"), guarded("it's")
-    ("'=1+1", "''=1+1", "it's")
+    >>> guarded("=1+1"), guarded("'=1+1"), guarded("it's"), guarded("-5")
+    ("'=1+1", "''=1+1", "it's", '-5')
     """
-    return f"'{text}" if _FORMULA.match(text) else text
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def as_word(text: str) -> str:

@@ -1,12 +1,18 @@
-"""Files for other tools, there as a whole or not at all: written under a temporary name, then moved into place."""
+"""Files for other tools, there as a whole or not at all: written under a temporary name, then moved into place.
+
+A writer that is killed leaves its temporary file, `.cge-….tmp`. The next one to write in the folder removes it: a lock
+tells that nobody is writing it any more.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+import sys
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
@@ -14,9 +20,14 @@ from cge.data.files.paths import FilePath, file_path
 from cge.errors import InputError
 from cge.store.files import sync_folder
 
+if sys.platform != "win32":
+    import fcntl
+
 __all__ = ["Writer", "writable_file", "write_whole"]
 
 Writer: TypeAlias = Callable[[BinaryIO], object]  # writes a file's content to a stream
+
+_TEMPORARY = re.compile(r"\.cge-[0-9a-f]{16}\.tmp")
 
 
 def writable_file(given: FilePath) -> Path:
@@ -49,11 +60,12 @@ def write_whole(files: Mapping[Path, Writer]) -> None:
     Whatever goes wrong before, what was there stays as it was. Paths are those of `writable_file`.
     """
     temporary: dict[Path, Path] = {}
-    path = Path()
+    path, locks = Path(), ExitStack()
     try:
         for path, write in files.items():
-            temporary[path] = path.with_name(f".cge-{secrets.token_hex(8)}.tmp")
-            with temporary[path].open("xb") as stream:
+            _sweep(path.parent)
+            temporary[path] = _claimed(path.parent, locks)
+            with temporary[path].open("wb") as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -69,3 +81,44 @@ def write_whole(files: Mapping[Path, Writer]) -> None:
         for one in temporary.values():
             with suppress(OSError):
                 one.unlink(missing_ok=True)
+        locks.close()
+
+
+def _claimed(folder: Path, locks: ExitStack) -> Path:
+    """Make a temporary file, and lock it until `locks` are closed or the process ends, however it ends."""
+    while True:
+        path = folder / f".cge-{secrets.token_hex(8)}.tmp"
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        if _locked(handle, wait=True) and not os.fstat(handle).st_nlink:  # swept away before it was locked
+            os.close(handle)
+            continue
+        if sys.platform == "win32":  # files that are open cannot be moved there
+            os.close(handle)
+        else:
+            locks.callback(os.close, handle)
+        return path
+
+
+def _sweep(folder: Path) -> None:
+    """Remove temporary files whose writer is gone."""
+    with suppress(OSError):
+        for entry in list(os.scandir(folder)):
+            if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    handle = os.open(entry.path, os.O_RDONLY)
+                    try:
+                        if _locked(handle, wait=False):
+                            Path(entry.path).unlink()
+                    finally:
+                        os.close(handle)
+
+
+def _locked(handle: int, *, wait: bool) -> bool:
+    """Lock an open file, where nobody else has it or one can wait; some systems lock none."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True

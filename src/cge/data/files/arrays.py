@@ -14,13 +14,15 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.data.compressed import checked_csr
-from cge.data.files.blocks import open_bytes
+from cge.data.files.blocks import DEFLATED, open_bytes
 from cge.data.files.sizes import refuse_empty_space, refuse_missing_bytes
-from cge.errors import FileFormatError
+from cge.errors import FileFormatError, shown
 
-__all__ = ["load_npy", "load_npz"]
+__all__ = ["load_members", "load_npy", "load_npz"]
 
 Array = npt.NDArray[Any]
+
+_LISTED = 20  # names in a message
 
 
 @contextmanager
@@ -42,34 +44,54 @@ def _refusing_pickles(path: Path, what: str) -> Iterator[None]:
 def load_npy(path: Path) -> Array:
     """Load an array of numbers or strings."""
     with open_bytes(path) as stream, _refusing_pickles(path, ".npy"):
-        if isinstance(stream, BufferedReader):  # plain: gzip does not tell its size
-            refuse_missing_bytes(path, stream, path.stat().st_size)
-            stream.seek(0)
+        packed = not isinstance(stream, BufferedReader)
+        refuse_missing_bytes(path, stream, path.stat().st_size * (DEFLATED if packed else 1), packed=packed)
+        stream.seek(0)
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array
 
 
 def load_npz(path: Path, keys: Sequence[str]) -> Any:
     """Load a sparse matrix as `scipy.sparse.save_npz` writes it, or the first array whose name is in `keys`."""
+    with _archive(path) as (archive, found):
+        if "format" in found:
+            return _sparse(path, archive)
+        key = next((key for key in keys if key in found), None)
+        if key is None:
+            expected = f"a sparse matrix or an array named {' or '.join(map(repr, keys))}"
+            raise FileFormatError(path, f"expected {expected}, found {_listed(found)}")
+        return _member(path, archive, key)
+
+
+def load_members(path: Path, names: Sequence[str]) -> dict[str, Array]:
+    """Load the arrays of an archive that have these names."""
+    with _archive(path) as (archive, found):
+        missing = next((name for name in names if name not in found), None)
+        if missing is not None:
+            raise FileFormatError(path, f"expected an array named {missing!r}, found {_listed(found)}; get it again")
+        return {name: _member(path, archive, name) for name in names}
+
+
+@contextmanager
+def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, list[str]]]:
+    """Open an archive, and list its arrays; nothing is ever unpacked to the disk, whatever members are called."""
     with open_bytes(path) as stream, _refusing_pickles(path, ".npz"):
         if not zipfile.is_zipfile(stream):
             raise FileFormatError(path, "this is no readable .npz file; write or fetch it again")
         stream.seek(0)
         with zipfile.ZipFile(stream) as archive:
-            found = [name.removesuffix(".npy") for name in archive.namelist()]
-            if "format" in found:
-                return _sparse(path, archive)
-            key = next((key for key in keys if key in found), None)
-            if key is None:
-                expected = f"a sparse matrix or an array named {' or '.join(map(repr, keys))}"
-                raise FileFormatError(path, f"expected {expected}, found {', '.join(map(repr, found)) or 'nothing'}")
-            return _member(path, archive, key)
+            yield archive, [name.removesuffix(".npy") for name in archive.namelist()]
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(map(shown, names[:_LISTED])) + (", …" if len(names) > _LISTED else "") or "nothing"
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as stream:
-        refuse_missing_bytes(path, stream, info.file_size)  # type: ignore[arg-type]
+        most = min(info.file_size, path.stat().st_size * DEFLATED)  # what a directory tells may be wrong, too
+        refuse_missing_bytes(path, stream, most)  # type: ignore[arg-type]
     with archive.open(info) as stream:
         array: Array = np.lib.format.read_array(stream, allow_pickle=False)
         return array

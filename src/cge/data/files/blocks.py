@@ -11,9 +11,10 @@ from typing import BinaryIO
 
 from cge.errors import FileFormatError
 
-__all__ = ["BLOCK_BYTES", "LONGEST_LINE", "line_blocks", "numbered_lines", "open_bytes"]
+__all__ = ["BLOCK_BYTES", "DEFLATED", "LONGEST_LINE", "line_blocks", "numbered_lines", "open_bytes"]
 
 BLOCK_BYTES = 1 << 24
+DEFLATED = 1032  # at most so many bytes come out of one that is packed
 LONGEST_LINE = 1 << 26  # bytes; a "line" longer than that is no line
 
 _GZIP = b"\x1f\x8b"
@@ -87,6 +88,8 @@ def line_blocks(path: Path, start: int, line: int, size: int = BLOCK_BYTES) -> I
     """
     with open_bytes(path) as stream:
         _skip(stream, start)
+        most = path.stat().st_size * (DEFLATED if isinstance(stream, gzip.GzipFile) else 1)
+        size = min(size, most + 1)  # a large buffer costs milliseconds
         buffer, kept = bytearray(size + 1), 0  # one byte is spare for a last newline that the file lacks
         while True:
             filled = _fill(stream, buffer, kept)

@@ -199,6 +199,8 @@ def read_labels(
     path = file_path(path)
     text_ids = graph.node_ids.dtype.kind == "O"
     table = read_label_table(path, text_ids, TextOptions(header, delimiter, comment), node, label)
+    if not len(table.nodes):  # Parquet; text without rows is refused before
+        raise FileFormatError(path, "the file holds no rows; write one for each node with a label")
     places = IdIndex(graph.node_ids).find(table.nodes)
     refuse_unknown(path, table.nodes, places, graph.node_ids, _cure(table, places))
     names = tuple(table.names)

@@ -27,14 +27,21 @@ def refuse_empty_space(path: Path, rows: int, entries: int) -> None:
         )
 
 
-def refuse_missing_bytes(path: Path, stream: BinaryIO, size: int) -> None:
-    """Refuse an array in NumPy's format whose header tells of more than the `size` bytes of `stream`."""
+def refuse_missing_bytes(path: Path, stream: BinaryIO, size: int, *, packed: bool = False) -> None:
+    """Refuse an array in NumPy's format whose header tells of more than the `size` bytes of `stream`.
+
+    What is `packed` has at most so many.
+    """
     version = np.lib.format.read_magic(stream)
     read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
     shape, _, dtype = read(stream)
-    told, there = math.prod(shape) * dtype.itemsize, size - stream.tell()
-    if told > there and not dtype.hasobject:
+    if math.prod(shape) == 0 and max(shape) > _ROWS_ANYWAY:
         raise FileFormatError(
-            path,
-            f"the header tells of an array of shape {shape} in {told:,} bytes, found {there:,}; was the file cut?",
+            path, f"the header tells of an array of shape {shape}, which holds nothing; write numbers"
+        )
+    told, there = math.prod(shape) * max(dtype.itemsize, 1), size - stream.tell()
+    if told > there and not dtype.hasobject:
+        found = f"at most {there:,}" if packed else f"{there:,}"
+        raise FileFormatError(
+            path, f"the header tells of an array of shape {shape} in {told:,} bytes, found {found}; was the file cut?"
         )

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.data.dataset import Dataset
-from cge.data.sets.npz import read_npz
+from cge.data.files.arrays import load_members
 from cge.data.splits import Split
 from cge.graph import Graph
 
@@ -25,7 +25,7 @@ def load_cora() -> Dataset:
     Dataset(cora: 2,708 nodes, 5,278 edges, 7 classes, 2,708 labeled nodes, 1,433 features, split 140/500/1,000)
     """
     with as_file(files("cge.data.sets") / "bundled" / "cora.npz") as path:
-        parts = read_npz(path, _PARTS)
+        parts = load_members(path, _PARTS)
     size, columns = len(parts["labels"]), parts["words"].astype(np.int32)
     rows = np.concatenate([[0], np.cumsum(parts["word_counts"], dtype=np.int32)])
     features = sp.csr_array((np.ones(len(columns), np.float32), columns, rows), shape=(size, int(parts["num_words"])))

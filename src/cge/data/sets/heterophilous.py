@@ -8,7 +8,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.data.dataset import Dataset
-from cge.data.sets.npz import read_npz
+from cge.data.files.arrays import load_members
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
@@ -20,8 +20,10 @@ _MASKS = ("train_masks", "val_masks", "test_masks")
 
 def load_heterophilous(path: str | Path, name: str) -> Dataset:
     """Read one `.npz`: edges, features, labels and ten rows of masks, each row a split. Classes have no names."""
-    parts = read_npz(path, ["node_features", "node_labels", "edges", *_MASKS])
+    parts = load_members(Path(path), ["node_features", "node_labels", "edges", *_MASKS])
     labels, masks = parts["node_labels"], [parts[mask] for mask in _MASKS]
+    if labels.ndim != 1 or labels.dtype.kind not in "iu" or labels.max(initial=0) >= len(labels):
+        raise FileFormatError(path, f"labels must be numbers below {labels.size:,}, one for each node; get it again")
     if any(mask.dtype != bool or mask.ndim != 2 or mask.shape != (len(masks[0]), len(labels)) for mask in masks):
         raise FileFormatError(path, f"masks must be true/false of shape (splits, {len(labels):,})")
     try:
@@ -29,7 +31,7 @@ def load_heterophilous(path: str | Path, name: str) -> Dataset:
             name,
             Graph.from_edges(parts["edges"], sp.csr_array(parts["node_features"]), num_nodes=len(labels)),
             labels,
-            tuple(str(one) for one in range(int(labels.max(initial=-1)) + 1)),
+            tuple(str(one) for one in range(int(labels.max()) + 1)),
             splits=tuple(Split(*map(np.flatnonzero, rows)) for rows in zip(*masks, strict=True)),
             notes="ten published splits; the first is the default",
             citation="O. Platonov et al.: A critical look at the evaluation of GNNs under heterophily: are we really "

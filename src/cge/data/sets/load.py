@@ -61,7 +61,7 @@ def load_dataset(
         case "vispub":
             return load_vispub(folder, directed=directed)
         case "blogcatalog":
-            return load_blogcatalog(first)
+            return load_blogcatalog(first, files[0].sha256)
         case "debian":
             return load_debian(folder, directed=directed, edge_types=edge_types is not False)
         case "npm":

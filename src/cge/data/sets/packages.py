@@ -47,7 +47,7 @@ def load_debian(folder: str | Path, *, directed: bool = False, edge_types: bool 
         nodes["name"],
         edge_types=edges["kind"] if edge_types else None,
         directed=directed,
-    ).with_features(_tf_idf(nodes["description"]))
+    ).with_features(_tf_idf(nodes_path, nodes["description"]))
     codes, sections = factorize(nodes["section"])
     order = np.argsort(sections.astype(str))
     return Dataset(
@@ -81,13 +81,15 @@ def load_npm(folder: str | Path, *, directed: bool = False) -> Dataset:
     )
 
 
-def _tf_idf(texts: Array) -> sp.csr_array:
+def _tf_idf(path: Path, texts: Array) -> sp.csr_array:
     """Return a row of unit length per text, `(n, words)`: word counts, less for words that many texts have."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and only needed here
 
-    return sp.csr_array(
-        TfidfVectorizer(min_df=_MIN_PACKAGES, max_features=_WORDS, dtype=np.float32).fit_transform(texts)
-    )
+    words = TfidfVectorizer(min_df=_MIN_PACKAGES, max_features=_WORDS, dtype=np.float32)
+    try:
+        return sp.csr_array(words.fit_transform(texts))
+    except ValueError:  # not one is left
+        raise FileFormatError(path, f"no word is in {_MIN_PACKAGES} descriptions; get the file again") from None
 
 
 def _json_lines(path: Path) -> Array:
@@ -95,7 +97,7 @@ def _json_lines(path: Path) -> Array:
     try:
         lines = gzip.decompress(path.read_bytes()).splitlines()
         values = json.loads(b"[" + b",".join(lines) + b"]")
-    except (OSError, EOFError, ValueError, zlib.error) as error:
+    except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise FileFormatError(path, f"cannot be read as gzipped JSON strings, one per line: {error}") from None
     if len(values) != len(lines) or not all(type(value) is str for value in values):
         raise FileFormatError(path, "must hold one JSON string per line")

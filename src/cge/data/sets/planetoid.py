@@ -28,7 +28,7 @@ import scipy.sparse as sp
 
 from cge.data.compressed import checked_csr
 from cge.data.dataset import Dataset
-from cge.data.sets.npz import read_npz
+from cge.data.files.arrays import load_members
 from cge.data.sets.pickles import read_pickle
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
@@ -91,7 +91,9 @@ def load_nell_derived(path: str | Path, name: str) -> Dataset:
     labels. Where results depend on them, say so.
     """
     names = ["edges", "labels", "train_idx", "val_idx_derived", "test_idx"]
-    parts = read_npz(path, names + [f"feat_{part}" for part in ("data", "indices", "indptr", "shape")])
+    parts = load_members(Path(path), names + [f"feat_{part}" for part in ("data", "indices", "indptr", "shape")])
+    if parts["labels"].ndim != 1 or parts["labels"].dtype.kind not in "iu":
+        raise FileFormatError(path, "labels must be numbers, one for each node; get it again")
     try:
         rows, columns = parts["feat_shape"].tolist()
         features = checked_csr(parts["feat_data"], parts["feat_indices"], parts["feat_indptr"], (rows, columns))

@@ -1,0 +1,211 @@
+#!/usr/bin/env python
+"""Kill `cge fit`, `cge embed` and `cge report` at random moments, and look at what they leave.
+
+A file must be the old one or the new one, whole; `cge fit --resume` must lead to the bytes of a fit that was left
+alone; what is left over must have a temporary name and be gone after the next run. Half of the kills come at any moment
+of a run, half within milliseconds of a temporary file. Writes results/kills.json.
+
+    python scripts/kill_test.py --kills 20
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+sys.path[:0] = [str(ROOT / "src")]
+
+SIZE = 60  # nodes of each of two communities
+PATHS = ["--rounds", "30", "--reader", "plain", "--weighting", "degree"]
+TABLE = ["--encoder", "table", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
+TABLE += ["--pretrain", "2", "--rounds", "12", "--patience", "12", "--outer-steps", "2"]
+
+
+def write_graph(folder: Path) -> None:
+    """Write two communities and labels of half of their nodes."""
+    random = Random(1)
+    ends = [(side, a, b) for side in "lr" for a in range(SIZE) for b in random.sample(range(SIZE), 4) if a != b]
+    edges = [f"{side}{a},{side}{b}" for side, a, b in ends] + [f"l{k},r{k}" for k in range(0, SIZE, 10)]
+    labels = [f"{side}{k},{name}" for side, name in (("l", "left"), ("r", "right")) for k in range(SIZE // 2)]
+    (folder / "edges.csv").write_text("\n".join(["source,target", *edges, ""]))
+    (folder / "labels.csv").write_text("\n".join(["node,label", *labels, ""]))
+
+
+# ---------------------------------------------------------------------- runs
+
+
+def started(words: list[str]) -> int:
+    """Start a command in a process of its own, in which the libraries are loaded already; return its number."""
+    from cge.cli.main import run
+
+    number = os.fork()
+    if number:
+        return number
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1)
+    os.dup2(silent, 2)
+    code = 1
+    try:
+        code = run(words)
+    finally:
+        os._exit(code)
+
+
+def done(words: list[str]) -> float:
+    """Run a command that must go well; return the seconds it took."""
+    began = time.monotonic()
+    code = os.waitstatus_to_exitcode(os.waitpid(started(words), 0)[1])
+    if code:
+        raise SystemExit(f"cge {' '.join(words)} ended with {code}")
+    return time.monotonic() - began
+
+
+def killed(words: list[str], home: Path, seconds: float, aim: int, random: Random) -> bool:
+    """Kill a command at a random moment, or right after its temporary file number `aim`; say whether it still ran."""
+    seen = set(_temporary(home))
+    wanted, number = len(seen) + aim, started(words)
+    ends = time.monotonic() + (20 * seconds if aim else random.uniform(0, seconds))
+    while time.monotonic() < ends and not os.waitpid(number, os.WNOHANG)[0]:
+        seen |= set(_temporary(home)) if aim else set()
+        if aim and len(seen) >= wanted:
+            time.sleep(random.uniform(0, 0.01))
+            break
+        time.sleep(0.0005)
+    try:
+        os.kill(number, signal.SIGKILL)
+        return os.waitpid(number, 0)[1] == signal.SIGKILL
+    except (ChildProcessError, ProcessLookupError):
+        return False
+
+
+def _temporary(home: Path) -> Iterator[str]:
+    for folder in (home, home / "model", home / "model" / "checkpoint"):
+        try:
+            yield from (entry.path for entry in os.scandir(folder) if entry.name.endswith(".tmp"))
+        except OSError:
+            continue
+
+
+# ---------------------------------------------------------------------- what is left
+
+
+def learned(folder: Path) -> str:
+    """Return the hash of a saved model's tensors; what is not whole raises."""
+    import cge
+
+    cge.load(folder)
+    found: str = json.loads((folder / "model.json").read_text())["tensors"]["sha256"]
+    return found
+
+
+def _fit(home: Path, settings: list[str], out: Path) -> list[str]:
+    named = [str(home / "edges.csv"), "--labels", str(home / "labels.csv"), "--out", str(out)]
+    return ["fit", *named, *settings, "--quiet"]
+
+
+def fits(home: Path, settings: list[str], files: int, kills: int, random: Random) -> dict[str, Any]:
+    """Kill fits that replace an old model, look at it, and go on to the new one; a fit writes `files` or more."""
+    model, other = home / "model", home / "other"
+    shutil.rmtree(model, ignore_errors=True)
+    words = _fit(home, settings, model)
+    seconds = done(words)
+    new = learned(model)
+    done([*_fit(home, settings, other), "--seed", "7"])
+    old = learned(other)
+    counts = {"kills": 0, "half-written": 0, "resumed to other bytes": 0, "left over at the end": 0}
+    more = {"old model kept": 0, "new model whole": 0, "with a checkpoint": 0, "with a temporary file": 0}
+    for kill in range(kills):
+        shutil.rmtree(model)
+        shutil.copytree(other, model)
+        counts["kills"] += killed(words, home, seconds, random.randint(1, files) if kill % 2 else 0, random)
+        more["with a temporary file"] += any(_temporary(home))
+        more["with a checkpoint"] += any((model / "checkpoint").glob("*.json"))
+        now = _state(lambda: learned(model))
+        more["old model kept"] += now == old
+        more["new model whole"] += now == new
+        counts["half-written"] += now not in (old, new)
+        done([*words, "--resume"])
+        counts["resumed to other bytes"] += _state(lambda: learned(model)) != new
+        counts["left over at the end"] += len(list(model.iterdir())) != 2
+    return counts | more | {"seconds of a run": round(seconds, 1)}
+
+
+def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str, Any]:
+    """Kill a command that replaces a file, and look at the file."""
+    out = Path(words[-1])
+    seconds = done(words)
+    new, old = out.read_bytes(), b"the file that was there\n"
+    counts = {"kills": 0, "half-written": 0, "left over at the end": 0, "most temporary files at once": 0}
+    more = {"old file kept": 0, "new file whole": 0, "with a temporary file": 0}
+    for kill in range(kills):
+        out.write_bytes(old)
+        counts["kills"] += killed(words, home, seconds, kill % 2, random)
+        left = len(list(_temporary(home)))
+        more["with a temporary file"] += left > 0
+        counts["most temporary files at once"] = max(counts["most temporary files at once"], left)
+        now = out.read_bytes()
+        more["old file kept"] += now == old
+        more["new file whole"] += now == new
+        counts["half-written"] += now not in (old, new)
+    done(words)
+    counts["left over at the end"] += any(_temporary(home)) or out.read_bytes() != new
+    return counts | more | {"seconds of a run": round(seconds, 1)}
+
+
+def _state(look: Callable[[], str]) -> str:
+    from cge.errors import CgeError
+
+    try:
+        return look()
+    except CgeError as error:
+        return f"damaged: {error}"
+
+
+def main() -> int:
+    """Kill, look and count; leave with 1 where anything was not as promised."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--kills", type=int, default=20, help="of each command [20]")
+    parser.add_argument("--only", help="commands, separated by commas: fit, fit --encoder table, embed, report")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, default=ROOT / "results" / "kills.json")
+    told = parser.parse_args()
+    random, only = Random(told.seed), told.only.split(",") if told.only else None
+    import cge.cli.app
+    import cge.estimators.cge
+    import cge.report
+    import cge.store.exports  # noqa: F401 - loaded once, before processes fork
+
+    found = {}
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        write_graph(home)
+        for name, settings, written in (("fit", PATHS, 4), ("fit --encoder table", TABLE, 16)):
+            if only is None or name in only:
+                found[name] = fits(home, settings, written, told.kills, random)
+                print(name, found[name], flush=True)
+        if not (home / "model").exists():
+            done(_fit(home, TABLE, home / "model"))
+        for name, out in (("embed", "vectors.csv"), ("report", "report.html")):
+            if only is None or name in only:
+                found[name] = files(home, [name, str(home / "model"), "--out", str(home / out)], told.kills, random)
+                print(name, found[name], flush=True)
+    from cge.experiments.cells import replaced
+
+    replaced(told.out, json.dumps(found, indent=1) + "\n")
+    wrong = ("half-written", "resumed to other bytes", "left over at the end")
+    return int(any(one.get(name, 0) for one in found.values() for name in wrong))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,53 @@
+"""Models whose files are whole and whose content is not: `cge.load` says so in a sentence."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import load as load_tensors
+from safetensors.numpy import save as save_tensors
+
+import cge
+from cge.errors import FileFormatError
+from tests.fuzzing.models import saved, sealed
+
+Change = Callable[[dict[str, Any], dict[str, Any]], object]
+
+
+def refused(kind: str, change: Change, folder: Path) -> str:
+    text, tensors = saved()[kind]
+    content, arrays = json.loads(text), load_tensors(tensors)
+    change(content["facts"], arrays)
+    for name, data in sealed(content, save_tensors(arrays)).items():
+        (folder / name).write_bytes(data)
+    with pytest.raises(FileFormatError) as error:
+        cge.load(folder)
+    assert str(error.value).startswith(f"{folder}: this is no whole ")
+    assert str(error.value).endswith("; save the model again")
+    return error.value.problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "problem"),
+    [
+        ("steps", lambda facts, _: facts.update(leaders=[]), "or there is no reader"),
+        ("steps", lambda facts, _: facts["plan"].update(hops=10**12), "1,000,000,000,000 weights of hops"),
+        ("steps", lambda facts, _: facts.update(best_round=99), "the best round, 99, is not among those"),
+        ("table", lambda facts, _: facts.update(best_round=0), "the best round, 0, is not among those"),
+        ("steps", lambda facts, _: facts.update(labels_seen=7), "'int' object is not iterable"),
+        ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
+        ("steps", lambda _, arrays: arrays["scale.spread"].fill(0), "its vectors are not finite"),
+        (
+            "steps",
+            lambda _, arrays: arrays.update({"known.nodes": arrays["known.nodes"].astype(np.float64)}),
+            "the known nodes are no numbers",
+        ),
+    ],
+)
+def test_content_that_does_not_go_together(kind: str, change: Change, problem: str, tmp_path: Path) -> None:
+    assert problem in refused(kind, change, tmp_path)
