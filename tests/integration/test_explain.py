@@ -45,6 +45,13 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]
     return found
 
 
+def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    worth = cge.load(folder).worth()
+    assert explained(capsys, str(folder))["by_hop"] == pytest.approx(worth.by_hop)
+    assert run(["explain", str(folder)]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == worth.sentences()
+
+
 def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", str(folder), "--node", "-cy", "--top", "3"]) == 0
     printed = capsys.readouterr()
@@ -112,8 +119,8 @@ def test_tables_for_spreadsheets_hold_no_formulas(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ([], "cge explain needs one of --node and --class"),
-        (["--node", "eve", "--class", "plain"], "cge explain needs one of --node and --class"),
+        (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
+        (["--node", "eve", "--class", "plain"], "cge explain takes one of --node and --class"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
         (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator
 from itertools import pairwise
@@ -12,9 +13,9 @@ import numpy as np
 import pytest
 
 import cge
-from cge.report import write_page
-from cge.report.page import facts_of
-from cge.report.worth import worth_of
+from cge.cli.main import run
+from cge.report import compared, measured_by, write_page
+from cge.report.facts import facts_of
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
@@ -87,7 +88,7 @@ def test_the_page_opens_without_network_errors_or_overflow(browser: Any, page: P
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     assert tab.evaluate("document.documentElement.dataset.theme") == scheme
     drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
-    assert drawn >= {"accuracy", "curve", "scatter", "confusion", "gates", "hops"}
+    assert drawn >= {"accuracy", "reliability", "curve", "scatter", "confusion", "gates", "hops"}
     heads = tab.eval_on_selector_all("#toc a", "all => all.map((one) => one.textContent)")
     assert heads == tab.eval_on_selector_all("main h2", "all => all.map((one) => one.textContent)")
     tab.context.close()
@@ -172,7 +173,8 @@ def test_what_the_page_counts_is_so() -> None:
     facts = facts_of(model, name="x", truth=truth)
     known = {model.graph_.index_of(one) for one in np.array(model.node_ids_)[some() >= 0]}
     told = np.searchsorted(model.classes_, model.predict())
-    tested = [node for node in range(40) if node not in known]
+    chosen = set(model._fitted.chosen.nodes.tolist())
+    tested = [node for node in range(40) if node not in known | chosen]
     expected = np.zeros((2, 2), int)
     for node in tested:
         expected[truth[node], told[node]] += 1
@@ -191,21 +193,105 @@ def test_what_the_page_counts_is_so() -> None:
     assert all(a != b for route in routes for a, b in pairwise(route))
 
 
-def test_worth_of_equal_weights_is_flat() -> None:
-    model = paths("none").fit(words(two_groups()), some(), some(TRUE, 4))
-    found = worth_of(model)
-    assert found.effective == pytest.approx(1.0)
-    assert found.by_length == pytest.approx((1.0,) * 5)
-    assert found.flat
-    assert not found.collapsed
-    assert found.gain is None
-    assert "weigh alike" in found.sentences()[0]
-
-
-def test_a_report_needs_a_trained_model_with_one_label_each() -> None:
+def test_a_page_needs_a_trained_model() -> None:
     with pytest.raises(cge.CgeError, match="call fit first"):
         facts_of(cge.CGE())
-    several = np.eye(2, dtype=int)[TRUE] * (some() >= 0)[:, None]
-    model = paths("none", reader="plain", label_votes="no").fit(words(two_groups()), several)
-    with pytest.raises(cge.CgeError, match="one label per node"):
-        facts_of(model)
+
+
+SEVERAL = np.eye(2, dtype=int)[TRUE] | (np.arange(40) % 5 == 0)[:, None]
+
+
+def rows_of(several: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Return training and selection labels."""
+    if not several:
+        return some(), np.where(some() >= 0, -1, some(TRUE, 4))
+    train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
+    return SEVERAL * train[:, None], SEVERAL * chosen[:, None]
+
+
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: bool) -> None:
+    graph, (y, validation) = words(two_groups()), rows_of(several)
+    model = paths("degree", reader="plain", label_votes="no", hops=2, rounds=5)
+    model.fit(graph, y, validation if given else None)
+    measured = measured_by(model)
+    assert measured is not None
+    assert not measured.unseen
+    assert len(measured.nodes) == model.labels_seen_["selection"]
+    there = y.any(axis=1) if several else y >= 0
+    assert there[measured.nodes].all() == (not given)
+    if given:  # nothing was trained again, so these are the model's own
+        np.testing.assert_allclose(measured.chances, model.predict_proba()[measured.nodes], atol=1e-6)
+    best = max(one for one in (model.selection_history_ or model.history_).column("validation_accuracy"))
+    rows = compared(model, measured)
+    assert rows[0]["accuracy"] == pytest.approx(best)
+    assert [row["method"] for row in rows[:2]] == ["cge", "cge, A ≡ 1"]
+    assert {row["method"] for row in rows[2:]} == {"SGC", "features only", "label propagation"}
+    assert all(row["interval"][0] <= row["accuracy"] <= row["interval"][1] for row in rows)
+    assert rows[1]["gain"].mean == pytest.approx(rows[0]["accuracy"] - rows[1]["accuracy"]) or several
+    facts = facts_of(model, accuracy=rows)
+    assert "whose labels chose" in facts["words"][1]
+    assert "label propagation" in facts["words"][2]
+    assert "In this comparison they are" in facts["verdict"][-1]
+    assert (facts["confusion"] is None) == several == (facts["by_class"] is not None)
+    assert sum(facts["reliability"]["count"]) == len(measured.nodes) * (2 if several else 1)
+
+
+def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
+    model = paths("none", reader="plain", hops=2, rounds=5, label_votes="no").fit(two_groups(features=False), some())
+    measured = measured_by(model, TRUE)
+    assert measured is not None
+    assert measured.unseen
+    assert len(measured.nodes) == 40 - model.labels_seen_["train"]
+    asked: list[str] = []
+    rows = compared(model, measured, asked.append)
+    assert [row["method"] for row in rows] == ["cge", "label propagation"]
+    assert asked == ["label propagation"]
+    lonely = paths("none", reader="plain", rounds=5, held_out=0.0).fit(two_groups(), some())
+    assert measured_by(lonely) is None
+    assert "no labels to measure it by" in facts_of(lonely)["words"][1]
+
+
+@pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
+@pytest.mark.parametrize("kind", ["many", "several", "table"])
+def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -> None:
+    many = np.arange(40) % 20  # more classes than there are colors
+    if kind == "table":
+        small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2}
+        model = cge.CGE("table", "average", **small).fit(two_groups(features=False), some())
+    else:
+        model = paths("degree", reader="plain", label_votes="no", hops=2, rounds=5)
+        model.fit(words(two_groups()), many if kind == "many" else rows_of(True)[0])
+    file = tmp_path / "report.html"
+    write_page(model, file)
+    tab, wrong = opened(browser, file, 390)
+    assert wrong == []
+    assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
+    drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
+    assert drawn >= {"accuracy", "reliability", "curve", "scatter", "relevance", "deletion"}
+    assert ("by-class" in drawn) == (kind == "several") == ("confusion" not in drawn)
+    assert tab.query_selector_all("#one .path svg circle")
+    legend = tab.eval_on_selector_all("#scatter .legendtext", "all => all.map((one) => one.textContent)")
+    assert len(legend) <= 11
+    assert ("10 other classes" in legend) == (kind == "many")
+    tab.context.close()
+
+
+def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = words(two_groups())
+    paths("degree", reader="plain", hops=2, rounds=5).fit(graph, some(), some(TRUE, 4)).save(tmp_path / "model")
+    out, labels = str(tmp_path / "page.html"), tmp_path / "test.csv"
+    labels.write_text("node,label\n" + "".join(f"{node},{TRUE[node]}\n" for node in range(40)))
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    served = (some() >= 0) | (some(TRUE, 4) >= 0)
+    assert found["measured_by"] == {"labels": int((~served).sum()), "unseen": True}
+    assert len(found["accuracy"]) == 5
+    assert found["worth"]["weights"] == "degree"
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--no-compare", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["accuracy"], found["measured_by"]["unseen"]) == ([], False)
+    labels.write_text("node,label\n0,0\n")
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
+    assert "every node in it has a label that trained the model" in capsys.readouterr().err

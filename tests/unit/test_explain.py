@@ -370,7 +370,11 @@ def test_the_papers_encoders_attribute_scores_to_paths(
     np.testing.assert_allclose(brought.sum(0), total, atol=1e-6)
     np.testing.assert_allclose(found.hops.sum(0), total, atol=1e-6)
     assert {share.path[0] for share in found} == {7}
-    assert all(label is None for share in found for label in share.labels)
+    known = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if several else labels >= 0)}
+    for share in found[:20]:
+        for node, label in zip(share.path, share.labels, strict=True):
+            assert (label is None) == (node not in known)
+            assert label is None or several or label == known[node]
     place = found.place
     mine = model.explain_class(model.classes_[place], top=4)
     within = model.predict_proba()[:, place] > 0.5 if several else model.predict() == model.classes_[place]

@@ -121,13 +121,13 @@ def told(found: Found, paths: Any) -> list[tuple[Any, ...]]:
 @pytest.mark.parametrize("top", [1, 7, 100_000])
 @pytest.mark.parametrize("hop", [None, 0, 2])
 def test_the_strongest_paths_are_those_of_all_paths(top: int, hop: int | None, listed: bool) -> None:
-    paths, worth = some_paths(3), CARRIED[:, 0]
+    paths, worth, reads = some_paths(3), CARRIED[:, 0], np.eye(3)[:1]
     every = [
         (2, trail, share, end) for trail, share, end in one_by_one(paths, 2) if share and hop in (None, len(trail))
     ]
     every.sort(key=lambda one: -abs(one[2] * worth[one[3]]))
     source = sampled_like(paths) if listed else paths
-    found = source.strongest(2, worth, top, hop)
+    found = source.strongest(np.array([2]), reads, CARRIED, top, hop)
     known = {(2, *trail, round(float(share), 12), end) for _, trail, share, end in every}
     assert len(set(told(found, paths))) == len(found) == min(top, len(every))
     assert set(told(found, paths)) <= known
@@ -160,25 +160,40 @@ def test_the_paths_that_speak_loudest_are_those_of_all_paths(top: int, alike: bo
     np.testing.assert_allclose(found.share * (slopes[places] * CARRIED[ends]).sum(1), expected, atol=1e-14)
 
 
-def test_bounds_that_are_too_high_cost_time_and_not_paths() -> None:
-    paths, worth = some_paths(9), np.abs(CARRIED[:, 1])
-    rows = (paths.steps.indptr, paths.indices, paths.values)
-    high = worth + 0.5
-    exact = best_paths(*rows, HOPS, np.array([0, 1]), (worth, worth), 6)
-    told_so: dict[str, Any] = {"worth": lambda place, end: worth[end], "width": 100_000}
-    positive = [max(one, 0.0) for one in HOPS]
-    found = best_paths(*rows, positive, np.array([0, 1]), (high, high), 6, **told_so)
-    expected = best_paths(*rows, positive, np.array([0, 1]), (worth, worth), 6)
-    assert told(found, paths) == told(expected, paths)
-    assert len(best_paths(*rows, HOPS, np.array([0, 1]), (worth, worth), 6, floor=1e9)) == 0
-    assert len(best_paths(*rows, [0.0, 0.0], np.array([0]), (worth, worth), 6)) == 0
-    few = best_paths(*rows, positive, np.array([0, 1]), (high, high), 6, room=3, **told_so)
-    assert len(few) < len(exact) or told(few, paths) != told(expected, paths)  # there was no room to look
+@pytest.mark.parametrize("listed", [False, True])
+@pytest.mark.parametrize("hops", [HOPS, [0.2, 0.3, 0.5], [1.0]])
+@pytest.mark.parametrize("top", [1, 4, 1000])
+def test_many_nodes_are_many_single_ones(top: int, hops: list[float], listed: bool) -> None:
+    paths, nodes, slopes = some_paths(4, hops), np.arange(5), np.random.default_rng(6).normal(size=(5, 3))
+    source = sampled_like(paths) if listed else paths
+    found = source.strongest(nodes, slopes, CARRIED, top)
+    brings = np.abs(found.share * (slopes[found.start] * CARRIED[found.end(paths.indices)]).sum(1))
+    assert (np.diff(found.start) >= 0).all()
+    for node in nodes.tolist():
+        every = [abs(share * float(slopes[node] @ CARRIED[end])) for _, share, end in one_by_one(paths, node) if share]
+        np.testing.assert_allclose(brings[found.start == node], sorted(every, reverse=True)[:top])
+        alone = source.strongest(np.array([node]), slopes[[node]], CARRIED, top)
+        assert told(alone, paths) == told(found.take(np.flatnonzero(found.start == node)), paths)
+
+
+def test_the_search_does_not_depend_on_threads_and_ends_where_it_has_to() -> None:
+    paths, random = some_paths(9), np.random.default_rng(2)
+    rows, nodes, slopes = (paths.steps.indptr, paths.indices, paths.values), np.arange(5), random.normal(size=(5, 3))
+    given: tuple[Any, ...] = (*rows, HOPS, np.tile(nodes, 20), CARRIED, np.tile(slopes, (20, 1)), 3)
+    one, three = best_paths(*given, threads=1), best_paths(*given, threads=3)
+    assert told(one, paths) == told(three, paths)
+    assert len(one) == 300
+    assert len(best_paths(*rows, [0.0, 0.0], nodes, CARRIED, slopes, 6)) == 0
+    assert len(best_paths(*rows, HOPS, nodes[:0], CARRIED, slopes[:0], 6)) == 0
+    assert len(best_paths(*rows, HOPS, nodes[:0], CARRIED, slopes[:0], 6, together=True)) == 0
+    assert len(best_paths(*rows, HOPS, nodes, 0 * CARRIED, slopes, 6)) == 0
+    few = best_paths(*rows, HOPS, nodes, CARRIED, slopes, 50, together=True, most=30)
+    assert 0 < len(few) < 50  # there was no room to look further
 
 
 def test_weights_are_relative_to_the_random_walk() -> None:
     paths = some_paths()
-    found = paths.strongest(2, CARRIED[:, 0], 50)
+    found = paths.strongest(np.array([2]), np.eye(3)[:1], CARRIED, 50)
     expected = [
         HOPS[length - 1] * 5 * np.prod([paths.values[one] / 0.25 for one in steps if one >= 0])
         for length, steps in zip(found.length.tolist(), found.steps.tolist(), strict=True)

@@ -17,7 +17,11 @@ from cge.data.splits import Split
 from cge.errors import InputError, MissingDataError
 from cge.experiments import figures
 from cge.experiments.cells import Cell
-from cge.experiments.figures import ANALYSES, OUTER, Kept, Sampled, among, cells, run, tables_of, write_report
+from cge.experiments.figures import ANALYSES, OUTER, Kept, Sampled, cells, run
+from cge.experiments.figures_plots import TITLES
+from cge.experiments.figures_report import write_report
+from cge.experiments.figures_sets import among, dataset
+from cge.experiments.figures_tables import tables_of
 from cge.sampling import Walker, subpaths
 
 NAMES = ("distribution", "relevance", "classes", "length", "diversity")
@@ -99,9 +103,9 @@ def test_aminer_is_for_who_has_it(without_aminer: Path) -> None:
     (without_aminer / "aminer" / "citation.txt").write_text(AMINER)
     assert [cell.graph for cell in cells("classes", 1)] == ["vispub"] * 2 + ["debian"] * 2 + ["aminer"] * 2
     assert len(list(cells("classes/aminer", 1))) == 2
-    figures._dataset.cache_clear()
-    data = figures._dataset("aminer")
-    figures._dataset.cache_clear()
+    dataset.cache_clear()
+    data = dataset("aminer")
+    dataset.cache_clear()
     assert data.graph.node_ids.tolist() == ["1", "2"]
     assert data.labels.tolist() == [0, 1]
     assert data.class_names[:2] == ("Communications of ACM", "Computer")
@@ -141,7 +145,7 @@ def small(classes: int = 3, each: int = 30) -> Dataset:
 @pytest.fixture
 def on_the_small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
     data = small()
-    monkeypatch.setattr(figures, "_dataset", lambda name: data)
+    monkeypatch.setattr(figures, "dataset", lambda name: data)
     monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | {"rounds": 1, "pretrain": 1, "head_steps": 5})
     return data
 
@@ -360,7 +364,7 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
     page = (tmp_path / "figures.md").read_text()
     lines = page.splitlines()
     heads = [line for line in lines if line.startswith("## ")]
-    assert heads == [f"## {figures._TITLES[name]}" for name in NAMES]
+    assert heads == [f"## {TITLES[name]}" for name in NAMES]
     assert (
         "| cora | unrolled | 10 | −0.90 [−1.00, −0.65] (3) | 0.004 | −0.50 [−0.50, −0.50] (3) | 0.020 "
         "| −0.30 [−0.30, −0.30] (3) | −0.45 [−0.57, −0.33] (3) | −0.97 | 0 / 0 / 3 |"
@@ -375,7 +379,7 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
         assert f"(figures/{name}.svg)" in page
         text = (tmp_path / "figures" / f"{name}.svg").read_text()
         assert text.startswith("<?xml")
-        assert figures._TITLES[name].partition(":")[0] in text
+        assert TITLES[name].partition(":")[0] in text
 
 
 def test_drawings_have_the_same_bytes_again(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def demo(
         "dataset": data.name,
         "labels": model.labels_seen_,
         "test_nodes": len(data.split.test) if data.split else 0,
-        "accuracy": accuracy,
+        "accuracy": [{key: one[key] for key in ("method", "accuracy", "interval")} for one in accuracy],
         "weights": model.weights_,
         "weight_parameters": model.weight_parameters_,
         "readers": model.readers_,
@@ -103,21 +103,12 @@ def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, thread
 
 def _accuracies(data: Dataset, model: CGE, twin: CGE) -> list[dict[str, Any]]:
     """Return the share of test nodes that each method has right, with its interval."""
-    from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
-    from cge.evaluation.significance import share_interval
+    from cge.report import compared, measured_by
 
     assert data.split is not None  # noqa: S101 - CORA has one
-    y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
-    test, rows = data.split.test, []
-    predicted: dict[str, Array] = {"cge": model.predict(), "cge, A ≡ 1": twin.predict()}
-    others = {"SGC": SGC(), "label propagation": LabelPropagation(), "features only": FeatureClassifier()}
-    for name, method in others.items():
-        predicted[name] = method.fit(data.graph, y, validation).predict()
-    for name, classes in predicted.items():
-        right = int((classes[test] == data.labels[test]).sum())
-        low, high = share_interval(right, len(test))
-        rows.append({"method": name, "accuracy": right / len(test), "interval": [low, high]})
-    return rows
+    measured = measured_by(model, data.labels_of(data.split.test))
+    assert measured is not None  # noqa: S101 - there are test nodes
+    return compared(model, measured, twin=twin)
 
 
 def _page(data: Dataset, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:

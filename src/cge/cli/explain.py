@@ -40,17 +40,18 @@ def explain(
 ) -> None:
     """Say which paths of the graph carry a prediction, and how much each brings.
 
-    With --node or --class. All paths, a constant and the votes of known labels add up to the score of a class
-    (docs/explanations.md); the strongest paths are listed.
+    With --node or --class; without them, what the weights of paths came to. All paths, a constant and the votes of
+    known labels add up to the score of a class (docs/explanations.md); the strongest paths are listed.
 
     For example:
 
+      cge explain model
       cge explain model --node 35
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
     """
-    if (node is None) == (name is None):
-        raise InputError("cge explain needs one of --node and --class")
+    if node is not None and name is not None:
+        raise InputError("cge explain takes one of --node and --class")
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
     files = [
@@ -62,6 +63,15 @@ def explain(
     if not hasattr(model, "explain"):
         kind = type(model).__name__
         raise InputError(f"{folder} holds a {kind}, which has no paths to explain it by; train one with 'cge fit'")
+    if node is None and name is None:
+        _say_worth(
+            model,
+            folder,
+            [option for option, given in (("--csv", csv), ("--parquet", parquet)) if given],
+            quiet,
+            as_json,
+        )
+        return
     told = {"top": top, "hop": hop, "reader": reader}
     try:
         found = _found(model, node, to, name, told)
@@ -74,6 +84,18 @@ def explain(
         print_json({"folder": folder, **found.facts()})
     elif not quiet:
         _print(found)
+
+
+def _say_worth(model: CGE, folder: str, files: list[str], quiet: bool, as_json: bool) -> None:
+    """Say what the weights of paths came to."""
+    if files:
+        raise InputError(f"{files[0]} writes paths; say which with --node or --class")
+    worth = model.worth()
+    if as_json:
+        print_json({"folder": folder, "weight_parameters": model.weight_parameters_, **worth.facts()})
+    elif not quiet:
+        heading("What the weights of paths came to")
+        print("\n".join(map(printable, worth.sentences())))
 
 
 def _found(model: CGE, node: str | None, to: str | None, name: str | None, told: dict[str, Any]) -> Explanation:

@@ -35,6 +35,7 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
         "readers": model.readers_,
         "label_votes": model.label_votes_,
         "compared": model.compared_,
+        "worth": model.worth().facts(),
         "seconds": seconds,
     }
 
@@ -73,6 +74,7 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
             (f"best {what}", best),
             ("validation", score),
             ("path weights", learned),
+            *zip(("was it worth it", *[""] * 9), model.worth().sentences(), strict=False),
             *([("read by", _readers(found))] if found["readers"] else []),
             ("seconds", f"{found['seconds']:.1f}"),
             ("saved to", found["folder"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,6 +10,7 @@ import typer
 
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import print_json
+from cge.cli.saved import load_model, output_file
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -18,13 +20,27 @@ if TYPE_CHECKING:
 
 __all__ = ["report"]
 
+_MOST_NODES = 20_000  # of a graph on which others are trained without being asked for
+
 
 def report(
     folder: Annotated[str, typer.Argument(metavar="DIR", help="A model that 'cge fit' or CGE.save wrote.")],
     out: Annotated[str, typer.Option(metavar="FILE", help="The page to write.")] = "report.html",
     labels: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Labels that the model has not seen, to measure it by: node and label."),
+        typer.Option(
+            metavar="FILE",
+            help="Labels that the model has not seen, to measure it by: node and label. Without them, the labels that "
+            "chose measure it.",
+        ),
+    ] = None,
+    compare: Annotated[
+        bool | None,
+        typer.Option(
+            "--compare/--no-compare",
+            help="Train its twin with A ≡ 1 and plain methods on the same labels, beside which it is shown "
+            "\\[up to 20,000 nodes].",
+        ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the graph \\[the folder's name].")] = None,
     quiet: Quiet = False,
@@ -40,32 +56,50 @@ def report(
       cge report model --out report.html --labels test.csv
     """
     from cge.estimators.cge import CGE
-    from cge.estimators.loading import load
-    from cge.report import write_page
+    from cge.report import compared, measured_by, write_page
 
-    model = load(folder)
+    output_file(out, [".html", ".htm"], inputs=[labels])
+    model = load_model(folder)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
     truth = None if labels is None else _truth(model, labels)
-    size = write_page(model, out, name=name or Path(folder).resolve().name, truth=truth)
+    measured, rows = measured_by(model, truth), []
+    if labels is not None and measured is None:
+        raise InputError(f"{labels}: every node in it has a label that trained the model; give labels of other nodes")
+    if measured is not None and (len(model.graph_) <= _MOST_NODES if compare is None else compare):
+        rows = compared(model, measured, _told if sys.stderr.isatty() and not (quiet or as_json) else None)
+    elif compare:
+        raise InputError(f"{folder} keeps no labels to compare by; give some with --labels")
+    size = write_page(model, out, name=name or Path(folder).resolve().name, truth=truth, accuracy=rows)
     if as_json:
-        print_json({"file": out, "bytes": size})
+        by = None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen}
+        told = [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows]
+        print_json({"file": out, "bytes": size, "measured_by": by, "accuracy": told, "worth": model.worth().facts()})
     elif not quiet:
         print(f"{out}: {size / 1e6:.1f} MB")
 
 
+def _told(method: str) -> None:
+    print(f"training for comparison: {method}", file=sys.stderr, flush=True)
+
+
 def _truth(model: Any, file: str) -> Array:
-    """Return the labels in a file as class numbers of the model, −1 where there are none."""
+    """Return the labels in a file as class numbers of the model, −1 where there are none, or as zeros and ones."""
     import numpy as np
 
     from cge.data import read_labels
 
-    codes, names = read_labels(file, model.graph_)
+    several = model._fitted.several
+    codes, names = read_labels(file, model.graph_, multilabel=several)
     known = {str(one): place for place, one in enumerate(model.classes_.tolist())}
     strange = [one for one in names if one not in known]
     if strange:
         raise InputError(
             f"{file} has the class {strange[0]!r}, which the model does not know; it knows {', '.join(known)}"
         )
-    places = np.array([known[one] for one in names] + [-1])  # −1 is the last place
-    return np.asarray(places[codes])
+    places = np.array([known[one] for one in names])
+    if not several:
+        return np.asarray(np.append(places, -1)[codes])  # −1 is the last place
+    found = np.zeros((len(codes), len(known)), np.int64)
+    found[:, places] = codes
+    return found

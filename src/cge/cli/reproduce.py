@@ -54,17 +54,16 @@ def reproduce(
       cge reproduce figures --only length/cora
       cge reproduce weights --show
     """
-    from cge.experiments import figures, tables, weights
+    from cge.experiments import figures, figures_report, tables, weights, weights_report
     from cge.experiments.cells import run_cells
-    from cge.experiments.weights_report import write_report
 
     studies: dict[str, tuple[Any, Any, Any]] = {
         **{
             name: (partial(tables.cells, name), partial(tables.run, name=name), partial(tables.write_report, name))
             for name in tables.TABLES
         },
-        "figures": (figures.cells, figures.run, figures.write_report),
-        "weights": (weights.cells, weights.run, write_report),
+        "figures": (figures.cells, figures.run, figures_report.write_report),
+        "weights": (weights.cells, weights.run, weights_report.write_report),
     }
     if study not in studies:
         raise InputError(f"there is no study {study!r}; there are {', '.join(studies)}")

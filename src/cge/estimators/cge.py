@@ -66,6 +66,7 @@ from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import SHARES, Faithfulness
 from cge.explain.paths import Explanation
+from cge.explain.worth import Gain, Worth, worth_of
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
@@ -447,6 +448,16 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"shares must be numbers from 0 to 1, found {shown(shares)}")
         counts = whole_number("repeats", repeats, 1), whole_number("most", most, 1)
         return explainer.faithful(numbers, points, *counts, self.random_state)
+
+    def worth(self) -> Worth:
+        """Say whether the weights of paths were worth it.
+
+        By how much they are ahead of A ≡ 1 on the selection labels, where that was asked in training; how many paths
+        count in effect; what paths of 0, 1, … steps bring; whether weights collapsed or stayed flat. `print` shows it.
+        """
+        explainer, fitted = self._explainer(0), self._fitted
+        gain = None if fitted.over_none is None else Gain.of(*fitted.over_none, self.labels_seen_["selection"])
+        return worth_of(self.weights_, fitted.path_weights, self.graph_, explainer, gain, self.random_state)
 
     def _explainer(self, reader: int) -> Explainer:
         self._need_fit()

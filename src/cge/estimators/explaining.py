@@ -59,12 +59,14 @@ def _path_explainer(fitted: PathFit, model: Any, place: int) -> Explainer:
     if fitted.plan.votes:
         cast = weights.votes(data, fitted.known, fitted.matrix, fitted.several)
         votes = float(reader.votes.detach()) * cast.astype(np.float64)
-    order = np.argsort(fitted.known)
-    labels = Labels(model.classes_, fitted.known[order], fitted.matrix[order], fitted.several)
     chances = fitted.chances(None, np.arange(len(fitted.graph)))
     paths = _all_paths(data, weights.module) if isinstance(weights.module, StepWeighting) else _sampled(fitted)
     return Explainer(
-        paths, Reading(carried, _ReaderScores(reader), offset, votes), chances, data.graph.node_ids, labels
+        paths,
+        Reading(carried, _ReaderScores(reader), offset, votes),
+        chances,
+        data.graph.node_ids,
+        _labels(fitted, model),
     )
 
 
@@ -134,9 +136,13 @@ def _pairs(fitted: PairFit, model: Any, place: int) -> Explainer:
     walked = _WalkedPaths(Walker(graph, model.window, _WALKS, **told), steps, parameters.network, fitted.own)
     sizes = model.window - 1, steps.indices, steps.nodes
     paths = SampledPaths(walked, *sizes, fitted.path_weights, StepTypes.of(graph, steps), exact=False)
-    nobody = np.empty(0, np.int64), np.empty((0, len(model.classes_)), np.int64)  # training labels are not kept
     chances = fitted.chances(None, np.arange(len(graph)))
-    return Explainer(paths, reading, chances, graph.node_ids, Labels(model.classes_, *nobody, fitted.several))
+    return Explainer(paths, reading, chances, graph.node_ids, _labels(fitted, model))
+
+
+def _labels(fitted: PathFit | PairFit, model: Any) -> Labels:
+    order = np.argsort(fitted.known)
+    return Labels(model.classes_, fitted.known[order], fitted.matrix[order], fitted.several)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,7 +14,7 @@ import torch
 
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.roles import Progress, folds_of, hold_out
+from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, known_from, membership
 from cge.graph import Graph
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.training.history import History, Round
@@ -68,17 +68,22 @@ def fit_pairs(
         made = Task(graph, features, labels, len(classes), numbers[0], numbers[1], numbers[2:], outer_only)
         return made, seen
 
+    def labels_of(nodes: Array) -> tuple[Array, Array]:
+        return nodes, membership(codes, nodes, len(classes))
+
     again = model.refit and not given and len(held) > 0
     stage = "select" if again else "train"
     first, seen = task(kept, held)
     done = train(first, settings, saved=store.read(stage), on_round=on, on_state=store.writer(stage))
-    if not again:
-        found = PairFit(graph, features, done, None, seen, codes.ndim == 2)
-    else:
+    held, several = first.validation.numpy(), codes.ndim == 2
+    found = PairFit(graph, features, done, None, seen, several, *labels_of(kept))
+    found.chosen = Chosen(*labels_of(held), found.chances(None, held))
+    if again:
         second, seen = task(trained_on, np.empty(0, np.int64))
         saved, writer = store.read("refit"), store.writer("refit")
         final = train(second, settings, stop_after=done.best_round, saved=saved, on_round=on, on_state=writer)
-        found = PairFit(graph, features, final, done.history, seen | {"selection": len(held)}, codes.ndim == 2)
+        seen = seen | {"selection": len(held)}
+        found = PairFit(graph, features, final, done.history, seen, several, *labels_of(trained_on), found.chosen)
     found.warn(model.outer)
     return found
 
@@ -121,7 +126,11 @@ def _outer_parts(model: Any, codes: Array, nodes: Array, selecting: Array) -> tu
 
 @dataclass(eq=False)
 class PairFit:
-    """A trained model: parameters, history and what they were trained on."""
+    """A trained model: parameters, history and what they were trained on.
+
+    `known (k,)` are the nodes whose labels trained it, `matrix (k, c)` their classes; `chosen` are the labels that
+    chose.
+    """
 
     graph: Graph
     features: NodeFeatures | None
@@ -129,6 +138,9 @@ class PairFit:
     selection_history: History | None
     labels_seen: dict[str, int]
     several: bool
+    known: Array
+    matrix: Array
+    chosen: Chosen | None = None
 
     def __post_init__(self) -> None:
         self.history, self.best_round = self.trained.history, self.trained.best_round
@@ -142,6 +154,7 @@ class PairFit:
 
     reader_names: ClassVar[list[str]] = []
     voting: ClassVar[bool] = False
+    over_none: ClassVar[None] = None
     weight_parameters: ClassVar[dict[str, Any]] = {}
 
     @property
@@ -232,7 +245,9 @@ class PairFit:
 
     def arrays(self) -> dict[str, Array]:
         """Return its arrays by name."""
-        return {f"parameters.{name}": array for name, array in self.trained.parameters.arrays().items()}
+        found = {f"parameters.{name}": array for name, array in self.trained.parameters.arrays().items()}
+        found |= {"known.nodes": self.known.astype(np.int64), "known.classes": self.matrix.astype(np.int8)}
+        return found | ({} if self.chosen is None else self.chosen.arrays())
 
     @classmethod
     def restored(
@@ -251,7 +266,10 @@ class PairFit:
         rows = facts["selection_history"]
         selection = None if rows is None else History([Round(**one) for one in rows])
         features = _prepared(graph.features, model.threads)
-        return cls(graph, features, trained, selection, dict(facts["labels_seen"]), bool(facts["several"]))
+        known = known_from(arrays, "known", len(graph), len(classes))
+        choosing = Chosen.restored(arrays, len(graph), len(classes))
+        told = selection, dict(facts["labels_seen"]), bool(facts["several"])
+        return cls(graph, features, trained, *told, *known, choosing)
 
 
 def _prepared(features: Any, threads: int | None = None) -> NodeFeatures | None:

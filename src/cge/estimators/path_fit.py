@@ -15,8 +15,8 @@ from torch import Tensor
 from cge.errors import InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.path_model import PathFit, mean_chances, path_settings, plan_facts, plan_from
-from cge.estimators.roles import Progress, folds_of, hold_out
-from cge.evaluation.calibration import best_heat
+from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, membership
+from cge.evaluation.calibration import best_heat, heated
 from cge.graph import Graph
 from cge.randomness import key
 from cge.sampling import Walker
@@ -94,6 +94,8 @@ class _Fitting:
         members = self._members(maker, plan, "select" if again else "train")
         leaders = _level([one for one in members if one.reader in plan.readers])
         heat = _heat(leaders) if len(held) >= FEWEST_SELECTING else 1.0
+        several = self.codes.ndim == 2
+        chosen = Chosen(held, self._matrix(held), heated(_chances(leaders), heat, several))
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if not READERS[one.reader].scores), members[0])
@@ -117,7 +119,8 @@ class _Fitting:
             (vectors.reader, vectors.trainer.best_reader()),
             known,
             self._matrix(known),
-            self.codes.ndim == 2,
+            chosen,
+            several,
             heat,
             history,
             best,
@@ -152,8 +155,7 @@ class _Fitting:
         return torch.from_numpy(np.clip(weights, 0.01, 100).astype(np.float32))
 
     def _matrix(self, nodes: Array) -> Array:
-        codes = self.codes[nodes]
-        return np.eye(len(self.classes), dtype=np.int64)[codes] if codes.ndim == 1 else codes
+        return membership(self.codes, nodes, len(self.classes))
 
     def _planned(self, maker: PlanMaker) -> Plan:
         saved = self.store.read("plan")
@@ -242,7 +244,10 @@ def _level(members: list[_Member]) -> list[_Member]:
 def _heat(members: list[_Member]) -> float:
     """Return the temperature that makes the mean chances of the selection labels likeliest."""
     task = members[0].trainer.task
-    labels = task.labels[task.validation].numpy()
-    return best_heat(
-        mean_chances([one.trainer.best_scores()[task.validation] for one in members], labels.ndim == 2), labels
-    )
+    return best_heat(_chances(members), task.labels[task.validation].numpy())
+
+
+def _chances(members: list[_Member]) -> Array:
+    """Return the mean chances that members give the selection labels, `(k, c)`."""
+    task = members[0].trainer.task
+    return mean_chances([one.trainer.best_scores()[task.validation] for one in members], task.labels.ndim == 2)

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from cge.errors import InputError
+from cge.estimators.roles import Chosen, known_from
 from cge.evaluation.calibration import heated
 from cge.graph import Graph
 from cge.models.ends import Reader
@@ -54,7 +55,8 @@ def mean_chances(scores: Sequence[Tensor], several: bool) -> Array:
 class PathFit:
     """A trained model: weights of paths, readers whose chances are averaged, and a reader that gives vectors.
 
-    `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes.
+    `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes; `chosen` are the labels that
+    chose.
     """
 
     data: PathData
@@ -63,6 +65,7 @@ class PathFit:
     reader: tuple[str, Reader]
     known: Array
     matrix: Array
+    chosen: Chosen
     several: bool
     heat: float
     history: History
@@ -99,6 +102,11 @@ class PathFit:
     def voting(self) -> bool:
         """Whether known labels vote."""
         return self.plan.votes
+
+    @property
+    def over_none(self) -> tuple[float, float] | None:
+        """By how much the weights were ahead of A ≡ 1 on the selection labels, and the standard error of that."""
+        return self.plan.over_none
 
     @property
     def comparison(self) -> list[dict[str, Any]]:
@@ -188,7 +196,7 @@ class PathFit:
         for place, (_, reader) in enumerate(self.leaders):
             found |= module_arrays(reader, f"leader.{place}")
         found |= module_arrays(self.reader[1], "reader")
-        return found | module_arrays(self.plan.weights.module, "weights")
+        return found | self.chosen.arrays() | module_arrays(self.plan.weights.module, "weights")
 
     @classmethod
     def restored(
@@ -213,12 +221,9 @@ class PathFit:
             load_module(made, where, arrays)
             return name, made
 
-        known, matrix = np.array(arrays["known.nodes"]), np.array(arrays["known.classes"], np.int64)
-        if known.dtype != np.int64 or not facts["leaders"]:
-            raise InputError("the known nodes are no numbers, or there is no reader")
-        inside = not len(known) or 0 <= known.min() <= known.max() < len(graph)
-        if matrix.shape != (len(known), len(classes)) or not inside:
-            raise InputError("the known labels do not belong to this graph")
+        known, matrix = known_from(arrays, "known", len(graph), len(classes))
+        if not facts["leaders"]:
+            raise InputError("there is no reader")
         rows = facts["selection_history"]
         return cls(
             data,
@@ -227,6 +232,7 @@ class PathFit:
             reader(facts["reader"], "reader"),
             known,
             matrix,
+            Chosen.restored(arrays, len(graph), len(classes)),
             bool(facts["several"]),
             float(facts["heat"]),
             History([Epoch(**one) for one in facts["history"]]),
@@ -247,6 +253,7 @@ def plan_facts(plan: Plan) -> dict[str, Any]:
         "readers": list(plan.readers),
         "votes": plan.votes,
         "compared": [asdict(one) for one in plan.compared],
+        "over_none": plan.over_none,
     }
 
 
@@ -268,4 +275,5 @@ def plan_from(data: PathData, settings: PathSettings, saved: Saved) -> Plan:
     readers = tuple(str(name) for name in facts["readers"])
     compared = tuple(Compared(**one) for one in facts["compared"])
     weights = PathWeights(str(facts["weights"]), module, (sampled[0], sampled[1]), prior)
-    return Plan(weights, readers, bool(facts["votes"]), compared)
+    over_none = facts.get("over_none")
+    return Plan(weights, readers, bool(facts["votes"]), compared, None if over_none is None else tuple(over_none))

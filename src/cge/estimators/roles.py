@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -10,11 +11,55 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.data.splits import folds as stratified_folds
+from cge.errors import InputError
 
-__all__ = ["Progress", "folds_of", "hold_out"]
+__all__ = ["Chosen", "Progress", "folds_of", "hold_out", "known_from", "membership"]
 
 Array = npt.NDArray[Any]
 Progress = Callable[[Any], None] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The labels that chose: `nodes (k,)`, their classes `matrix (k, c)`, and the `chances (k, c)` given to them.
+
+    Chances are those of the training that they chose, which had not seen them.
+    """
+
+    nodes: Array
+    matrix: Array
+    chances: Array
+
+    def arrays(self) -> dict[str, Array]:
+        """Return it as arrays by name."""
+        found = self.nodes.astype(np.int64), self.matrix.astype(np.int8), self.chances.astype(np.float32)
+        return dict(zip(("selection.nodes", "selection.classes", "selection.chances"), found, strict=True))
+
+    @classmethod
+    def restored(cls, arrays: Mapping[str, Array], nodes: int, classes: int) -> Chosen:
+        """Return what `arrays` tell; nothing, of a model that kept none."""
+        known, matrix = known_from(arrays, "selection", nodes, classes)
+        chances = np.array(arrays.get("selection.chances", matrix), np.float32)
+        if chances.shape != matrix.shape:
+            raise InputError("the selection labels and their chances do not agree")
+        return cls(known, matrix, chances)
+
+
+def known_from(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> tuple[Array, Array]:
+    """Return nodes with labels, and their classes as zeros and ones, that were stored under a name, if any were."""
+    if f"{name}.nodes" not in arrays:
+        return np.empty(0, np.int64), np.empty((0, classes), np.int64)
+    known, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.classes"], np.int64)
+    inside = known.dtype == np.int64 and (not len(known) or 0 <= known.min() <= known.max() < nodes)
+    if matrix.shape != (len(known), classes) or not inside:
+        raise InputError("the known labels do not belong to this graph")
+    return known, matrix
+
+
+def membership(codes: Array, nodes: Array, classes: int) -> Array:
+    """Return the classes of some nodes as zeros and ones, `(k, c)`."""
+    some = codes[nodes]
+    return np.eye(classes, dtype=np.int64)[some] if codes.ndim == 1 else some
 
 
 def hold_out(codes: Array, nodes: Array, share: float, seed: int) -> tuple[Array, Array]:

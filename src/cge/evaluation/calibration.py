@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["best_heat", "heated", "surprise"]
+__all__ = ["Reliability", "best_heat", "heated", "reliability", "surprise"]
 
 Array = npt.NDArray[Any]
 
@@ -41,3 +42,36 @@ def best_heat(chances: Array, labels: Array) -> float:
     surprises = np.array([surprise(heated(chances, heat, labels.ndim == 2), labels) for heat in _HEATS])
     doubt = 2 * np.log(_HEATS) ** 2 / len(labels)
     return float(_HEATS[int(np.argmin(surprises + doubt))])
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """Chances beside how often they came true, by bins that hold any: `chance`, `share` and `count`, `(b,)` each.
+
+    `error` is the expected calibration error: the mean distance between the two (Naeini et al. 2015).
+    """
+
+    chance: Array
+    share: Array
+    count: Array
+    error: float
+
+
+def reliability(chances: Array, labels: Array, bins: int = 10) -> Reliability:
+    """Say how far chances `(n, c)` can be trusted; `labels (n,)`, or `(n, c)` of zeros and ones.
+
+    With one label per node, the largest chance and whether its class is right; with several, each chance and whether
+    the node has that class.
+
+    >>> found = reliability(np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([0, 1]))
+    >>> found.share.tolist(), round(found.error, 2)
+    ([0.0, 1.0], 0.4)
+    """
+    told = chances.max(axis=1) if labels.ndim == 1 else chances.ravel()
+    true = chances.argmax(axis=1) == labels if labels.ndim == 1 else labels.ravel() > 0
+    place = np.minimum((told.astype(np.float64) * bins).astype(np.int64), bins - 1)
+    count = np.bincount(place, minlength=bins)
+    there = np.flatnonzero(count)
+    chance, share = (np.bincount(place, one, minlength=bins)[there] / count[there] for one in (told, true))
+    error = float(np.abs(chance - share) @ count[there] / max(count.sum(), 1))
+    return Reliability(chance, share, count[there], error)

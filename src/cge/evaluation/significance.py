@@ -10,8 +10,21 @@ import numpy as np
 from scipy import stats
 
 from cge.errors import InputError
+from cge.randomness import generator
 
-__all__ = ["Interval", "McNemar", "Paired", "mcnemar", "mean_interval", "paired", "share_interval", "stars"]
+__all__ = [
+    "Interval",
+    "McNemar",
+    "Paired",
+    "f1_interval",
+    "mcnemar",
+    "mean_interval",
+    "paired",
+    "share_interval",
+    "stars",
+]
+
+_DRAWS = 1000  # of nodes, with replacement
 
 
 @dataclass(frozen=True)
@@ -47,6 +60,22 @@ def share_interval(right: int, of: int) -> tuple[float, float]:
     middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
     half = z / (1 + z**2 / of) * np.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
     return float(middle - half), float(middle + half)
+
+
+def f1_interval(told: Any, true: Any, seed: int = 0) -> tuple[float, float]:
+    """Return a 95 % interval of micro-F1 over nodes that are drawn anew; both `(n, c)` of zeros and ones.
+
+    >>> f1_interval(np.eye(3), np.eye(3))
+    (1.0, 1.0)
+    """
+    mine, theirs = np.asarray(told) > 0, np.asarray(true) > 0
+    sums = np.stack([2 * (mine & theirs).sum(1), mine.sum(1) + theirs.sum(1)], axis=1)
+    random, scores = generator(seed, "f1 interval"), []
+    for _ in range(_DRAWS):
+        hits, all_of = sums[random.integers(0, len(sums), len(sums))].sum(0)
+        scores.append(hits / max(all_of, 1))
+    low, high = np.quantile(scores, [0.025, 0.975])
+    return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:

@@ -21,10 +21,6 @@ __all__ = ["AllPaths"]
 
 Array = npt.NDArray[Any]
 
-_BEGINNINGS, _STEPS = 100_000, 4_000_000  # followed, and looked at, where the best paths of many nodes are searched for
-_ROUNDING = 1e-9  # relative, of products in another order
-_FIRST_LOOK = 16  # times `top`: beginnings that are followed to find out what is good
-
 
 class AllPaths:
     """The paths from every node, weighed by steps.
@@ -116,52 +112,35 @@ class AllPaths:
 
     # ------------------------------------------------------------------ single paths
 
-    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from a node that bring most, up or down, where an end is worth `worth (n,)`.
+    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from each of some nodes that bring most, up or down; they read by `slopes (q, d)`.
 
         With `hop`, only those of that many steps.
         """
-        return self._best(np.array([node]), (np.abs(worth), np.abs(worth)), top, hop)
+        return self._best(nodes, carried, slopes, top, hop)
 
     def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
         """Return the paths from one node to another with the largest share."""
-        there = np.zeros(self.steps.nodes)
+        there = np.zeros((self.steps.nodes, 1))
         there[end] = 1
-        return self._best(np.array([node]), (there, there), top, hop)
+        return self._best(np.array([node]), there, np.ones((1, 1)), top, hop)
 
     def heaviest(self, node: int, top: int) -> Found:
         """Return the paths from a node with the largest share, wherever they end."""
-        ones = np.ones(self.steps.nodes)
-        return self._best(np.array([node]), (ones, ones), top)
+        return self._best(np.array([node]), np.ones((self.steps.nodes, 1)), np.ones((1, 1)), top)
 
     def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from some nodes, ascending, that bring most upwards; they read by `slopes (q, d)`.
+        """Return the paths from some nodes that bring most upwards; they read by `slopes (q, d)`.
 
         Where slopes differ, what an end is worth depends on the start. Then the search goes by a bound over all starts,
-        and follows whatever may be better than what a first look found, up to a number of beginnings.
+        which costs time; it stops after some millions of beginnings.
         """
-        low, high = slopes.min(0), slopes.max(0)
-        if (low == high).all():
-            worth = carried @ high
-            return self._best(nodes, (np.maximum(worth, 0), np.maximum(-worth, 0)), top, hop)
-        rise, fall = np.maximum(carried, 0), np.maximum(-carried, 0)
-        bounds = np.maximum(rise @ high - fall @ low, 0), np.maximum(fall @ high - rise @ low, 0)
+        return self._best(nodes, carried, slopes, top, hop, upward=True, together=True)
 
-        def worth_of(place: Array, end: Array) -> Array:
-            brought: Array = np.einsum("ij,ij->i", slopes[place], carried[end])
-            return brought
-
-        told: dict[str, Any] = {"worth": worth_of, "room": _STEPS}
-        first = self._best(nodes, bounds, top, hop, width=_FIRST_LOOK * top, **told)
-        floor = 0.0
-        if len(first) == top:
-            brings = first.share * worth_of(np.searchsorted(nodes, first.start), first.end(self.indices))
-            floor = (1 - _ROUNDING) * float(brings.min())
-        return self._best(nodes, bounds, top, hop, width=_BEGINNINGS, floor=floor, **told)
-
-    def _best(self, starts: Array, bounds: tuple[Array, Array], top: int, hop: int | None = None, **told: Any) -> Found:
+    def _best(self, starts: Array, ends: Array, slopes: Array, top: int, hop: int | None = None, **told: Any) -> Found:
         hops = [share if hop is None or k == hop else 0.0 for k, share in enumerate(self.hop_weights)]
-        return best_paths(self.steps.indptr, self.indices, self.values, hops, starts, bounds, top, **told)
+        rows = self.steps.indptr, self.indices, self.values
+        return best_paths(*rows, hops, starts, ends, slopes, top, threads=self.steps.threads, **told)
 
     def weights(self, found: Found) -> Array:
         """Return A of paths, `(b,)`, relative to the random walk, as `CGE.path_weights` does."""

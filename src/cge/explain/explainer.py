@@ -79,10 +79,35 @@ class Explainer:
         nodes, place = np.array([node]), int(self.chances[node].argmax())
         hops = self.paths.by_hop(nodes, self.reading.carried)
         local = self.reading.at(nodes, hops.sum(0))
-        worth = self.reading.carried @ local.slopes[0, place]
-        found = self.paths.strongest(node, worth, top, hop)
+        found = self.paths.strongest(nodes, local.slopes[:, place], self.reading.carried, top, hop)
         types = self.paths.by_type(nodes, self.reading.carried)
         return self._told(nodes, place, [_sums(local, hops, types)], found, node=node)
+
+    def strongest(self, nodes: Array, top: int) -> tuple[Found, Array]:
+        """Return the paths that bring most to the predictions for many nodes, ascending, and what each brings."""
+        found, brings, carried = [], [], self.reading.carried
+        for some in _pieces(nodes, self.paths.at_once):
+            vectors = self.reading.vectors_of(some, self.paths.by_hop(some, carried).sum(0))
+            slopes = self.reading.slopes(some, vectors, self.chances[some].argmax(1))
+            found.append(self.paths.strongest(some, slopes, carried, top))
+            place, ends = np.searchsorted(some, found[-1].start), found[-1].end(self.paths.indices)
+            brings.append(found[-1].share * np.einsum("ij,ij->i", slopes[place], carried[ends]))
+        return joined(found), np.concatenate(brings)
+
+    def useful(self, nodes: Array) -> Array:
+        """Return what paths of each number of steps bring to the predictions for some nodes, ascending, `(K+1,)`.
+
+        A mean over nodes; with one label per node, above what they bring to all classes on average.
+        """
+        hops = self.paths.by_hop(nodes, self.reading.carried)
+        brought = np.zeros(len(hops))
+        for few in _pieces(np.arange(len(nodes)), self._at_once):
+            local, place = self.reading.at(nodes[few], hops[:, few].sum(0)), self.chances[nodes[few]].argmax(1)
+            slopes = local.slopes[np.arange(len(few)), place]
+            slopes = slopes if self.labels.several else slopes - local.slopes.mean(1)
+            brought += np.einsum("qd,kqd->k", slopes, hops[:, few])
+        mean: Array = brought / max(len(nodes), 1)
+        return mean
 
     def pair(self, node: int, end: int, top: int, hop: int | None = None) -> Explanation:
         """Explain what the paths from one node to another bring to the first."""

@@ -73,10 +73,11 @@ class Reading:
             found: Array = self.score(torch.from_numpy(nodes), _single(vectors)).double().numpy()
         return found + self._votes(nodes, found.shape[1])
 
-    def slopes(self, nodes: Array, vectors: Array, place: int) -> Array:
-        """Return how one class score changes with each number of the vectors, `(q, d)`."""
+    def slopes(self, nodes: Array, vectors: Array, place: int | Array) -> Array:
+        """Return how a class score, the same or one for each, changes with each number of the vectors, `(q, d)`."""
         at = _single(vectors).requires_grad_()
-        (found,) = torch.autograd.grad(self.score(torch.from_numpy(nodes), at)[:, place].sum(), at)
+        scores = self.score(torch.from_numpy(nodes), at)
+        (found,) = torch.autograd.grad(scores[np.arange(len(nodes)), place].sum(), at)
         slopes: Array = found.double().numpy()
         return slopes
 

@@ -89,13 +89,16 @@ class SampledPaths:
 
     # ------------------------------------------------------------------ single paths
 
-    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from a node that bring most, up or down, where an end is worth `worth (n,)`.
+    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from each of some nodes that bring most, up or down; they read by `slopes (q, d)`.
 
         With `hop`, only those of that many steps.
         """
-        paths = self._of(np.array([node]))
-        return _best(paths, np.abs(paths.share * worth[paths.end(self.indices)]), top, hop)
+        paths = self._of(nodes)
+        found = _best(paths, np.abs(self._brings(paths, nodes, slopes, carried)), len(paths), hop)
+        found = found.take(np.argsort(found.start, kind="stable"))
+        rank = np.arange(len(found)) - np.searchsorted(found.start, found.start)
+        return found.take(np.flatnonzero(rank < top))
 
     def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
         """Return the paths from one node to another with the largest share."""
@@ -110,9 +113,13 @@ class SampledPaths:
     def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
         """Return the paths from some nodes that bring most upwards, where node i reads by `slopes (q, d)`."""
         paths = self._of(nodes)
+        return _best(paths, self._brings(paths, nodes, slopes, carried), top, hop)
+
+    def _brings(self, paths: Found, nodes: Array, slopes: Array, carried: Array) -> Array:
+        """Return what paths bring, `(b,)`."""
         place = np.searchsorted(nodes, paths.start)
-        worth = np.einsum("ij,ij->i", slopes[place], carried[paths.end(self.indices)])
-        return _best(paths, paths.share * worth, top, hop)
+        brings: Array = paths.share * np.einsum("ij,ij->i", slopes[place], carried[paths.end(self.indices)])
+        return brings
 
     def weights(self, found: Found) -> Array:
         """Return A of paths, `(b,)`."""

@@ -4,23 +4,29 @@ A path is worth h_k Π s · worth(end). The best that may come in j more steps f
 
     V_0(v) = worth(v),   V_j(v) = max_u s(v, u) V_{j−1}(u),
 
-and a beginning of a path that ends at v can become worth h_k Π s · V_{k−t}(v), and no more. Different beginnings have
-different ends to come, so the `top` best beginnings of each length are enough to find the `top` best paths: the search
-is exact, and takes time that grows with `top` and degrees, not with the number of paths.
+and a beginning of a path that ends at v can become worth h_k Π s · V_{k−t}(v), and no more. The search follows the
+beginning that can become worth most, always: so the paths that it completes come out in order, and none is missed. It
+takes time that grows with edges, `top` and degrees, not with the number of paths.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from cge.parallel import kernel, run_blocks
+
 __all__ = ["Found", "best_paths", "joined"]
 
 Array = npt.NDArray[Any]
+
+_BLOCK = 16  # nodes given to a thread at once
+_BEGINNINGS = 2_000_000  # that are remembered at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,91 +71,146 @@ def best_paths(
     values: Array,
     hops: Sequence[float],
     starts: Array,
-    bounds: tuple[Array, Array],
+    ends: Array,
+    slopes: Array,
     top: int,
     *,
-    worth: Callable[[Array, Array], Array] | None = None,
-    width: int | None = None,
-    room: int | None = None,
-    floor: float = 0.0,
+    upward: bool = False,
+    together: bool = False,
+    most: int = _BEGINNINGS,
+    threads: int | None = None,
 ) -> Found:
-    """Return the paths from some nodes that are worth most, the best first.
+    """Return the paths that are worth most: `top` from each node, node after node, or from all; the best first.
 
     Parameters
     ----------
     indptr, indices, values : (n+1,), (m,), (m,)
-        The steps from each node, and their s, positive. Every node has a step.
+        The steps from each node, where they lead, and s ≥ 0 of each.
     hops : (K+1,)
-        The weights h of paths of 0 … K steps.
+        h.
     starts : (q,)
-    bounds : two (n,) arrays
-        What an end is worth at most, 0 at least: for paths whose h is positive, and for those whose h is negative.
-        What can only be worth 0 is left out.
-    top : int
-    worth : callable, optional
-        Given places in `starts` and ends, what the paths are worth, for one unit of their share; the bounds by default.
-    width : int, optional
-        Beginnings that are followed, `top` by default. That finds the best where the bounds are the worth itself; where
-        they are above it, as many as may become better than `floor`, or than what is found, should be followed.
-    room : int, optional
-        Steps from these beginnings that are looked at, at most.
-    floor : float
-        Paths that are worth no more are of no interest.
+        Where paths start.
+    ends, slopes : (n, d), (q, d)
+        From start i, a path that ends at v is worth its share times ⟨ends_v, slopes_i⟩; what is worth nothing is left
+        out.
+    upward : bool
+        Whether only what is positive counts; otherwise, its size does.
+    together : bool
+        Whether the paths from all nodes compete.
+    most : int
+        Beginnings that are remembered at most.
     """
-    width = top if width is None else width
-    last = max((k for k, share in enumerate(hops) if share != 0), default=0)
-    ahead = [_ahead(indptr, indices, values, bound, last) for bound in bounds]
-    best: list[tuple[Found, Array]] = []
-    known = np.empty(0)  # the best `top` so far
-    for k, share in enumerate(hops):
-        if share == 0:
-            continue
-        least = max(floor, float(known[-1])) if len(known) == top and (worth is not None) else floor
-        reach, scale = ahead[0 if share > 0 else 1], abs(share)
-        place, at, product = np.arange(len(starts)), starts, np.ones(len(starts))
-        trail = np.empty((len(starts), 0), np.int64)
-        for left in range(k, -1, -1):
-            if left < k:
-                row, entry = _onward(indptr, at)
-                place, at, product = place[row], indices[entry], product[row] * values[entry]
-                trail = np.column_stack([trail[row], entry])
-            bound = scale * product * reach[left][at]
-            kept = _largest(bound, width, least)
-            if room is not None and left:
-                kept = kept[np.cumsum(np.diff(indptr)[at[kept]]) <= room]
-            place, at, product, trail = place[kept], at[kept], product[kept], trail[kept]
-        value = scale * product * (reach[0][at] if worth is None else worth(place, at) * np.sign(share))
-        kept = _largest(value, top, floor)
-        steps = np.full((len(kept), len(hops) - 1), -1)
-        steps[:, :k] = trail[kept]
-        best.append((Found(starts[place[kept]], steps, np.full(len(kept), k + 1), share * product[kept]), value[kept]))
-        known = np.sort(np.concatenate([known, value[kept]]))[::-1][:top]
-    if not best:
-        return Found(starts[:0], np.empty((0, len(hops) - 1), np.int64), starts[:0], np.empty(0))
-    value = np.concatenate([one for _, one in best])
-    return joined([one for one, _ in best]).take(np.argsort(-value, kind="stable")[:top])
+    told, nothing = np.array(hops, np.float64), np.empty(0, np.int64)
+    groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
+    empty = Found(nothing, np.empty((0, len(hops) - 1), np.int64), nothing, np.empty(0))
+    found = [empty] * max(len(groups), 1)
+
+    def block(first: int, stop: int) -> None:
+        for place in range(first, stop):
+            some = groups[place]
+            bounds = np.stack(_bounds(ends, slopes[some], upward))
+            rows = told, starts[some], ends, slopes[some], bounds, upward
+            found[place] = Found(*_search(indptr, indices, values, *rows, top, most))
+
+    run_blocks(block, [(b, min(b + _BLOCK, len(groups))) for b in range(0, len(groups), _BLOCK)], threads)
+    return joined(found)
 
 
-def _ahead(indptr: Array, indices: Array, values: Array, bound: Array, last: int) -> list[Array]:
-    """Return V_0 … V_last, `(n,)` each."""
-    found = [bound.astype(np.float64)]
-    for _ in range(last):
-        found.append(np.maximum.reduceat(values * found[-1][indices], indptr[:-1]))
-    return found
+def _bounds(ends: Array, slopes: Array, upward: bool) -> tuple[Array, Array]:
+    """Return the most that ends are worth to any start, `(n,)`, where h is positive and where it is negative."""
+    if len(slopes) == 1:
+        least = most = ends @ slopes[0]
+    else:
+        low, high, rise, fall = slopes.min(0), slopes.max(0), np.maximum(ends, 0), np.minimum(ends, 0)
+        least, most = rise @ low + fall @ high, rise @ high + fall @ low
+    return (np.maximum(most, 0), np.maximum(-least, 0)) if upward else (np.maximum(most, -least),) * 2
 
 
-def _onward(indptr: Array, at: Array) -> tuple[Array, Array]:
-    """Return all steps from the ends `at (b,)`: which of these they leave, and their numbers."""
-    many = indptr[at + 1] - indptr[at]
-    row = np.repeat(np.arange(len(at)), many)
-    return row, np.arange(len(row)) + np.repeat(indptr[at] - (np.cumsum(many) - many), many)
+@kernel
+def _search(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    hops: Array,
+    starts: Array,
+    ends: Array,
+    slopes: Array,
+    bounds: Array,
+    upward: bool,
+    top: int,
+    most: int,
+) -> tuple[Array, Array, Array, Array]:
+    """Return start, steps, length and share of the best paths from some nodes, which compete."""
+    reach = _ahead(indptr, indices, values, hops, bounds)
+    # A beginning: the one without its last step, that step, where it is, from which start, of how many steps it will
+    # be, and how many of them are left.
+    begun = [(-1, -1, 0, 0, 0, 0) for _ in range(0)]
+    products = [0.0 for _ in range(0)]
+    queue = [(0.0, 0) for _ in range(0)]
+    for row in range(len(starts)):
+        for hop in range(len(hops)):
+            could = abs(hops[hop]) * _worth(reach, int(hops[hop] < 0), hop, starts[row], ends, slopes, row, upward)
+            if could > 0:
+                heappush(queue, (-could, len(begun)))
+                begun.append((-1, -1, int(starts[row]), row, hop, hop))
+                products.append(1.0)
+    known = [0.0 for _ in range(0)]  # the best complete paths so far, the least of them first
+    done = [0 for _ in range(0)]
+    while len(queue) > 0 and len(done) < top:
+        one = heappop(queue)[1]
+        _, _, at, row, hop, left = begun[one]
+        if left == 0:
+            done.append(one)
+        elif len(begun) < most:
+            for step in range(indptr[at], indptr[at + 1]):
+                product = products[one] * values[step]
+                worth = _worth(reach, int(hops[hop] < 0), left - 1, indices[step], ends, slopes, row, upward)
+                could = abs(hops[hop]) * product * worth
+                if could > 0 and (len(known) < top or could > known[0]):
+                    if left == 1 and len(known) < top:
+                        heappush(known, could)
+                    elif left == 1:
+                        heapreplace(known, could)
+                    heappush(queue, (-could, len(begun)))
+                    begun.append((one, step, int(indices[step]), row, hop, left - 1))
+                    products.append(product)
+    start, length = np.empty(len(done), np.int64), np.empty(len(done), np.int64)
+    steps, share = np.full((len(done), len(hops) - 1), -1), np.empty(len(done))
+    for place in range(len(done)):
+        one = done[place]
+        _, _, _, row, hop, _ = begun[one]
+        start[place], length[place], share[place] = starts[row], hop + 1, hops[hop] * products[one]
+        for left in range(hop - 1, -1, -1):
+            one, steps[place, left] = begun[one][:2]
+    return start, steps, length, share
 
 
-def _largest(values: Array, most: int, floor: float) -> Array:
-    """Return the places of the largest values above `floor`, `most` of them, the largest first."""
-    places = np.flatnonzero(values > floor)
-    if len(places) > most:
-        places = places[np.argpartition(-values[places], most - 1)[:most]]
-        places.sort()
-    found: Array = places[np.argsort(-values[places], kind="stable")]
-    return found
+@kernel
+def _worth(reach: Array, side: int, left: int, node: int, ends: Array, slopes: Array, row: int, upward: bool) -> float:
+    """Return what may come in `left` more steps from a node, at most; without any, what it is worth to a start."""
+    could = float(reach[side, left, node])
+    if left or could <= 0 or len(slopes) == 1:
+        return could
+    worth = 0.0
+    for k in range(ends.shape[1]):
+        worth += ends[node, k] * slopes[row, k]
+    return abs(worth) if not upward else -worth if side else worth
+
+
+@kernel
+def _ahead(indptr: Array, indices: Array, values: Array, hops: Array, bounds: Array) -> Array:
+    """Return V_0 … V_K, `(2, K+1, n)`, where h is positive and where it is negative."""
+    reach = np.zeros((2, len(hops), bounds.shape[1]))
+    for side in range(2):
+        reach[side, 0] = bounds[side]
+        last = 0
+        for hop in range(len(hops)):
+            if hops[hop] < 0 if side else hops[hop] > 0:
+                last = hop
+        for hop in range(1, last + 1):
+            for node in range(bounds.shape[1]):
+                best = 0.0
+                for step in range(indptr[node], indptr[node + 1]):
+                    best = max(best, values[step] * reach[side, hop - 1, indices[step]])
+                reach[side, hop, node] = best
+    return reach

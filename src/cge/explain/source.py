@@ -35,8 +35,8 @@ class Paths(Protocol):
         """Return what paths bring by types of their steps, `(types, q, d)`."""
         ...
 
-    def strongest(self, node: int, worth: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from a node that bring most; with `hop`, those of that many steps."""
+    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from each of some nodes that bring most; with `hop`, those of that many steps."""
         ...
 
     def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:

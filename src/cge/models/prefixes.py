@@ -157,19 +157,6 @@ class PrefixPooling:
         tree = PathTree.grow(self.prefixes.items, self.prefixes.length, self.prefixes.parents)
         return self.network.weigh(self.vectors, tree, self.pattern.threads)
 
-    def strongest(self, worth: Array, top: int) -> list[tuple[list[int], float]]:
-        """Return the paths that bring most, with what they bring: their share of the mean times the end's worth."""
-        values = self.prefixes.count * self.weights()
-        total = np.zeros(self.pattern.nodes)
-        np.add.at(total, self.prefixes.start, values)
-        brings = values / np.maximum(total[self.prefixes.start], 1e-12) * worth[self.prefixes.end]
-        best = np.argsort(-np.abs(brings), kind="stable")[:top]
-        found = []
-        for place in best.tolist():
-            steps = self.prefixes.items[place, 1 : self.prefixes.length[place]]
-            found.append(([int(self.prefixes.start[place]), *self.steps.indices[steps].tolist()], float(brings[place])))
-        return found
-
     def _mean(self, weights: Tensor) -> Callable[[Tensor], Tensor]:
         values = self._count * weights
         rows = torch.from_numpy(self.pattern.rows)

@@ -24,8 +24,9 @@
 
   const short = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
   const percent = (share) => (100 * share).toFixed(1) + " %";
-  const color = (place) => (place < 0 ? "#8a94a3" : data.colors[place % data.colors.length]);
-  const named = (place) => (place < 0 ? "unknown" : data.classes[place]);
+  const colors = new Map(data.groups.flatMap((group) => group.classes.map((place) => [place, group.color])));
+  const color = (place) => colors.get(place);
+  const named = (places) => (places.length ? places.map((place) => data.classes[place]).join(", ") : "unknown");
   // What a chart shows is text: Plotly reads some tags in it, so these are defused.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
@@ -47,10 +48,9 @@
 
   // ---------------------------------------------------------------- charts
   const charts = [];
-  const draw = (id, traces, layout, choice) => {
-    const box = element(id);
+  const draw = (id, traces, layout, choice, around = id) => {
     if (!traces || !traces.length) {
-      box.remove();
+      element(around).remove();
       return;
     }
     charts.push([id, traces, layout, choice]);
@@ -75,39 +75,71 @@
   };
   const still = { displaylogo: false, responsive: true, displayModeBar: false };
 
-  if (data.accuracy.length) {
-    const rows = [...data.accuracy].reverse();
-    draw("accuracy", [{
+  const rows = [...data.accuracy].reverse();
+  element("accuracy").style.height = 70 + 34 * rows.length + "px";
+  draw("accuracy", rows.length ? [{
       type: "bar", orientation: "h", y: rows.map((row) => plain(row.method)), x: rows.map((row) => row.accuracy),
       marker: { color: rows.map((row) => (row.method === "cge" ? "#2f6fd0" : "#97a5b8")) },
       error_x: { type: "data", symmetric: false, thickness: 1.2,
         array: rows.map((row) => row.interval[1] - row.accuracy), arrayminus: rows.map((row) => row.accuracy - row.interval[0]) },
       hovertemplate: "%{y}: %{x:.1%}<extra></extra>",
-    }], { xaxis: { tickformat: ".0%", range: [0, 1] }, margin: { l: 130, r: 14, t: 10, b: 34 }, showlegend: false });
-  } else element("accuracy").remove();
+    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], title: { text: data.score } },
+    margin: { l: 130, r: 14, t: 10, b: 50 }, showlegend: false });
+  const trust = data.reliability;
+  draw("reliability", trust ? [
+    { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { dash: "dot", color: "#97a5b8" }, name: "as they should be", hoverinfo: "skip" },
+    { type: "scatter", mode: "lines+markers", x: trust.chance, y: trust.share, customdata: trust.count, name: "this model",
+      marker: { color: "#2f6fd0", size: trust.count.map((count) => 5 + 15 * Math.sqrt(count / Math.max(...trust.count))) },
+      line: { color: "#2f6fd0", width: 1 }, hovertemplate: "given %{x:.0%}, came true %{y:.0%} (%{customdata})<extra></extra>" },
+  ] : null, { xaxis: { tickformat: ".0%", range: [0, 1.02], title: { text: "chance given" } },
+    yaxis: { tickformat: ".0%", range: [0, 1.05], title: { text: "came true" } } }, null, "calibration");
   draw("curve", data.curves.map((one) => ({
     type: "scatter", mode: "lines", name: one.name, x: one.x, y: one.y, yaxis: one.share ? "y2" : "y",
   })), { xaxis: { title: { text: data.step } }, yaxis: { title: { text: "loss" } },
-    yaxis2: { overlaying: "y", side: "right", tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
-  const groups = data.classes.map((_, place) => place).concat([-1]);
-  draw("scatter", groups.map((place) => {
-    const mine = data.nodes.keys.filter((key) => data.nodes.shown[key] === place);
+    yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
+  const known = (key) => (data.nodes.label[key].length ? data.nodes.label[key][0] : data.nodes.told[key]);
+  const crowded = data.nodes.keys.length > 1000;
+  draw("scatter", data.groups.map((group) => {
+    const mine = data.nodes.keys.filter((key) => group.classes.includes(known(key)));
+    const others = group.classes.length;
     return {
-      type: "scatter", mode: "markers", name: plain(short(named(place))), x: mine.map((key) => data.nodes.x[key]),
-      y: mine.map((key) => data.nodes.y[key]), customdata: mine, marker: { color: color(place), size: 6, opacity: 0.75 },
+      type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
+      x: mine.map((key) => data.nodes.x[key]), y: mine.map((key) => data.nodes.y[key]), customdata: mine,
+      marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 },
       text: mine.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
-        `<br>predicted: ${plain(named(data.nodes.told[key]))} (${percent(data.nodes.sure[key])})`),
+        `<br>predicted: ${plain(named([data.nodes.told[key]]))} (${percent(data.nodes.sure[key])})`),
       hovertemplate: "%{text}<extra></extra>",
     };
-  }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false }, yaxis: { showticklabels: false },
-    hovermode: "closest", legend: { orientation: "h", y: -0.03, yanchor: "top" } }, "pick");
-  if (data.confusion) {
-    draw("confusion", [{
-      type: "heatmap", z: data.confusion, x: data.classes.map((one) => plain(short(one, 22))), y: data.classes.map((one) => plain(short(one, 22))),
-      colorscale: "Blues", reversescale: true, hovertemplate: "is %{y}<br>predicted %{x}: %{z}<extra></extra>", showscale: false,
-      ...(data.classes.length <= 12 ? { texttemplate: "%{z}" } : {}),
-    }], { yaxis: { autorange: "reversed", title: { text: "label" } }, xaxis: { title: { text: "predicted" } } });
-  } else element("confusions").remove();
+  }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false },
+    margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant" } }, "pick");
+  // A heat map of classes by classes, with room for every name; places are numbers, for names may be alike when cut.
+  const many = data.classes.length;
+  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, 22))),
+    tickfont: { size: many > 20 ? 9 : 12 }, showgrid: false, zeroline: false };
+  const grid = (id, around, values, counts, scale, [down, along]) => {
+    if (values) element(id).style.height = Math.max(440, 190 + 13 * many) + "px";
+    const hovertext = values && values.map((row, i) => row.map((one, j) =>
+      `${along} ${plain(data.classes[i])}<br>${down} ${plain(data.classes[j])}: ${counts ? counts[i][j] : (one === null ? "none" : one.toFixed(2))}`));
+    draw(id, values ? [{
+      type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
+      xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts, colorbar: { thickness: 12 },
+      ...(counts && many <= 12 ? { text: counts, texttemplate: "%{text}" } : {}),
+    }] : null, { xaxis: { ...ticks, tickangle: -45, title: { text: down } }, yaxis: { ...ticks, autorange: "reversed", title: { text: along } } },
+    null, around);
+  };
+  const shares = data.confusion && data.confusion.map((row) => {
+    const sum = row.reduce((one, other) => one + other, 0) || 1;
+    return row.map((one) => one / sum);
+  });
+  grid("confusion", "confusions", shares, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted", "label"]);
+  const byClass = data.by_class && data.classes.map((name, place) => ({ name, ...data.by_class[place] })).reverse();
+  if (byClass) element("by-class").style.height = Math.max(300, 90 + 18 * many) + "px";
+  draw("by-class", byClass ? [{
+    type: "bar", orientation: "h", x: byClass.map((one) => one.f1), y: byClass.map((_, place) => place), marker: { color: "#2f6fd0" },
+    customdata: byClass.map((one) => [plain(one.name), one.precision, one.recall, one.nodes]),
+    hovertemplate: "%{customdata[0]}: F1 %{x:.2f}, precision %{customdata[1]:.2f}, recall %{customdata[2]:.2f}, %{customdata[3]} nodes<extra></extra>",
+  }] : null, { xaxis: { range: [0, 1], title: { text: "F1" } }, showlegend: false,
+    yaxis: { ...ticks, ticktext: byClass && byClass.map((one) => plain(short(one.name, 22))) } }, null, "by-classes");
   draw("gates", data.gates.length ? [{
     type: "bar", orientation: "h", y: data.gates.map((one) => plain(one[0])), x: data.gates.map((one) => one[1]),
     hovertemplate: "%{y}: %{x:+.2f}<extra></extra>", marker: { color: "#2f6fd0" },
@@ -123,10 +155,7 @@
     type: "scatter", mode: "lines+markers", name: one.name, x: one.x, y: one.y,
     error_y: { type: "data", array: one.error, thickness: 1 },
   })) : null, { title: { text: "Typical weight by length and diversity" }, xaxis: { title: { text: "steps, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
-  draw("relevance", data.relevance ? [{
-    type: "heatmap", z: data.relevance, x: data.classes.map((one) => plain(short(one, 22))), y: data.classes.map((one) => plain(short(one, 22))),
-    colorscale: "Viridis", hovertemplate: "contain %{y}, predicted %{x}: %{z:.2f}<extra></extra>",
-  }] : null, { yaxis: { autorange: "reversed" } });
+  grid("relevance", "relevances", data.relevance, null, "Viridis", ["predicted", "on the path"]);
   if (data.faithful) {
     draw("deletion", [
       { type: "scatter", mode: "lines+markers", name: "strongest first", x: data.faithful.share, y: data.faithful.strongest },
@@ -135,7 +164,9 @@
   } else element("faithful").remove();
 
   const paint = () => {
+    const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     for (const [id, traces, layout, choice] of charts) {
+      for (const trace of traces) if (trace.texttemplate) trace.textfont = { color: ink };
       Plotly.react(id, traces, styled(layout), choice ? { ...still, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"] } : still);
     }
   };
@@ -175,7 +206,7 @@
     const box = svg("svg", { viewBox: `0 0 ${wide} 56`, role: "img" });
     box.style.maxWidth = wide + "px";
     const title = svg("title", {});
-    title.textContent = path.nodes.map((key) => `${data.nodes.id[key]} (${named(data.nodes.told[key])})`).join(" → ");
+    title.textContent = path.nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.told[key]])})`).join(" → ");
     box.append(title);
     const style = getComputedStyle(document.documentElement);
     path.nodes.forEach((key, place) => {
@@ -202,12 +233,11 @@
     const told = make("p");
     const dot = make("span", "", "dot");
     dot.style.background = color(data.nodes.told[key]);
-    told.append(dot, `predicted ${named(data.nodes.told[key])} with ${percent(data.nodes.sure[key])}; ` +
-      (data.nodes.label[key] < 0 ? "its label is not known here." : `its label is ${named(data.nodes.label[key])}.`));
+    told.append(dot, `predicted ${named([data.nodes.told[key]])} with ${percent(data.nodes.sure[key])}; ` +
+      (data.nodes.label[key].length ? `its label is ${named(data.nodes.label[key])}.` : "its label is not known here."));
     card.append(head, told);
     const mine = data.paths[key];
     if (mine && mine.length) {
-      card.append(make("p", "The routes that bring most to the score of this class. A ring marks a node whose label trained the model.", "hint"));
       const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;
       for (const [nodes, weight, brings] of mine) {
         const row = make("div", undefined, "path");
@@ -219,7 +249,7 @@
         row.append(drawn({ nodes, strength: Math.abs(brings) / most }), numbers);
         card.append(row);
       }
-    } else card.append(make("p", "This model does not tell paths of single nodes.", "hint"));
+    } else card.append(make("p", "No path of this node stays on this page.", "hint"));
     if (data.near[key] && data.near[key].length) {
       card.append(make("p", "Nearest in the embedding:", "hint"));
       const list = make("ul", undefined, "near");

@@ -138,12 +138,17 @@ class Compared:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """What was chosen: the weights, the readers whose chances are averaged, whether labels vote, and the comparison."""
+    """What was chosen: the weights, the readers whose chances are averaged, whether labels vote, and the comparison.
+
+    `over_none` is by how much the weights are right more often than A ≡ 1 on the selection labels, with the standard
+    error of that; None where nobody asked.
+    """
 
     weights: PathWeights
     readers: tuple[str, ...]
     votes: bool
     compared: tuple[Compared, ...] = field(default=())
+    over_none: tuple[float, float] | None = None
 
 
 def make_reader(reader: str, data: PathData, dim: int, classes: int, seed: int) -> Reader:
@@ -199,10 +204,11 @@ class PlanMaker:
                 readers = self.readers(weights)  # other weights may suit other readers
         if open_votes and self._voting and readers[0] != "plain":
             self._voting = self._votes_help(weights, readers[0])
+        over_none = self._over_none(weights, readers[0])
         # What lost is not needed any more.
         self.begun = {key: one for key, one in self.begun.items() if (key[0], key[2]) == (weights.name, self._voting)}
         self._poolings = {name: one for name, one in self._poolings.items() if name == weights.name}
-        return Plan(weights, readers, self._voting, tuple(self.compared))
+        return Plan(weights, readers, self._voting, tuple(self.compared), over_none)
 
     # ------------------------------------------------------------------ weights
 
@@ -279,6 +285,15 @@ class PlanMaker:
         best = max(judged, key=lambda reader: judged[reader].accuracy)
         self._note(weights.name, best, judged[best], holder)
         return judged[best]
+
+    def _over_none(self, weights: PathWeights, reader: str) -> tuple[float, float] | None:
+        """Return how weights that were learned or chosen do against A ≡ 1, in the first epochs."""
+        asked = self.settings.weighting
+        if not self._selecting or weights.name == "none" or (isinstance(asked, str) and asked in self._priors):
+            return None
+        begun = [one for (name, _, votes), one in self.begun.items() if (name, votes) == ("none", self._voting)]
+        equal = [screened(one) for one in begun] or [self.judge(self._prior("none"), reader)]
+        return difference(self.judge(weights, reader), max(equal, key=lambda one: one.accuracy))
 
     # ------------------------------------------------------------------ readers and votes
 

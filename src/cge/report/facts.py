@@ -1,0 +1,202 @@
+"""All that a report shows about a trained model, as JSON holds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data.labels import labeled
+from cge.errors import InputError
+from cge.estimators.nearest import lengths, nearest_rows
+from cge.estimators.roles import membership
+from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
+from cge.report.measured import Measured, measured_by
+from cge.report.paths import strongest_of
+from cge.report.words import changed, hints_of, verdict_of, words_of
+
+__all__ = ["facts_of"]
+
+Array = npt.NDArray[Any]
+
+_MOST_NODES = 4000  # on the page
+_TAKEN = 40  # nodes whose paths are taken away
+_PATHS, _NEAR = 5, 6  # of a node
+_COLORS = (
+    "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
+)  # fmt: skip
+_OTHERS = "#8a94a3"
+
+
+def facts_of(
+    model: Any,
+    *,
+    name: str = "a graph",
+    truth: Array | None = None,
+    accuracy: Sequence[dict[str, Any]] = (),
+    titles: Array | None = None,
+    class_names: Sequence[str] | None = None,
+    command: str = "",
+) -> dict[str, Any]:
+    """Return all that the page shows.
+
+    Parameters
+    ----------
+    truth : (n,) or (n, c), optional
+        Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
+        ones: they are shown, and measure the model. Without them, its selection labels do.
+    accuracy : rows of "method", "accuracy" and "interval", optional
+        The model beside others, as `cge.report.compared` tells; without them, the model alone.
+    titles : (n,), optional
+        What people call the nodes.
+    class_names : (c,), optional
+        What people call the classes.
+    """
+    if not hasattr(model, "_fitted"):
+        raise InputError("the report is about a trained model; call fit first")
+    chances = model.predict_proba()
+    told, classes = chances.argmax(1), [str(one) for one in (model.classes_ if class_names is None else class_names)]
+    known = _members(model, None)
+    labels = known | _members(model, truth)
+    shown = _chosen(labeled(known), labeled(labels))
+    measured = measured_by(model, truth)
+    rows = list(accuracy) or ([] if measured is None else [measured.row("cge", measured.chances)])
+    strongest = strongest_of(model, shown, _PATHS)
+    weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
+    first = np.where(labeled(labels), labels.argmax(1), -1)  # the class by which classes on paths are counted
+    parameters = model.weight_parameters_ or {"gate": {}, "hops": []}
+    gates = sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1]))
+    settings = {**model.get_params(), "weights": model.weights_, "readers": ", ".join(model.readers_)}
+    return {
+        "title": f"cge: {name}",
+        "words": words_of(model, name, measured, rows),
+        "verdict": verdict_of(model, rows),
+        "hints": hints_of(model, len(told), len(shown), measured),
+        "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
+        "score": "right" if measured is None else measured.score_name,
+        "reliability": None if measured is None else measured.reliability(),
+        "confusion": None if measured is None else measured.confusion(),
+        "by_class": None if measured is None else measured.by_class(),
+        "curves": curves_of(model),
+        "step": "epoch" if model.encoder == "paths" else "round",
+        "classes": classes,
+        "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
+        "nodes": _nodes(model, shown, labels, labeled(known), chances, titles),
+        "paths": _on_the_page(strongest, shown, len(told)),
+        "near": _near(model.embedding_, shown),
+        "first": _first(model, shown, measured),
+        "gates": [[key, round(value, 4)] for key, value in gates],
+        "hops": [round(one, 4) for one in parameters["hops"]],
+        "histogram": histogram_of(weights),
+        "lengths": lengths_of(weights),
+        "relevance": relevance_of(weights, told, first, len(classes)),
+        "faithful": _faithful(model, shown),
+        "command": command or f"cge.CGE({', '.join(changed(model))}).fit(graph, y)",
+        "settings": [[key, str(value)] for key, value in settings.items()],
+        "footer": "Made by cge. This page needs no network: chart library and data are inside.",
+    }
+
+
+def _members(model: Any, truth: Array | None) -> Array:
+    """Return the training labels, or others, as zeros and ones, `(n, c)`; rows of nodes without are zero."""
+    found = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
+    if truth is None:
+        found[model._fitted.known] = model._fitted.matrix
+    else:
+        nodes = np.flatnonzero(labeled(truth))
+        found[nodes] = membership(truth, nodes, found.shape[1])
+    return found
+
+
+def _chosen(trained: Array, labels: Array) -> Array:
+    """Return the nodes that are on the page: all, or in a large graph training nodes first, then others by chance."""
+    count = len(trained)
+    if count <= _MOST_NODES:
+        return np.arange(count)
+    first = np.flatnonzero(trained)
+    first = first[np.linspace(0, len(first) - 1, min(len(first), _MOST_NODES // 2)).astype(np.int64)]
+    rest = np.setdiff1d(np.flatnonzero(labels) if labels.sum() >= _MOST_NODES else np.arange(count), first)
+    more = rest[np.linspace(0, len(rest) - 1, _MOST_NODES - len(first)).astype(np.int64)]
+    return np.unique(np.concatenate([first, more]))
+
+
+def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
+    """Return the classes that have a color of their own, the most frequent ones, and the others together."""
+    sizes = np.bincount(shown, minlength=classes)
+    own = np.sort(np.argsort(-sizes, kind="stable")[: len(_COLORS)]).tolist()
+    found: list[dict[str, Any]] = [{"classes": [one], "color": color} for one, color in zip(own, _COLORS, strict=False)]
+    others = [one for one in range(classes) if one not in own]
+    return [*found, {"classes": others, "color": _OTHERS}] if others else found
+
+
+def _nodes(
+    model: Any, shown: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
+) -> dict[str, Any]:
+    """Return what is told of each node on the page."""
+    names = np.asarray(model.node_ids_ if titles is None else titles, object)[shown]
+    across, told = _flat(model.embedding_[shown]), chances.argmax(1)
+    return {
+        "keys": list(range(len(shown))),
+        "id": [str(one) for one in names],
+        "label": [np.flatnonzero(row).tolist() for row in labels[shown]],
+        "trained": trained[shown].astype(int).tolist(),
+        "told": told[shown].tolist(),
+        "sure": [round(float(one), 4) for one in chances[shown, told[shown]]],
+        "x": [round(float(one), 4) for one in across[:, 0]],
+        "y": [round(float(one), 4) for one in across[:, 1]],
+    }
+
+
+def _flat(vectors: Array) -> Array:
+    """Return two numbers for each vector, whose length does not matter: principal components."""
+    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    centered = unit - unit.mean(0)
+    _, _, turned = np.linalg.svd(centered, full_matrices=False)
+    across: Array = centered @ turned[:2].T
+    return across if across.shape[1] == 2 else np.column_stack([across, np.zeros(len(across))])
+
+
+def _on_the_page(strongest: list[list[Any]], shown: Array, count: int) -> list[list[Any]]:
+    """Return the paths of each node as the page numbers nodes, those that stay on it."""
+    places = np.full(count, -1)
+    places[shown] = np.arange(len(shown))
+    return [
+        [
+            [places[path].tolist(), round(float(weight), 4), round(float(brings), 5)]
+            for path, weight, brings in mine
+            if (places[path] >= 0).all()
+        ]
+        for mine in strongest
+    ]
+
+
+def _near(vectors: Array, shown: Array) -> list[list[int]]:
+    """Return the nodes on the page nearest to each, by cosine."""
+    some = vectors[shown]
+    if len(some) < 2:
+        return [[] for _ in some]
+    found: list[list[int]] = nearest_rows(some, np.arange(len(some)), min(_NEAR, len(some) - 1), lengths(some))[
+        0
+    ].tolist()
+    return found
+
+
+def _faithful(model: Any, shown: Array) -> dict[str, Any]:
+    """Return how the chance of the predicted class falls as paths are taken away, as a mean over some nodes."""
+    some = shown[np.linspace(0, len(shown) - 1, min(_TAKEN, len(shown))).astype(np.int64)]
+    found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
+    return {
+        "share": found.shares.tolist(),
+        "strongest": [round(float(one), 4) for one in found.deletion.mean(0)],
+        "random": [round(float(one), 4) for one in found.random_deletion.mean(0)],
+    }
+
+
+def _first(model: Any, shown: Array, measured: Measured | None) -> int:
+    """Return which node the explorer begins with: one that was measured, with several neighbors."""
+    good = model.graph_.degrees[shown] >= 3
+    if measured is not None and measured.unseen:
+        good &= np.isin(shown, measured.nodes)
+    return int(np.flatnonzero(good)[0]) if good.any() else 0

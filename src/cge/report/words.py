@@ -1,0 +1,65 @@
+"""What a report says in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cge.report.measured import Measured
+
+__all__ = ["changed", "hints_of", "verdict_of", "words_of"]
+
+
+def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
+    """Say what the model is about, and how well it does."""
+    seen, graph = model.labels_seen_, model.graph_
+    features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
+    first = (
+        f"A model of {name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
+        f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught the weights of "
+        f"paths, {seen['selection']:,} chose what was left open."
+    )
+    if measured is None:
+        return [first, "There are no labels to measure it by."]
+    low, high = rows[0]["interval"]
+    between = f"(95 % interval {100 * low:.1f} to {100 * high:.1f})"
+    score = f"{100 * rows[0]['accuracy']:.1f} %"
+    told = f"its micro-F1 is {score}" if measured.several else f"{score} are right"
+    count, chose = len(measured.nodes), "" if measured.unseen else ": these labels chose, so that is a little too good"
+    which = "whose labels it has not seen" if measured.unseen else "whose labels chose"
+    words = [first, f"{'On' if measured.several else 'Of'} {count:,} nodes {which}, {told} {between}{chose}."]
+    others = [f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:]]
+    if others:
+        words.append(f"For comparison, trained on the same labels and measured by the same: {', '.join(others)}.")
+    return words
+
+
+def verdict_of(model: Any, rows: list[dict[str, Any]]) -> list[str]:
+    """Say whether weights were worth it: what training asked, and what the comparison found."""
+    gains = [f"In this comparison they are {row['gain']}." for row in rows if row.get("gain") is not None]
+    return [*model.worth().sentences(), *gains]
+
+
+def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> dict[str, str]:
+    """Say what stands beside the charts, by section."""
+    some = "" if nodes == shown else f" {shown:,} of {nodes:,} nodes are shown."
+    by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
+    error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
+    exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
+    return {
+        "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
+        "map-words": "Every node by the direction of its vector, in two dimensions, colored by its label or else by "
+        f"its prediction. Click a node to see its paths.{some}",
+        "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
+        f"label trained the model.{exact}",
+        "confusion-words": f"{by} Colors are shares of a line.",
+        "by-class-words": by,
+        "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
+        f"error, the mean distance between the two, is {error}; {by}",
+        "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
+    }
+
+
+def changed(model: Any) -> list[str]:
+    """Return the settings that are not the defaults, as Python writes them."""
+    defaults = type(model)().get_params()
+    return [f"{name}={value!r}" for name, value in model.get_params().items() if value != defaults[name]]
