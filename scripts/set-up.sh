@@ -73,7 +73,7 @@ install() {
 install_now() {
     case $wanted in
         run) extra='' size='about 350 MB to download, 1.6 GB on disk, more where torch brings CUDA' ;;
-        test) extra='[dev]' size='about 400 MB to download, 1.8 GB on disk, more where torch brings CUDA' ;;
+        test) extra='[dev]' size='about 500 MB to download, 2.1 GB on disk, more where torch brings CUDA' ;;
     esac
     printf 'Setting up %s (once, a minute or two; %s).\n' "$venv" "$size" >&2
     # A set-up that was cut off leaves its mark behind, and an environment does not survive being moved: start anew.

@@ -26,8 +26,8 @@ from cge.data.sets.pickles import read_pickle
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.sets.vispub import load_vispub
 from cge.errors import CgeError
-from cge.experiments.cells import read_cells
 from cge.estimators.settings_file import read_settings
+from cge.experiments.cells import read_cells
 from cge.experiments.tuning import open_storage
 from cge.graph import Graph
 from tests.fuzzing.damage import damaged, damaged_gzip, damaged_npy, damaged_zip, nonsense
