@@ -193,6 +193,24 @@ def test_what_the_page_counts_is_so() -> None:
     assert all(a != b for route in routes for a, b in pairwise(route))
 
 
+def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, truth = hostile()
+    monkeypatch.setattr("cge.report.facts._MOST_NODES", 15)
+    facts = facts_of(model, truth=truth)
+    nodes, ids = facts["nodes"], model.node_ids_.tolist()
+    assert len(nodes["keys"]) == len(nodes["x"]) == len(facts["paths"]) == 15 < len(nodes["id"]) == len(nodes["told"])
+    assert "15 of 40 nodes are shown" in facts["hints"]["map-words"]
+    on_the_map = [ids.index(nodes["id"][key]) for key in nodes["keys"]]
+    assert on_the_map == sorted(on_the_map)
+    assert sum(nodes["trained"][:15]) >= 7  # half of the room is for those that trained
+    for key, mine in enumerate(facts["paths"]):
+        assert len(mine) == 5
+        for path, weight, _ in mine:
+            assert path[0] == key
+            assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], abs=1e-4)
+    assert max(max(row) for row in facts["near"]) < 15
+
+
 def test_a_page_needs_a_trained_model() -> None:
     with pytest.raises(cge.CgeError, match="call fit first"):
         facts_of(cge.CGE())

@@ -141,7 +141,7 @@ def _search(
     most: int,
 ) -> tuple[Array, Array, Array, Array]:
     """Return start, steps, length and share of the best paths from some nodes, which compete."""
-    reach = _ahead(indptr, indices, values, hops, bounds)
+    reach = _ahead(indptr, indices, values, hops, starts, bounds)
     # A beginning: the one without its last step, that step, where it is, from which start, of how many steps it will
     # be, and how many of them are left.
     begun = [(-1, -1, 0, 0, 0, 0) for _ in range(0)]
@@ -198,9 +198,11 @@ def _worth(reach: Array, side: int, left: int, node: int, ends: Array, slopes: A
 
 
 @kernel
-def _ahead(indptr: Array, indices: Array, values: Array, hops: Array, bounds: Array) -> Array:
-    """Return V_0 … V_K, `(2, K+1, n)`, where h is positive and where it is negative."""
-    reach = np.zeros((2, len(hops), bounds.shape[1]))
+def _ahead(indptr: Array, indices: Array, values: Array, hops: Array, starts: Array, bounds: Array) -> Array:
+    """Return V_0 … V_K, `(2, K+1, n)`, where h is positive and where it is negative, of the nodes that paths meet."""
+    nodes = bounds.shape[1]
+    reach = np.zeros((2, len(hops), nodes))
+    far = _distances(indptr, indices, starts, nodes, len(hops) - 1)
     for side in range(2):
         reach[side, 0] = bounds[side]
         last = 0
@@ -208,9 +210,29 @@ def _ahead(indptr: Array, indices: Array, values: Array, hops: Array, bounds: Ar
             if hops[hop] < 0 if side else hops[hop] > 0:
                 last = hop
         for hop in range(1, last + 1):
-            for node in range(bounds.shape[1]):
-                best = 0.0
-                for step in range(indptr[node], indptr[node + 1]):
-                    best = max(best, values[step] * reach[side, hop - 1, indices[step]])
-                reach[side, hop, node] = best
+            for node in range(nodes):
+                if far[node] <= last - hop:
+                    best = 0.0
+                    for step in range(indptr[node], indptr[node + 1]):
+                        best = max(best, values[step] * reach[side, hop - 1, indices[step]])
+                    reach[side, hop, node] = best
     return reach
+
+
+@kernel
+def _distances(indptr: Array, indices: Array, starts: Array, nodes: int, most: int) -> Array:
+    """Return how many steps nodes are away from the nearest start, `(n,)`; `most` where it is that many or more."""
+    far, queue = np.full(nodes, most), np.empty(nodes, np.int64)
+    met = 0
+    for start in starts:
+        if far[start]:
+            far[start], queue[met] = 0, start
+            met += 1
+    place = 0
+    while place < met and far[queue[place]] + 1 < most:
+        for step in range(indptr[queue[place]], indptr[queue[place] + 1]):
+            if far[indices[step]] == most:
+                far[indices[step]], queue[met] = far[queue[place]] + 1, indices[step]
+                met += 1
+        place += 1
+    return far

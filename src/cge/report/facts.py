@@ -65,9 +65,13 @@ def facts_of(
     rows = list(accuracy) or ([] if measured is None else [measured.row("cge", measured.chances)])
     strongest = strongest_of(model, shown, _PATHS)
     weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
+    met = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
+    listed = np.concatenate([shown, np.setdiff1d(met, shown)])  # nodes that only paths lead to come last
     first = np.where(labeled(labels), labels.argmax(1), -1)  # the class by which classes on paths are counted
     parameters = model.weight_parameters_ or {"gate": {}, "hops": []}
-    gates = sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1]))
+    gates = (
+        sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1])) if any(parameters["gate"].values()) else []
+    )
     settings = {**model.get_params(), "weights": model.weights_, "readers": ", ".join(model.readers_)}
     return {
         "title": f"cge: {name}",
@@ -83,8 +87,8 @@ def facts_of(
         "step": "epoch" if model.encoder == "paths" else "round",
         "classes": classes,
         "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
-        "nodes": _nodes(model, shown, labels, labeled(known), chances, titles),
-        "paths": _on_the_page(strongest, shown, len(told)),
+        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles),
+        "paths": _numbered(strongest, listed, len(told)),
         "near": _near(model.embedding_, shown),
         "first": _first(model, shown, measured),
         "gates": [[key, round(value, 4)] for key, value in gates],
@@ -132,18 +136,18 @@ def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
 
 
 def _nodes(
-    model: Any, shown: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
+    model: Any, shown: Array, listed: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
 ) -> dict[str, Any]:
-    """Return what is told of each node on the page."""
-    names = np.asarray(model.node_ids_ if titles is None else titles, object)[shown]
+    """Return what is told of each node on the page; those on the map come first, and have keys."""
+    names = np.asarray(model.node_ids_ if titles is None else titles, object)[listed]
     across, told = _flat(model.embedding_[shown]), chances.argmax(1)
     return {
         "keys": list(range(len(shown))),
         "id": [str(one) for one in names],
-        "label": [np.flatnonzero(row).tolist() for row in labels[shown]],
-        "trained": trained[shown].astype(int).tolist(),
-        "told": told[shown].tolist(),
-        "sure": [round(float(one), 4) for one in chances[shown, told[shown]]],
+        "label": [np.flatnonzero(row).tolist() for row in labels[listed]],
+        "trained": trained[listed].astype(int).tolist(),
+        "told": told[listed].tolist(),
+        "sure": [round(float(one), 4) for one in chances[listed, told[listed]]],
         "x": [round(float(one), 4) for one in across[:, 0]],
         "y": [round(float(one), 4) for one in across[:, 1]],
     }
@@ -158,16 +162,12 @@ def _flat(vectors: Array) -> Array:
     return across if across.shape[1] == 2 else np.column_stack([across, np.zeros(len(across))])
 
 
-def _on_the_page(strongest: list[list[Any]], shown: Array, count: int) -> list[list[Any]]:
-    """Return the paths of each node as the page numbers nodes, those that stay on it."""
-    places = np.full(count, -1)
-    places[shown] = np.arange(len(shown))
+def _numbered(strongest: list[list[Any]], listed: Array, count: int) -> list[list[Any]]:
+    """Return the paths of each node as the page numbers nodes."""
+    places = np.empty(count, np.int64)
+    places[listed] = np.arange(len(listed))
     return [
-        [
-            [places[path].tolist(), round(float(weight), 4), round(float(brings), 5)]
-            for path, weight, brings in mine
-            if (places[path] >= 0).all()
-        ]
+        [[places[path].tolist(), round(float(weight), 4), round(float(brings), 5)] for path, weight, brings in mine]
         for mine in strongest
     ]
 

@@ -99,13 +99,13 @@
     yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
   const known = (key) => (data.nodes.label[key].length ? data.nodes.label[key][0] : data.nodes.told[key]);
   const crowded = data.nodes.keys.length > 1000;
-  draw("scatter", data.groups.map((group) => {
+  draw("scatter", [...data.groups].reverse().map((group, place) => {
     const mine = data.nodes.keys.filter((key) => group.classes.includes(known(key)));
     const others = group.classes.length;
     return {
       type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
       x: mine.map((key) => data.nodes.x[key]), y: mine.map((key) => data.nodes.y[key]), customdata: mine,
-      marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 },
+      marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 }, legendrank: 1000 - place,
       text: mine.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
         `<br>predicted: ${plain(named([data.nodes.told[key]]))} (${percent(data.nodes.sure[key])})`),
       hovertemplate: "%{text}<extra></extra>",
@@ -124,7 +124,7 @@
       type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
       xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts, colorbar: { thickness: 12 },
       ...(counts && many <= 12 ? { text: counts, texttemplate: "%{text}" } : {}),
-    }] : null, { xaxis: { ...ticks, tickangle: -45, title: { text: down } }, yaxis: { ...ticks, autorange: "reversed", title: { text: along } } },
+    }] : null, { xaxis: { ...ticks, tickangle: -45, title: { text: down }, showticklabels: many <= 25 || innerWidth >= 700 }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
     null, around);
   };
   const shares = data.confusion && data.confusion.map((row) => {
@@ -190,8 +190,8 @@
   }
 
   // ---------------------------------------------------------------- explorer
-  const places = new Map(data.nodes.id.map((id, key) => [id, key]));
-  for (const id of data.nodes.id.slice(0, 2000)) {
+  const places = new Map(data.nodes.keys.map((key) => [data.nodes.id[key], key]));
+  for (const id of data.nodes.id.slice(0, Math.min(2000, data.nodes.keys.length))) {
     const option = make("option");
     option.value = id;
     element("ids").append(option);
@@ -249,7 +249,7 @@
         row.append(drawn({ nodes, strength: Math.abs(brings) / most }), numbers);
         card.append(row);
       }
-    } else card.append(make("p", "No path of this node stays on this page.", "hint"));
+    } else card.append(make("p", "No path brings anything to this node.", "hint"));
     if (data.near[key] && data.near[key].length) {
       card.append(make("p", "Nearest in the embedding:", "hint"));
       const list = make("ul", undefined, "near");
@@ -271,12 +271,12 @@
     if (places.has(wanted)) show(places.get(wanted));
     else element("not-found").textContent = "There is no such node on this page.";
   });
-  element("random").addEventListener("click", () => show(Math.floor(Math.random() * data.nodes.id.length)));
+  element("random").addEventListener("click", () => show(Math.floor(Math.random() * data.nodes.keys.length)));
   const cloud = element("scatter");
   if (cloud && cloud.on) cloud.on("plotly_click", (event) => {
     show(event.points[0].customdata);
     element("explorer").scrollIntoView();
   });
-  if (data.nodes.id.length) show(data.first);
+  if (data.nodes.keys.length) show(data.first);
   document.documentElement.dataset.ready = "yes";
 })();
