@@ -60,7 +60,8 @@ class PathData:
         if like is not None:
             payload, scale, dense = ("auto" if like.by_features else "table"), like.scale, like.dense
             table = like.table
-        self.graph, self.threads, self.like, self.table = graph, threads, like, table
+        self.graph, self.threads, self.like = graph, threads, like
+        self.table: Array | None = table
         self.by_features: bool = features is not None and payload in ("auto", "features")
         self.steps = StepRows(graph, threads)
         self._scale = scale
