@@ -165,7 +165,7 @@ def test_an_epoch_is_a_step_of_adam(kind: str, several: bool) -> None:
     if several:
         chance = torch.sigmoid(scores)
         wanted = torch.from_numpy(true[TRAIN]).double()
-        loss = -(wanted * chance.log() + (1 - wanted) * (1 - chance).log()).mean()
+        loss = -(wanted * chance.log() + (1 - wanted) * (1 - chance).log()).sum(1).mean()
     else:
         loss = -torch.log_softmax(scores, dim=1)[torch.arange(len(TRAIN)), TRUE[TRAIN]].mean()
     _, after = trained(graph, replace(SETTINGS, epochs=1, weight_decay=0.1), true=true, kind=kind)

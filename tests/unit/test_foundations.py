@@ -126,11 +126,13 @@ def test_public_names() -> None:
         "PathWeighting",
         "Split",
         "__version__",
+        "edge_vectors",
         "load",
         "load_dataset",
         "read_features",
         "read_graph",
         "read_labels",
+        "subgraph_vectors",
     ]
     for name in cge.__all__:
         assert getattr(cge, name) is not None

@@ -35,7 +35,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("kind", "change", "problem"),
     [
-        ("steps", lambda facts, _: facts.update(leaders=[]), "or there is no reader"),
+        ("steps", lambda facts, _: facts.update(leaders=[]), "there is no reader"),
         ("steps", lambda facts, _: facts["plan"].update(hops=10**12), "1,000,000,000,000 weights of hops"),
         ("steps", lambda facts, _: facts.update(best_round=99), "the best round, 99, is not among those"),
         ("table", lambda facts, _: facts.update(best_round=0), "the best round, 0, is not among those"),
@@ -45,7 +45,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         (
             "steps",
             lambda _, arrays: arrays.update({"known.nodes": arrays["known.nodes"].astype(np.float64)}),
-            "the known nodes are no numbers",
+            "the known labels do not belong to this graph",
         ),
     ],
 )

@@ -252,14 +252,11 @@ def test_a_table_that_is_not_there() -> None:
 def test_cells_of_a_table() -> None:
     found = list(cells("table3", None, 2))
     expected = [
-        Cell(dataset, method, seed)
-        for seed in (0, 1)
-        for dataset in DATASETS[:3]
-        for method in ("gcn", "gcn+cge", "cge")
+        Cell(dataset, method, seed) for seed in (0, 1) for dataset in DATASETS[:3] for method in ("gcn", "gcn+cge")
     ]
     assert found == expected
     assert list(cells("table3", "*", 2)) == expected
-    assert list(cells("table3", "cora", 1)) == [Cell("cora", method, 0) for method in ("gcn", "gcn+cge", "cge")]
+    assert list(cells("table3", "cora", 1)) == [Cell("cora", method, 0) for method in ("gcn", "gcn+cge")]
     assert list(cells("table3", "cora/gcn+cge", 2)) == [Cell("cora", "gcn+cge", 0), Cell("cora", "gcn+cge", 1)]
     assert list(cells("table3", "*/gcn", 1)) == [Cell(dataset, "gcn", 0) for dataset in DATASETS[:3]]
     assert list(cells("table2", "cora/planetoid-i, strict", 1)) == [Cell("cora", "planetoid-i, strict", 0)]
@@ -272,7 +269,7 @@ def test_cells_of_a_table() -> None:
         ("moon", "table3 has no data set 'moon'; it has citeseer, cora, pubmed"),
         ("/gcn", "table3 has no data set ''; it has citeseer, cora, pubmed"),
         ("nell-0.1/gcn", "table3 has no data set 'nell-0.1'; it has citeseer, cora, pubmed"),
-        ("cora/magic", "table3 has no method 'magic'; it has gcn; gcn+cge; cge"),
+        ("cora/magic", "table3 has no method 'magic'; it has gcn; gcn+cge"),
     ],
 )
 def test_what_a_table_has_not(only: str, sentence: str) -> None:

@@ -162,7 +162,7 @@ class Outer:
             if self.class_weights is not None:
                 return float("inf")
             share = labels.double().mean(0).clamp(1e-9, 1 - 1e-9)
-            return float(-(share * share.log() + (1 - share) * (1 - share).log()).mean())
+            return float(-(share * share.log() + (1 - share) * (1 - share).log()).sum())
         if self.class_weights is not None:
             return float(np.log(self.task.classes))
         share = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
