@@ -38,7 +38,7 @@ def supervised_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None
     """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6), classes weighed by `class_weights (c,)`.
 
     Labels `(b,)` of whole numbers mean one class per node and a softmax; labels `(b, c)` of zeros and ones mean several
-    and a sigmoid for each, whose losses add up: their mean over many classes would be nothing beside weight decay.
+    and a sigmoid for each, whose losses add up: their mean over c classes would count c times less beside weight decay.
     """
     if labels.ndim == 2:
         return labels.shape[1] * functional.binary_cross_entropy_with_logits(

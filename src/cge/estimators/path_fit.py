@@ -35,8 +35,8 @@ __all__ = ["fit_paths", "refuse_paths"]
 Array = npt.NDArray[Any]
 
 _SAVED_EVERY = 5.0  # seconds between checkpoints
-_WALKS = (40, 20)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
-_VECTORS: dict[str, Any] = {"dim": 128, "window": 2, "negatives": 5}  # a short window: paths bring what is farther
+_WALKS = (80, 10)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
+_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
 
 
 def fit_paths(
