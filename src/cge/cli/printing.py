@@ -35,11 +35,6 @@ def _print(what: Table | Text) -> None:
     print(text, end="")
 
 
-def _plain(text: str) -> str:
-    """Return text of several lines whose other signs a terminal can show."""
-    return "\n".join(map(printable, text.split("\n")))
-
-
 def print_json(value: dict[str, Any]) -> None:
     """Print one JSON object, and nothing else, on the output stream."""
     print(json.dumps(value, ensure_ascii=False))
@@ -56,7 +51,7 @@ def facts(rows: Iterable[tuple[str, str]]) -> None:
     table.add_column(style="dim", no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in rows:
-        table.add_row(Text(name), Text(_plain(value)))
+        table.add_row(Text(name), Text(printable(value)))
     _print(table)
 
 
@@ -66,5 +61,5 @@ def print_table(columns: Iterable[tuple[str, str]], rows: Iterable[Iterable[str]
     for title, side in columns:
         table.add_column(title, justify="right" if side == "right" else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(_plain(cell)) for cell in row))
+        table.add_row(*(Text(printable(cell)) for cell in row))
     _print(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,7 +29,9 @@ _LISTED = 20  # names in a message
 @contextmanager
 def _refusing_pickles(path: Path, what: str) -> Iterator[None]:
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # NumPy tells that headers of Python 2 are slow to read
+            yield
     except FileFormatError:
         raise
     except MemoryError:
