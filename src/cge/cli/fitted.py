@@ -62,8 +62,12 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
     learned = "not learned: all paths weigh alike" if found["weighting"] == "none" else found["weighting"]
     if weights is not None:
         learned = f"{weights['mean']:.3g} ± {weights['spread']:.2g}, effective share {weights['effective_share']:.0%}"
-    if found["compared"]:
+    worth = model.worth()
+    if worth.gain is not None:
+        learned += f", {worth.gain}"
+    elif found["compared"]:
         learned += f", {_verdict(found)}"
+    told = worth.sentences()[1:]
     what = "epoch" if found["readers"] else "round"
     served = f"{seen['train']:,} train, {seen['outer']:,} weigh paths, {seen['selection']:,} choose the {what}"
     facts(
@@ -74,7 +78,7 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
             (f"best {what}", best),
             ("validation", score),
             ("path weights", learned),
-            *zip(("was it worth it", *[""] * 9), model.worth().sentences(), strict=False),
+            *([("worth it", " ".join(told))] if told else []),
             *([("read by", _readers(found))] if found["readers"] else []),
             ("seconds", f"{found['seconds']:.1f}"),
             ("saved to", found["folder"]),
