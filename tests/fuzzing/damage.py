@@ -95,8 +95,8 @@ def _changed(data: bytes, random: Random) -> bytes:
         return data[:place] + data[place + random.randrange(1, 20) :]
     if kind == 4:  # a number in binary
         size = random.choice((1, 2, 4, 8))
-        number = random.choice(_NUMBERS) % 256**size
-        return data[:place] + number.to_bytes(size, random.choice(("little", "big"))) + data[place + size :]
+        number: bytes = (random.choice(_NUMBERS) % 256**size).to_bytes(size, random.choice(("little", "big")))
+        return data[:place] + number + data[place + size :]
     if kind == 5:  # a number in text
         found = list(_DIGITS.finditer(data[place : place + 500]))
         if found:
@@ -109,9 +109,9 @@ def _changed(data: bytes, random: Random) -> bytes:
     if kind == 7:  # a line less, or in another place
         lines = data.splitlines(keepends=True)
         if lines:
-            one = lines.pop(random.randrange(len(lines)))
+            line = lines.pop(random.randrange(len(lines)))
             if random.random() < 0.5:
-                lines.insert(random.randrange(len(lines) + 1), one)
+                lines.insert(random.randrange(len(lines) + 1), line)
             return b"".join(lines)
     size = random.randrange(1, 9)
     return data[:place] + random.randbytes(size) + data[place + size :]

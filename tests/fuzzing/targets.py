@@ -57,7 +57,7 @@ class Target:
 
 def one(target: Target, folder: Path, files: Files) -> bool:
     """Read damaged files in a folder; say whether they were taken. Only errors raised on purpose are held back."""
-    for name, data in (target.around | files).items():
+    for name, data in {**target.around, **files}.items():
         (folder / name).write_bytes(data)
     try:
         target.read(folder, files)
@@ -156,8 +156,8 @@ _NODES: Files = {
     "empty.parquet": parquet(id=pa.array([], pa.string())),
     "empty.npy": npy(np.empty(0, np.int64)),
 }
-_OF_TEXT = ("edges.csv", "edges.csv.gz", "edges.pq", "labels.csv", "labels.csv.gz", "labels.parquet", "features.csv")
-_OF_TEXT += ("empty.parquet", "features.parquet", "nodes.txt", "nodes.parquet", "named.npy")
+_OF_TEXT = {"edges.csv", "edges.csv.gz", "edges.pq", "labels.csv", "labels.csv.gz", "labels.parquet", "features.csv"}
+_OF_TEXT |= {"empty.parquet", "features.parquet", "nodes.txt", "nodes.parquet", "named.npy"}
 _FOLDER: Files = {
     "edges.csv": _TEXT,
     "labels.csv": _LABELED,
