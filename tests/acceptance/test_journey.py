@@ -6,6 +6,7 @@ small graph that looks alike, and a part of it with packages of Debian.
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import json
 import os
@@ -41,6 +42,8 @@ import cge
 from cge.cli.main import run
 
 Array = npt.NDArray[Any]
+
+pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILES = ["edges.csv", "--nodes", "packages.txt", "--features", "words.npz", "--labels", "labels.csv"]
@@ -133,7 +136,6 @@ def home(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Fit the files of the made-up packages, a third of which have labels; stop it once, and go on."""
     folder = tmp_path_factory.mktemp("home")
     packages.write(folder, [k for k in np.flatnonzero(~packages.new).tolist() if k % 3 == 0])
-    whole = start(folder, "fit", *FILES, *QUICK, "--out", "whole", "--json")
     stopped = start(folder, "fit", *FILES, *QUICK, "--out", "model")
     deadline = time.monotonic() + PATIENCE
     while stopped.poll() is None and not list((folder / "model" / "checkpoint").glob("*.json")):
@@ -145,9 +147,10 @@ def home(packages: Packages, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert (stopped.returncode, out) == (130, "")
     assert err.startswith("cge: interrupted; the same command with --resume goes on")
     assert not (folder / "model" / "model.json").exists()
-    told = printed(start(folder, "fit", *FILES, *QUICK, "--out", "model", "--resume"))
-    assert re.search(r"^saved to +model$", told, re.MULTILINE)
-    assert set(json.loads(printed(whole))["classes"]) == set(SECTIONS)
+    resumed = start(folder, "fit", *FILES, *QUICK, "--out", "model", "--resume")
+    with contextlib.chdir(folder):  # another process would load the libraries again
+        assert run(["fit", *FILES, *QUICK, "--out", "whole", "--quiet"]) == 0
+    assert re.search(r"^saved to +model$", printed(resumed), re.MULTILINE)
     return folder
 
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
-from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -21,7 +19,6 @@ from tests.unit.test_cge import TRUE, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = [
     "<script>document.title='taken'</script>",
     "\"quoted\" 'twice' `thrice`",
@@ -56,17 +53,6 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
     size = write_page(model, file, name="<b>hostile</b>", truth=truth)
     assert file.stat().st_size == size
     return file
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine; Debian's package chromium has it")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with sync_api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 def opened(browser: Any, page: Path, width: int = 1200, scheme: str = "light") -> tuple[Any, list[str]]:

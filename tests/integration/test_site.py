@@ -5,10 +5,8 @@ from __future__ import annotations
 import html
 import os
 import re
-import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -20,7 +18,6 @@ import cge
 from cge.cli.app import app
 
 ROOT = Path(__file__).parents[2]
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 FETCHED = re.compile(
     r"<(?:script|link|img|iframe|source)\b[^>]*?\b(?:src|href)=\"?(?:https?:)?//[^\s>]*", re.IGNORECASE
 )
@@ -94,17 +91,6 @@ def test_pages_beside_docs_are_pages_and_other_files_are_told(site: Path) -> Non
     assert 'href="architecture.html"' in (site / "CONTRIBUTING.html").read_text()
     measured = sorted(page.stem for page in (ROOT / "results").glob("*.md"))
     assert sorted(page.stem for page in (site / "results").glob("*.html")) == measured
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    if CHROMIUM is None:
-        pytest.skip("no Chromium on this machine; Debian's package chromium has it")
-    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright drives the browser")
-    with sync_api.sync_playwright() as driver:
-        found = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield found
-        found.close()
 
 
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (390, "dark")])

@@ -159,16 +159,10 @@ def _backward(indptr: Array, indices: Array, values: Array, first: int, stop: in
     """Write for each entry (u, v) the value of (v, u), where there is one."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
-            low, high = indptr[indices[entry]], indptr[indices[entry] + 1]
-            end = high
-            while low < high:
-                middle = (low + high) // 2
-                if indices[middle] < u:
-                    low = middle + 1
-                else:
-                    high = middle
-            if low < end and indices[low] == u:
-                found[entry] = values[low]
+            begin, end = indptr[indices[entry]], indptr[indices[entry] + 1]
+            place = begin + np.searchsorted(indices[begin:end], u)
+            if place < end and indices[place] == u:
+                found[entry] = values[place]
 
 
 @float_kernel
