@@ -33,7 +33,7 @@ def compared(
     rows = [measured.row("cge", measured.chances)]
     y, validation = _labels(model, measured)
     others: dict[str, Any] = {}
-    if model.weights_ != "none":
+    if twin is not None or model.weights_ != "none":
         others[_TWIN] = type(model)(**(model.get_params() | {"weighting": "none", "outer": "unrolled"}))
     if model.graph_.features is not None:
         others |= {"SGC": SGC(), "features only": FeatureClassifier()}
