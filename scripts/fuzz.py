@@ -57,7 +57,8 @@ class Tally:
 
 
 def work(channel: Connection, place: Any, folder: Path, failures: Path, seed: int, memory: int) -> None:
-    """Take (reader, first, count) and send a `Tally`, until None comes; `place` tells the input that is read."""
+    """Take (reader, first, count) and send a `Tally`, again and again; `place` tells the input that is read."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the other process ends this one
     from tests.fuzzing.models import MODELS
     from tests.fuzzing.targets import TARGETS, one
 
@@ -70,8 +71,8 @@ def work(channel: Connection, place: Any, folder: Path, failures: Path, seed: in
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     sys.addaudithook(lambda event, _: seen.append(event) if event in _FORBIDDEN and not _is_numba() else None)
     warnings.simplefilter("error")
-    while (job := channel.recv()) is not None:
-        name, first, count = job
+    while True:
+        name, first, count = channel.recv()
         tally, began = Tally(inputs=count), time.process_time()
         for index in range(first, first + count):
             place.value = index
@@ -131,8 +132,8 @@ class Reader:
         self.process.start()
         theirs.close()
 
-    def give(self, job: tuple[str, int, int] | None) -> None:
-        """Send what is to be read next; None ends the process."""
+    def give(self, job: tuple[str, int, int]) -> None:
+        """Send what is to be read next."""
         self.job = job
         self.channel.send(job)
 
@@ -168,6 +169,26 @@ def jobs(wanted: int, readers: dict[str, float], before: dict[str, Tally]) -> It
                 yield name, first[name], count
             first[name] += count
             left[name] -= count
+
+
+def counted(
+    readers: list[Reader], work_left: Iterator[tuple[str, int, int]], ends: float
+) -> Iterator[tuple[str, Tally]]:
+    """Keep all readers busy until nothing is left or the time is over; yield what each has counted."""
+    busy = []
+    for reader in readers:
+        if (job := next(work_left, None)) is not None:
+            reader.give(job)
+            busy.append(reader)
+    while busy:
+        ready = wait([reader.channel for reader in busy])
+        for reader in [one for one in busy if one.channel in ready]:
+            yield reader.take()
+            job = next(work_left, None) if reader.job is None and time.monotonic() < ends else None
+            if job is not None:
+                reader.give(job)
+            elif reader.job is None:
+                busy.remove(reader)
 
 
 def summary(seed: int, tallies: dict[str, Tally]) -> dict[str, Any]:
@@ -211,25 +232,15 @@ def main() -> int:
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as home:
         readers = [Reader(k, Path(home), told.failures, told.seed, told.memory) for k in range(told.jobs)]
-        busy = []
-        for reader in readers:
-            if (job := next(work_left, None)) is not None:
-                reader.give(job)
-                busy.append(reader)
-        while busy:
-            ready = wait([reader.channel for reader in busy])
-            for reader in [one for one in busy if one.channel in ready]:
-                name, tally = reader.take()
+        try:
+            for name, tally in counted(readers, work_left, ends):
                 tallies[name].add(tally)
                 failed += tally.failures
                 replaced(told.totals, json.dumps(summary(told.seed, tallies), indent=1) + "\n")
-                job = next(work_left, None) if reader.job is None and time.monotonic() < ends else None
-                if job is not None:
-                    reader.give(job)
-                elif reader.job is None:
-                    busy.remove(reader)
+        except KeyboardInterrupt:
+            print("interrupted; what was read is counted, and the same command goes on")
         for reader in readers:
-            reader.give(None)
+            reader.process.kill()
             reader.process.join()
     found = summary(told.seed, tallies)
     print(

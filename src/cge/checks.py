@@ -125,7 +125,9 @@ def checked_features(features: Any, count: int, *, copy: bool = True) -> Feature
     if matrix.ndim != 2 or matrix.shape[0] != count:
         raise InputError(f"features must have one row for each of {count:,} nodes, found shape {matrix.shape}")
     values = matrix.data if sparse else matrix
-    if not np.isfinite(values.sum(dtype=np.float64)):
+    with np.errstate(invalid="ignore"):  # infinities of both signs
+        total = values.sum(dtype=np.float64)
+    if not np.isfinite(total):
         place = np.argwhere(~np.isfinite(values))[0]
         row, column = place if not sparse else (_row_of(matrix, place[0]), matrix.indices[place[0]])
         raise InputError(

@@ -398,3 +398,8 @@ def test_graphs_are_containers() -> None:
     assert typed.neighbors(0) == [1]
     surrogate = cge.Graph.from_edges([("\ud800", "b")])
     assert surrogate.node_ids.tolist() == ["\ud800", "b"]
+
+
+def test_infinite_features_of_both_signs_are_one_sentence() -> None:
+    with pytest.raises(cge.InputError, match="features must be finite as float32, found inf in row 0, column 0"):
+        cge.Graph.from_edges([(0, 1)], np.array([[np.inf], [-np.inf]]))
