@@ -401,5 +401,5 @@ def test_graphs_are_containers() -> None:
 
 
 def test_infinite_features_of_both_signs_are_one_sentence() -> None:
-    with pytest.raises(cge.InputError, match="features must be finite as float32, found inf in row 0, column 0"):
-        cge.Graph.from_edges([(0, 1)], np.array([[np.inf], [-np.inf]]))
+    with pytest.raises(cge.CgeError, match="features must be finite as float32, found inf in row 0, column 0"):
+        cge.Graph.from_edges([(0, 1)], features=np.array([[np.inf], [-np.inf]]))
