@@ -93,9 +93,9 @@ ReaderKind = Annotated[
     str,
     Setting(
         "encoder 'paths': how classes are read off: 'plain' learns from labels only, 'deep' also from agreement on the "
-        "other nodes, 'sparse' likewise and from few features, 'gentle' so with less agreement; 'auto' asks the "
-        "selection labels and may average two",
-        choices=("auto", "plain", "deep", "sparse", "gentle"),
+        "other nodes, 'sparse' likewise and from few features, 'gentle' so with less agreement, 'taught' from the "
+        "votes of known labels; 'auto' asks the selection labels and may average two",
+        choices=("auto", "plain", "deep", "sparse", "gentle", "taught"),
     ),
 ]
 Models = Annotated[int, Setting("encoder 'paths': trainings of each reader that are averaged", low=1, high=100)]

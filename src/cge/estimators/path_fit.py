@@ -58,6 +58,8 @@ def refuse_paths(model: Any, graph: Graph) -> None:
         raise InputError("outer_labels='validation' needs encoder 'table' or 'features'; 'paths' learns from folds")
     if model.weighting == "cosine" and graph.features is None:
         raise InputError("weighting='cosine' needs node features, and the graph has none; use 'auto' or 'degree'")
+    if model.reader == "taught" and model.label_votes == "no":
+        raise InputError("reader='taught' is taught by votes of known labels, and label_votes='no' forbids them")
     if model.payload == "features" and graph.features is None:
         raise InputError("payload='features' needs node features, and the graph has none; use 'auto' or 'table'")
 

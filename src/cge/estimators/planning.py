@@ -94,6 +94,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     weightings, readers = _candidates(asked, settings.reader, selecting, features is not None, kept > 3)
     learned = [name for name in weightings if name not in _PRIORS]
     votes = {"yes": "yes", "no": "no"}.get(settings.label_votes, "asked for" if selecting else "no")
+    votes = "yes" if settings.reader == "taught" else votes
     trainings = _trainings(settings, size, weightings, readers, votes, selecting, again, model.n_models)
     sampled = settings.walks_per_node * (settings.hops + 1) if asked not in (*_PRIORS, "auto", "gates", "steps") else 0
     counted = {"yes": len(weightings), "asked for": 1, "no": 0}[votes]

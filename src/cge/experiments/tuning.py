@@ -56,7 +56,7 @@ _PAIRS: Space = {
 _PATHS: Space = {
     "hops": Range(1, 10),
     "dim": (16, 32, 64, 128),
-    "reader": ("auto", "plain", "deep", "sparse", "gentle"),
+    "reader": ("auto", "plain", "deep", "sparse", "gentle", "taught"),
     "node_drop": Range(0.0, 0.8),
     "feature_drop": Range(0.0, 0.8),
     "hidden_drop": Range(0.0, 0.8),

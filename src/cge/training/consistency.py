@@ -5,6 +5,10 @@ loss is that of the labels, plus λ times how far each pass's predictions are fr
 on nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022, "GRAND+"). λ is zero
 in the first epochs and then grows: before the labels are learned, agreeing would only harden chance. The best epoch is
 one with full λ.
+
+Where known labels vote, a reader can be taught by the votes instead: λ times its cross-entropy from what they say of
+every node that carries anything. It learns what features say of classes from all nodes, and votes, which do not change,
+cannot drift as agreement with oneself can. Votes and reader then speak with equal say.
 """
 
 from __future__ import annotations
@@ -19,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
+from torch.nn import functional
 
 from cge.errors import InputError
 from cge.losses import supervised_loss
@@ -43,7 +48,7 @@ class ConsistencySettings:
     """Settings of `ConsistencyTrainer`; shares are between 0 and 1.
 
     `alone` epochs learn from labels only, then λ = `consistency` is reached in `ramp` more. `agreeing` is the number of
-    nodes at most that have to agree in an epoch.
+    nodes at most that have to agree in an epoch. With `taught` votes are what has to be agreed with.
     """
 
     passes: int = 4
@@ -59,6 +64,7 @@ class ConsistencySettings:
     epochs: int = 500
     patience: int = 100
     agreeing: int = 5_000
+    taught: bool = False
     seed: int = 0
 
 
@@ -132,11 +138,17 @@ class ConsistencyTrainer:
         began = time.perf_counter()
         random = generator(self.settings.seed, "epoch", number)
         strength, train = self._strength(number), self.task.train
-        nodes = torch.cat([train, self._among(random)]) if strength else train
-        scores, labels = self._disturbed(random, nodes), self.task.labels[train]
+        agreeing = self._among(random) if strength else train[:0]
+        scores, labels = self._disturbed(random, torch.cat([train, agreeing])), self.task.labels[train]
         losses = [supervised_loss(one[: len(train)], labels, self.class_weights) for one in scores]
         supervised = torch.stack(losses).mean()
-        apart = self._disagreement([one[len(train) :] for one in scores]) if strength else torch.zeros(())
+        others = [one[len(train) :] for one in scores]
+        if not strength:
+            apart = torch.zeros(())
+        elif self.settings.taught:
+            apart = self._untaught(others, agreeing)
+        else:
+            apart = self._disagreement(others)
         self.optimizer.zero_grad()
         (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
@@ -187,11 +199,26 @@ class ConsistencyTrainer:
             carried.append(whole if mask is None else whole * mask)
         parts = torch.split(self.pooling(torch.cat(carried, dim=1)), carried[0].shape[1], dim=1)
         masks = [kept((len(nodes), one.shape[1]), settings.hidden_drop, random) for one in parts]
-        return [self._scores(one[nodes], nodes, mask) for one, mask in zip(parts, masks, strict=True)]
+        votes = not settings.taught  # pupils speak for themselves
+        return [self._scores(one[nodes], nodes, mask, votes) for one, mask in zip(parts, masks, strict=True)]
 
-    def _scores(self, pooled: Tensor, nodes: Tensor, mask: Tensor | None = None) -> Tensor:
+    def _scores(self, pooled: Tensor, nodes: Tensor, mask: Tensor | None = None, votes: bool = True) -> Tensor:
         found = self.reader.scores(pooled + self.reader.offset(), mask)
-        return found if self.votes is None else found + self.reader.votes * self.votes[nodes]
+        return found if self.votes is None or not votes else found + self.reader.votes * self.votes[nodes]
+
+    def _untaught(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
+        """Return the mean cross-entropy of each pass's chances from the votes, where there are any."""
+        if self.votes is None:
+            return torch.zeros(())
+        votes, several = self.votes[nodes], self.task.labels.ndim == 2
+        heard = votes.any(dim=1).float()
+        if several:
+            aim = torch.sigmoid(votes)
+            each = [functional.binary_cross_entropy_with_logits(one, aim, reduction="none").sum(1) for one in scores]
+        else:
+            aim = torch.softmax(votes, dim=1)
+            each = [-(aim * torch.log_softmax(one, dim=1)).sum(1) for one in scores]
+        return (torch.stack(each).mean(0) * heard).sum() / heard.sum().clamp(min=1)
 
     def _disagreement(self, scores: list[Tensor]) -> Tensor:
         """Return the mean squared distance of each pass's chances from their sharpened mean, where it is confident."""

@@ -3,10 +3,11 @@
 What is chosen on the selection labels, where it is left open ("auto"):
 
 1. Paths carry the known training labels as well, where a plain reader is right more often with them than without by
-   more than two standard errors, and the reader that is chosen agrees.
+   more than two standard errors, and readers that they help by less than 20 points beat those that agree instead.
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
-   error. Where labels vote, or sparse is best, a gentle one, with a fifth of its consistency, is asked as well.
+   error. Where sparse is best, a gentle one, with a fifth of its consistency, is asked as well. Where labels vote, plain
+   and taught (by the votes) are asked instead of these.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
    learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
    and less surprised by more than two. For weights that win the readers are chosen again.
@@ -46,6 +47,7 @@ _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
 _WORK = 5e11  # products of two numbers in a training: about two minutes on two cores
 _FEWEST_EPOCHS = 50
+_AGREEMENT = 0.2  # more than that agreement never brought
 
 
 @dataclass(frozen=True)
@@ -64,11 +66,24 @@ class Recipe:
 _SPARSE = ConsistencySettings(
     passes=2, feature_drop=0.2, hidden_drop=0.0, consistency=1.0, weight_decay=0.03, epochs=600
 )
+_TAUGHT = ConsistencySettings(
+    passes=1,
+    node_drop=0.0,
+    hidden_drop=0.2,
+    consistency=3.0,
+    rate=0.03,
+    weight_decay=5e-5,
+    alone=0,
+    ramp=0,
+    epochs=300,
+    taught=True,
+)
 READERS = {
     "plain": Recipe("l2", 100, ConsistencySettings(passes=1, node_drop=0.0, consistency=0.0, epochs=300)),
     "deep": Recipe("l1", 200, ConsistencySettings()),
     "sparse": Recipe("l2", 200, _SPARSE, scores=True),
     "gentle": Recipe("l2", 200, replace(_SPARSE, consistency=0.2), scores=True),
+    "taught": Recipe("l2", 100, _TAUGHT),
 }
 
 
@@ -160,6 +175,11 @@ def make_reader(reader: str, data: PathData, dim: int, classes: int, seed: int) 
         return DeepReader(int(payload.shape[1]), dim, classes)
 
 
+def _kind(reader: str) -> tuple[bool, bool]:
+    recipe = READERS[reader]
+    return recipe.scores, recipe.settings.taught
+
+
 def _run(trainer: ConsistencyTrainer, _: str, epochs: int) -> None:
     trainer.run(epochs)
 
@@ -191,19 +211,17 @@ class PlanMaker:
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        self._voting = self.settings.label_votes == "yes"
+        self._voting = self.settings.label_votes == "yes" or self.settings.reader == "taught"
         weights = self._first_weights()
         affordable = len(self.task.train) * len(self.data.steps) < _VOTES_WORK
-        open_votes = self.settings.label_votes == "auto" and self._selecting and affordable
+        open_votes = self.settings.label_votes == "auto" and not self._voting and self._selecting and affordable
         if open_votes:
-            self._voting = self._votes_help(weights, "plain")
+            self._voting = self._votes_help(weights)
         readers = self.readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
             first, weights = weights.name, self._challenged(weights, readers)
             if weights.name != first:
                 readers = self.readers(weights)  # other weights may suit other readers
-        if open_votes and self._voting and readers[0] != "plain":
-            self._voting = self._votes_help(weights, readers[0])
         over_none = self._over_none(weights, readers[0])
         # What lost is not needed any more.
         self.begun = {key: one for key, one in self.begun.items() if (key[0], key[2]) == (weights.name, self._voting)}
@@ -302,25 +320,33 @@ class PlanMaker:
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:
             return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
-        asked_of = ("plain", "deep", "sparse", "gentle") if self._voting else ("plain", "deep", "sparse")
+        asked_of = ("plain", "taught") if self._voting else ("plain", "deep", "sparse")
         judged = {reader: self.judge(weights, reader) for reader in asked_of}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
-        if best == "sparse" and "gentle" not in judged:
+        if best == "sparse":
             judged["gentle"] = self.judge(weights, "gentle")
             best = "gentle" if better(judged["gentle"], judged[best]) else best
         for reader, one in judged.items():
             self._note(weights.name, reader, one, None if reader == best else judged[best])
-        # Sparse and deep readers err differently, so their mean is worth having; plain is deep without consistency.
+        # Readers that err differently are worth averaging: sparse and deep ones, pupils and others. Plain is deep without
+        # consistency.
         level = [reader for reader in judged if reader != best and not better(judged[best], judged[reader])]
-        partner = [reader for reader in level if READERS[reader].scores != READERS[best].scores]
+        partner = [reader for reader in level if _kind(reader) != _kind(best)]
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
 
-    def _votes_help(self, weights: PathWeights, reader: str) -> bool:
-        """Say whether known labels at the ends of paths help a reader, clearly: where they do, it is by far."""
-        found, holder = self.judge(weights, reader, votes=True), self.judge(weights, reader, votes=False)
-        self._note(f"{weights.name} + labels", reader, found, holder)
+    def _votes_help(self, weights: PathWeights) -> bool:
+        """Say whether known labels at the ends of paths help a plain reader, clearly, and more than agreement does."""
+        found, holder = self.judge(weights, "plain", votes=True), self.judge(weights, "plain", votes=False)
+        self._note(f"{weights.name} + labels", "plain", found, holder)
         gain, error = difference(found, holder)
-        return gain > 2 * error
+        if gain <= 2 * error:
+            return False
+        if gain > _AGREEMENT or self.settings.reader != "auto":
+            return True
+        agreeing = max(
+            (self.judge(weights, name, votes=False) for name in ("deep", "sparse")), key=lambda one: one.accuracy
+        )
+        return max(found.accuracy, self.judge(weights, "taught", votes=True).accuracy) > agreeing.accuracy
 
     # ------------------------------------------------------------------ trainings
 
