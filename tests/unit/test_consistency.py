@@ -164,6 +164,54 @@ def test_votes_are_added_as_much_as_they_are_trusted() -> None:
     assert one.reader.votes.item() > before  # they are right
 
 
+TAUGHT = replace(SMALL, passes=1, node_drop=0.0, alone=0, ramp=0, taught=True, consistency=3.0)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_a_pupil_is_as_far_from_the_votes_as_cross_entropy_says(several: bool) -> None:
+    votes = torch.randn(40, 3, generator=torch.Generator().manual_seed(0))
+    votes[5] = 0  # nobody says anything of it
+    labels = torch.ones((40, 3), dtype=torch.int64) if several else torch.zeros(40, dtype=torch.int64)
+    one = trainer(TAUGHT, votes=votes, classes=3)
+    one.task = replace(one.task, labels=labels)
+    nodes, scores = torch.tensor([1, 5, 30]), torch.randn(3, 3, generator=torch.Generator().manual_seed(1))
+    told, said = votes[[1, 30]].double().numpy(), scores[[0, 2]].double().numpy()
+    if several:
+        chance, aim = 1 / (1 + np.exp(-said)), 1 / (1 + np.exp(-told))
+        expected = -(aim * np.log(chance) + (1 - aim) * np.log(1 - chance)).sum() / 2
+    else:
+        chance, aim = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (said, told))
+        expected = -(aim * np.log(chance)).sum() / 2
+    assert float(one._untaught([scores, scores], nodes)) == pytest.approx(expected, rel=1e-6)
+
+
+def test_a_pupil_learns_from_votes_alone_and_speaks_beside_them() -> None:
+    votes = torch.zeros(40, 2)
+    votes[:20, 0] = votes[20:, 1] = 2.0
+    one, wrong = trainer(TAUGHT, votes=votes), trainer(replace(TAUGHT, consistency=100.0), votes=-votes)
+    for pupil in (one, wrong):
+        pupil.run()
+        assert pupil.reader.votes.item() == 1.0  # its say is not learned: the pupil repeats the votes
+    alone = one.best_scores() - votes
+    assert (alone[:20, 0] > alone[:20, 1]).all()
+    assert (alone[20:, 1] > alone[20:, 0]).all()
+    misled = wrong.best_scores() + votes
+    assert (
+        misled[:20, 0] < misled[:20, 1]
+    ).float().mean() > 0.9  # votes count more than labels here, and they are wrong
+
+
+def test_a_pupil_that_was_stopped_goes_on_to_the_same_bytes() -> None:
+    votes = torch.zeros(40, 2)
+    votes[:20, 0] = votes[20:, 1] = 2.0
+    whole, first, second = (trainer(TAUGHT, votes=votes) for _ in range(3))
+    whole.run()
+    first.run(stop_after=20)
+    second.load(first.state())
+    second.run()
+    assert torch.equal(whole.best_scores(), second.best_scores())
+
+
 def test_class_weights_are_those_of_the_loss() -> None:
     scores, labels, weights = torch.randn(5, 3).double(), torch.tensor([0, 1, 2, 0, 0]), torch.tensor([1.0, 2.0, 4.0])
     each = -torch.log_softmax(scores, 1)[torch.arange(5), labels]

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge.errors import InputError
 from cge.estimators.path_model import path_settings
 from cge.evaluation import calibration
 from cge.models.weighting import make_weighting
@@ -58,7 +59,7 @@ def test_no_argument_is_needed(features: bool) -> None:
 
 
 def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
-    model = paths().fit(words(two_groups()), some(), some(TRUE, 4))
+    model = paths(label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
     assert model.selection_history_ is None
     assert model.labels_seen_["selection"] == 6  # of ten, four are in y as well
     compared = {(row["weights"], row["reader"]) for row in model.compared_}
@@ -473,3 +474,44 @@ def test_equal_weights_are_the_base_where_hits_and_surprise_agree(
 
     monkeypatch.setattr(maker, "judge", judged)
     assert maker._challenged(maker._prior("degree"), ("deep",)).name == kept
+
+
+@pytest.mark.parametrize(
+    ("right", "votes", "readers"),
+    [
+        # Votes help by 40 points: nobody else is asked; pupil and plain reader are level and averaged.
+        ({"plain": 0.4, "plain+": 0.8, "taught+": 0.79}, True, ("plain", "taught")),
+        ({"plain": 0.4, "plain+": 0.6, "taught+": 0.8, "deep": 0.5, "sparse": 0.5}, True, ("taught",)),
+        # They help, but agreement helps more.
+        ({"plain": 0.5, "plain+": 0.6, "taught+": 0.65, "deep": 0.8, "sparse": 0.6}, False, ("deep",)),
+        # They do not help clearly.
+        ({"plain": 0.5, "plain+": 0.51, "deep": 0.4, "sparse": 0.45}, False, ("plain",)),
+    ],
+)
+def test_labels_vote_where_that_helps_more_than_agreement(
+    right: dict[str, float], votes: bool, readers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = words(two_groups())
+    nodes = torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("degree", label_votes="auto")))
+
+    def judged(_: Any, reader: str, votes: bool | None = None) -> Screened:
+        share = right[reader + ("+" if (maker._voting if votes is None else votes) else "")]
+        hits = np.random.default_rng(0).permutation(100) < 100 * share
+        return Screened(share, hits.astype(float), np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    plan = maker.make()
+    assert (plan.votes, plan.readers) == (votes, readers)
+
+
+def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
+    graph = words(two_groups())
+    with pytest.raises(InputError, match="taught by votes of known labels"):
+        paths("degree", reader="taught", label_votes="no").fit(graph, some())
+    model = paths("degree", reader="taught").fit(graph, some(), some(TRUE, 4))
+    assert model.label_votes_
+    assert model.readers_ == ["taught"]
+    model.save(tmp_path / "model")
+    assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())

@@ -20,8 +20,9 @@ _ABOUT = (
     "(Student's t) and the number of seeds in brackets; p is from Student's t-test over seeds, paired where two sides "
     "come from one training, two-sided. *Before* is the same network before it was trained, at the same vectors: what "
     "is there already is not learned. Relative weights are A over the mean of A. *Collapsed* counts the seeds in which "
-    "the mean of A fell below 0.02, *flat* those in which its spread stayed below 2 % of the mean. Made by `cge "
-    "reproduce figures`; [what is measured and why](../docs/analysis.md)."
+    "the mean of A had fallen below 0.02 by the last round (weights are those of the kept round, which can be "
+    "earlier), *flat* those in which its spread stayed below 2 % of the mean. Made by `cge reproduce figures`; [what "
+    "is measured and why](../docs/analysis.md)."
 )
 _FAILED = "collapsed / flat / seeds"
 _MINUS = str.maketrans("-", "−")

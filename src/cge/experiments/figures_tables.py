@@ -52,24 +52,23 @@ def _common(rows: Rows) -> Row:
     }
 
 
-def _interval(values: Sequence[float | None]) -> Row | None:
-    """Return mean and interval over seeds, leaving out those that have no value."""
+def _interval(values: Sequence[float | None], within: float = np.inf) -> Row | None:
+    """Return mean and interval over seeds, without those that have no value; bounds stay `within` the possible."""
     known = [one for one in values if one is not None]
-    return dict(vars(mean_interval(known))) if known else None
+    if not known:
+        return None
+    told = dict(vars(mean_interval(known)))
+    return told | {name: told[name] and float(np.clip(told[name], -within, within)) for name in ("low", "high")}
 
 
 def _tested(values: Sequence[float | None], before: Sequence[float | None], within: float = np.inf) -> Row | None:
-    """Return mean and interval of something that is 0 by chance, p of that, and a paired test against before training.
-
-    Bounds of the interval are kept `within` what is possible.
-    """
-    told = _interval(values)
+    """Return mean and interval of what is 0 by chance, p of that, and a paired test against before training."""
+    told = _interval(values, within)
     if told is None:
         return None
     known = [one for one in values if one is not None]
     both = [(one, other) for one, other in zip(values, before, strict=True) if one is not None and other is not None]
-    told |= {name: told[name] and float(np.clip(told[name], -within, within)) for name in ("low", "high")}
-    told |= {"p": paired(known, [0.0] * len(known)).p, "per_seed": list(values), "before": _interval(before)}
+    told |= {"p": paired(known, [0.0] * len(known)).p, "per_seed": list(values), "before": _interval(before, within)}
     return told | {"against_before": vars(paired([one for one, _ in both], [other for _, other in both]))}
 
 

@@ -6,8 +6,8 @@ What is chosen on the selection labels, where it is left open ("auto"):
    more than two standard errors, and readers that they help by less than 20 points beat those that agree instead.
 2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
-   error. Where sparse is best, a gentle one, with a fifth of its consistency, is asked as well. Where labels vote, plain
-   and taught (by the votes) are asked instead of these.
+   error. Where sparse is best, a gentle one, with a fifth of its consistency, is asked as well. Where labels vote,
+   plain and taught (by the votes) are asked instead of these.
 3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
    learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
    and less surprised by more than two. For weights that win the readers are chosen again.
@@ -328,8 +328,7 @@ class PlanMaker:
             best = "gentle" if better(judged["gentle"], judged[best]) else best
         for reader, one in judged.items():
             self._note(weights.name, reader, one, None if reader == best else judged[best])
-        # Readers that err differently are worth averaging: sparse and deep ones, pupils and others. Plain is deep without
-        # consistency.
+        # Readers that err differently are worth averaging: sparse and deep ones, pupils and others.
         level = [reader for reader in judged if reader != best and not better(judged[best], judged[reader])]
         partner = [reader for reader in level if _kind(reader) != _kind(best)]
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
