@@ -93,7 +93,7 @@ def _draw_relevance(axes: Any, told: Row, outer: str) -> None:
     axes.set_xlim(-0.5, len(told) - 0.5)
     axes.set_ylabel("weight / mean weight")
     axes.set_title(f"{outer}: paths with …", loc="left")
-    axes.legend()
+    axes.legend(loc="upper left", bbox_to_anchor=(1, 1))
 
 
 def _draw_classes(axes: Any, tables: Row, graph: str, outer: str) -> str:
@@ -101,9 +101,10 @@ def _draw_classes(axes: Any, tables: Row, graph: str, outer: str) -> str:
     values = np.array([[np.nan if one is None else one["mean"] for one in row] for row in told["relative"]])
     apart = max(float(np.nanmax(np.abs(values - 1))), 1e-6)
     mesh = axes.pcolormesh(values, cmap="RdBu_r", vmin=1 - apart, vmax=1 + apart)
+    digits = 2 if apart > 0.02 else 3
     for (line, column), value in np.ndenumerate(values):
         dark = abs(value - 1) > 0.6 * apart
-        axes.text(column + 0.5, line + 0.5, f"{value:.2f}", ha="center", va="center", color="w" if dark else "k")
+        axes.text(column + 0.5, line + 0.5, f"{value:.{digits}f}", ha="center", va="center", color="wk"[not dark])
     places = np.arange(len(values)) + 0.5
     axes.set_xticks(places, told["venues"], rotation=30, ha="right")
     axes.set_yticks(places, told["venues"])
