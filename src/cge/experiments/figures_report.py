@@ -22,9 +22,11 @@ _ABOUT = (
     "is there already is not learned. Relative weights are A over the mean of A. *Collapsed* counts the seeds in which "
     "the mean of A had fallen below 0.02 by the last round (weights are those of the kept round, which can be "
     "earlier), *flat* those in which its spread stayed below 2 % of the mean. Made by `cge reproduce figures`; [what "
-    "is measured and why](../docs/analysis.md)."
+    "is measured and why](../docs/analysis.md).\n\n*Test* is the accuracy of the model whose weights these are. "
+    "Intervals of r are wide, and cut at ±1, where seeds disagree in sign; *per seed* tells. Nothing is corrected for "
+    "the number of tests, about sixty: a single p above 0.001 is a hint, no more."
 )
-_FAILED = "collapsed / flat / seeds"
+_FAILED = ["test", "collapsed / flat / seeds"]
 _MINUS = str.maketrans("-", "−")
 
 
@@ -51,6 +53,10 @@ def _text(told: Row | None, form: str = ".3g") -> str:
     return f"{told['mean']:{form}}{between} ({told['runs']})".translate(_MINUS)
 
 
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else f"{value:{form}}".translate(_MINUS)
+
+
 def _p(p: float | None) -> str:
     return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
@@ -71,8 +77,13 @@ def _each(table: Row) -> list[tuple[list[str], Row]]:
     return [([graph, outer], told) for graph, rules in table.items() for outer, told in rules.items()]
 
 
-def _failed(told: Row) -> str:
-    return f"{told['collapsed']} / {told['flat']} / {told['weight']['runs']}"
+def _failed(told: Row) -> list[str]:
+    """Return two cells: test accuracy, and in how many seeds weights collapsed or stayed flat."""
+    return [_text(told["test"], ".3f"), f"{told['collapsed']} / {told['flat']} / {told['weight']['runs']}"]
+
+
+def _per_seed(told: Row | None, form: str) -> str:
+    return "" if told is None else ", ".join(_number(one, form) for one in told["per_seed"])
 
 
 def _distribution_lines(table: Row, _: Row) -> list[str]:
@@ -83,18 +94,20 @@ def _distribution_lines(table: Row, _: Row) -> list[str]:
         for name, part in (("", told), (", before", told["before"])):
             spread = [_text(part[what]) for what in ("mean", "sd")]
             quantiles = [f"{part['quantiles'][one]['mean']:.3g}" for one in shares]
-            last = [_text(part["effective"], ".3f"), "" if name else _failed(told)]
-            lines.append([begin[0], begin[1] + name, *spread, *quantiles, *last])
-    return _rows([*head, "(ΣA)²/ΣA² of paths", _FAILED], lines)
+            last = ["", ""] if name else _failed(told)
+            lines.append([begin[0], begin[1] + name, *spread, *quantiles, _text(part["effective"], ".3f"), *last])
+    return _rows([*head, "(ΣA)²/ΣA² of paths", *_FAILED], lines)
 
 
 def _relevance_lines(table: Row, _: Row) -> list[str]:
     weights = ["A with label", "A without"]
-    head = ["data set", "rule", *weights, "relative difference", "p", "before", "p of the change", _FAILED]
+    head = ["data set", "rule", *weights, "relative difference", "p", "before", "p of the change"]
+    head += ["per seed", "kept round", *_FAILED]
     lines, control = [], []
     for begin, told in _each(table):
         means = [_text(told["groups"][name]) for name in ("with_label", "without_label")]
-        lines.append([*begin, *means, *_tested_cells(told["gain"], "+.3f"), _failed(told)])
+        seeds = [_per_seed(told["gain"], "+.2f"), ", ".join(map(str, told["rounds"]))]
+        lines.append([*begin, *means, *_tested_cells(told["gain"], "+.3f"), *seeds, *_failed(told)])
         means = [_text(told["relative"][name], ".3f") for name in ("seen", "masked", "neither")]
         control.append([*begin, *means, *_tested_cells(told["control"], "+.3f")])
     about = (
@@ -122,8 +135,8 @@ def _classes_lines(table: Row, _: Row) -> list[str]:
         "mean of the diagonal less the mean of all else; *strongest* the share of targets whose own venue has the "
         "heaviest paths (by chance 1 over the number of venues)."
     )
-    head = ["data set", "rule", "own", "p", "before", "p of the change", "strongest", _FAILED]
-    ends = [[_text(told["own_strongest"], ".2f"), _failed(told)] for _, told in _each(table)]
+    head = ["data set", "rule", "own", "p", "before", "p of the change", "strongest", *_FAILED]
+    ends = [[_text(told["own_strongest"], ".2f"), *_failed(told)] for _, told in _each(table)]
     found = [[*begin, *_tested_cells(told["own"], "+.3f")] for begin, told in _each(table)]
     lines = [about, "", *_rows(head, [[*one, *end] for one, end in zip(found, ends, strict=True)])]
     for begin, told in _each(table):
@@ -138,16 +151,17 @@ def _classes_lines(table: Row, _: Row) -> list[str]:
 
 def _trend_lines(name: str, tables: Sequence[Row]) -> list[str]:
     """Write the correlations of one property, as the cells of some analyses found them."""
-    head = ["data set", "rule", "window", "r", "p", "before", "p of the change", "r with single nodes", "r over paths"]
-    head += ["r at one length"] * (name == "diversity") + ["paper", _FAILED]
+    head = ["data set", "rule", "window", "r", "p", "before", "p of the change", "per seed", "r with single nodes"]
+    head += ["r over paths"] + ["r at one length"] * (name == "diversity") + ["paper", *_FAILED]
     lines = []
     for table in tables:
         for begin, told in _each(table):
             trend, paper = told[name], PAPER_R[name].get(begin[0])
             others = ["r_single", "r_paths"] + ["r_within"] * (name == "diversity")
             rs = [_text(trend[what], "+.2f") for what in others]
-            last = ["" if paper is None else f"{paper:+.2f}".translate(_MINUS), _failed(told)]
-            lines.append([*begin, str(told["window"]), *_tested_cells(trend["r"]), *rs, *last])
+            last = ["" if paper is None else _number(paper, "+.2f"), *_failed(told)]
+            tested = [*_tested_cells(trend["r"]), _per_seed(trend["r"], "+.2f")]
+            lines.append([*begin, str(told["window"]), *tested, *rs, *last])
     return _rows(head, lines)
 
 
