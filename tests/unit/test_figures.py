@@ -367,8 +367,9 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
     assert heads == [f"## {TITLES[name]}" for name in NAMES]
     assert (
         "| cora | unrolled | 10 | −0.90 [−1.00, −0.65] (3) | 0.004 | −0.50 [−0.50, −0.50] (3) | 0.020 "
-        "| −0.30 [−0.30, −0.30] (3) | −0.45 [−0.57, −0.33] (3) | −0.97 | 0 / 0 / 3 |"
+        "| −0.90, −0.80, −1.00 | −0.30 [−0.30, −0.30] (3) | −0.45 [−0.57, −0.33] (3) | −0.97 | 0.700 [0.700, 0.700] (3) | 0 / 0 / 3 |"
     ) in lines
+    assert "| +0.02, +0.04, +0.06 | 2, 2, 2 | 0.700" in page
     assert "| cora | unrolled | 0.52 [0.495, 0.545] (3) | 0.5 [0.5, 0.5] (3) | +0.040 [−0.010, +0.090] (3) |" in page
     assert "| Vis (1,273) | 1.200 [1.200, 1.200] (3) | 0.840 [0.741, 0.939] (3) |" in lines
     assert "### vispub, unrolled" in lines
