@@ -515,3 +515,23 @@ def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
     assert model.readers_ == ["taught"]
     model.save(tmp_path / "model")
     assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())
+
+
+@pytest.mark.parametrize("votes", ["yes", "no"])
+def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
+    votes: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = words(two_groups())
+    nodes = torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("auto", label_votes=votes)))
+    right = {"plain": 0.7, "taught": 0.5, "deep": 0.5, "sparse": 0.5}
+
+    def judged(_: Any, reader: str, votes: bool | None = None) -> Screened:
+        return Screened(right[reader], (np.arange(100) < 100 * right[reader]).astype(float), np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    assert maker.make().readers == ("plain",)
+    profiles = {one.weights for one in maker.compared} - {"degree", "none", "cosine"}
+    assert ("own" in profiles) == (votes == "no")
+    assert len(profiles) == (0 if votes == "yes" else 10)

@@ -283,7 +283,8 @@ class PlanMaker:
         if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
             base, holder = self._prior("none"), found
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
-        differ = "plain" in readers  # where neighbors differ, agreement is of no use; there hops and b matter
+        # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
+        differ = "plain" in readers and not self._voting
         if len(self.task.folds) > 1:
             start = self.likelier("degree", "cosine")
             tried += [(self.learned(kind, start), readers, 1.0) for kind in ("gates", "steps")[: 1 + differ]]
