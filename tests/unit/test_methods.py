@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
@@ -756,3 +757,15 @@ def test_what_is_no_storage(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=f"^the storage '{url}' cannot be opened: {reason}"):
             open_storage(url)
     assert page.read_text() == "Dear reader,\n"
+
+
+def test_a_method_of_a_table_has_the_settings_of_its_twin() -> None:
+    tuned = {"transductive": {"cora": {"pretrain": 0, "dim": 64}}, "inductive": {"cora": {"rounds": 3}}}
+    table = replace(read_table("table2"), settings=tuned)
+    assert table.settings_of("cora", "cge-t-lstm") == {"dim": 64, "pretrain": 0}
+    assert table.settings_of("cora", "cge-i-lstm") == {"dim": 135, "rounds": 3}
+    assert table.settings_of("cora", "cge-i-lstm, strict") == {"dim": 135}  # a group of its own
+    assert table.settings_of("cora", "gcn") == table.settings_of("cora", "cge") == {}
+    for one, other in table.against.items():
+        for dataset in table.datasets:
+            assert table.settings_of(dataset, one) == table.settings_of(dataset, other)

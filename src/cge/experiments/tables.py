@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -35,7 +35,11 @@ _ABOUT = (
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the paper: its data sets, methods in groups, the paper's figures and the settings."""
+    """A table of the paper: its data sets, methods in groups, the paper's figures and the settings.
+
+    `sizes` are the vectors' by data set, `settings` others by group and data set: a method and the twin that it is
+    compared with always have the same.
+    """
 
     name: str
     title: str
@@ -44,11 +48,22 @@ class Table:
     against: Mapping[str, str]
     paper: Mapping[str, Mapping[str, float]]
     sizes: Mapping[str, int]
+    settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def methods(self) -> list[str]:
         """All methods, in the order of the table."""
         return [method for group in self.groups.values() for method in group]
+
+    def settings_of(self, dataset: str, method: str) -> dict[str, Any]:
+        """Return the settings of a method on a data set that are not its defaults."""
+        told: dict[str, Any] = {}
+        if METHODS[method.removesuffix(_STRICT)].settings.get("encoder") is not None and dataset in self.sizes:
+            told["dim"] = self.sizes[dataset]
+        for group, methods in self.groups.items():
+            if method in methods:
+                told |= self.settings.get(group, {}).get(dataset, {})
+        return told
 
 
 @cache
@@ -82,11 +97,9 @@ def _dataset(name: str) -> Dataset:
 def run(cell: Cell, name: str) -> dict[str, Any]:
     """Run a cell of a table on one thread."""
     data, split = split_of(_dataset(cell.graph), cell.seed)
-    method = cell.method.removesuffix(_STRICT)
-    sizes = read_table(name).sizes
-    paper = METHODS[method].settings.get("encoder") is not None
-    settings = {"dim": sizes[cell.graph]} if paper and cell.graph in sizes else {}
-    row = run_once(make(method, cell.seed, 1, **settings), data, split, cell.method.endswith(_STRICT))
+    settings = read_table(name).settings_of(cell.graph, cell.method)
+    model = make(cell.method.removesuffix(_STRICT), cell.seed, 1, **settings)
+    row = run_once(model, data, split, cell.method.endswith(_STRICT))
     return row | {"settings": settings, "test": row["metrics"]["accuracy"]}
 
 
