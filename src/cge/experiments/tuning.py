@@ -79,6 +79,7 @@ SPACES: dict[str, Space] = {
     "CGE pairs": _PAIRS,
     "CGE learned pairs": {
         **_PAIRS,
+        "pretrain": Range(1, 4),  # without it weights do not learn
         "virtual_lr": Range(0.1, 10.0, log=True),
         "weighting_lr": Range(1e-3, 0.1, log=True),
     },
