@@ -14,6 +14,8 @@ import cge
 from cge.errors import InputError
 from cge.estimators.path_model import path_settings
 from cge.evaluation import calibration
+from cge.graph import Graph
+from cge.models.gates import StepWeighting
 from cge.models.weighting import make_weighting
 from cge.training.guard import Screened, priors
 from cge.training.history import Epoch
@@ -113,14 +115,14 @@ class StopError(Exception):
     pass
 
 
-@pytest.mark.parametrize(("after", "validation"), [(3, True), (60, True), (120, True), (160, False)])
+@pytest.mark.parametrize(("after", "validation"), [(3, True), (60, True), (90, True), (160, False)])
 def test_a_stopped_fit_goes_on_to_the_same_bytes(
     after: int, validation: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cge.estimators.path_fit._SAVED_EVERY", 0.0)
     graph, more = words(two_groups()), some(TRUE, 4) if validation else None
     y = some() if validation else MOST
-    whole = paths().fit(graph, y, more)
+    whole = paths(label_votes="no").fit(graph, y, more)
     count = 0
 
     def stop(_: Any) -> None:
@@ -130,13 +132,13 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
             raise StopError
 
     with pytest.raises(StopError):
-        paths().fit(graph, y, more, resume=tmp_path, on_round=stop)
-    again = paths().fit(graph, y, more, resume=tmp_path)
+        paths(label_votes="no").fit(graph, y, more, resume=tmp_path, on_round=stop)
+    again = paths(label_votes="no").fit(graph, y, more, resume=tmp_path)
     assert again.embedding_.tobytes() == whole.embedding_.tobytes()
     assert again.predict_proba().tobytes() == whole.predict_proba().tobytes()
     assert again.compared_ == whole.compared_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        paths(random_state=5).fit(graph, y, more, resume=tmp_path)
+        paths(label_votes="no", random_state=5).fit(graph, y, more, resume=tmp_path)
 
 
 def test_new_nodes_with_features_and_edges() -> None:
@@ -432,6 +434,9 @@ def test_large_graphs_get_fewer_epochs() -> None:
     assert (large.settings.epochs, large.judged_after) == (200, 66)
     assert (large.settings.alone, large.settings.ramp, large.settings.patience) == (16, 33, 33)
     assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
+    assert settings.recipe("plain", 0, 10**15).judged_after == 16
+    few = path_settings(paths("degree", rounds=1)).recipe("plain", 0, 0)
+    assert (few.settings.epochs, few.judged_after) == (1, 1)  # nothing untrained is judged
     told = path_settings(paths("degree", rounds=300, patience=None)).recipe("sparse", 0, 10**15)
     assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)
 
@@ -535,3 +540,31 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
     profiles = {one.weights for one in maker.compared} - {"degree", "none", "cosine"}
     assert ("own" in profiles) == (votes == "no")
     assert len(profiles) == (0 if votes == "yes" else 10)
+
+
+def test_wide_features_count_as_work() -> None:
+    graph = two_groups()
+    nodes = torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    epochs = []
+    for width in (10, 4_000_000):
+        told = sp.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40) % width)), shape=(40, width))
+        maker = PlanMaker(task, PathData(graph.with_features(told), threads=1), path_settings(paths(rounds=None)))
+        maker._entries *= width  # as many numbers as a table of that width would have
+        epochs.append(maker._recipe("plain", 0).settings.epochs)
+    assert epochs == [300, int(5e11 / (3 * 8 * 40 * 4_000_000))]  # products forth, back and for W, of 8 numbers
+
+
+def test_edges_of_several_types_between_two_nodes_are_one_step() -> None:
+    edges, kinds = [(0, 1), (0, 1), (0, 2)], ["a", "b", "a"]
+    graph = Graph.from_edges(edges, edge_types=kinds)
+    data = PathData(graph, threads=1)
+    names = data.scale.names
+    module = StepWeighting([3.0 if name == "type b" else 0.0 for name in names], 0.0, 0.0, [1.0, 1.0])
+    weights = PathWeights("steps", module)
+    pooled = weights.pooling(data)(torch.eye(3))  # what each node gets of each other, in one step or none
+    plain = PathWeights("none", priors(names, 1)["none"]).pooling(data)(torch.eye(3))
+    found = weights.of(data, [np.array([0, 1]), np.array([0, 2]), np.array([1, 0])])
+    expected = [float(pooled[u, v] / plain[u, v]) for u, v in ((0, 1), (0, 2), (1, 0))]
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert found[0] > 1 > found[1]

@@ -386,6 +386,10 @@ def test_better_is_right_more_often_by_so_many_errors() -> None:
     assert not better(holder, challenger, errors=0.0)
     assert not better(holder, holder)
     assert not better(of([1]), of([0]))
+    won = of([1, 1, *[0] * 98])
+    assert better(won, of([0] * 100))  # two labels won, none lost
+    assert not better(won, of([0] * 100), more=1)
+    assert better(of([1, 1, 1, *[0] * 97]), of([0] * 100), more=1)
 
 
 def test_better_is_less_surprised_by_twice_as_many_errors() -> None:

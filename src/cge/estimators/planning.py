@@ -126,7 +126,8 @@ def _candidates(
 
 
 def _recipe(settings: PathSettings, size: PathSize, reader: str) -> Any:
-    return settings.recipe(reader, settings.seed, 3 * _carried(settings, size, reader) * size.hops * size.steps)
+    products = size.hops * size.steps + size.entries
+    return settings.recipe(reader, settings.seed, 3 * _carried(settings, size, reader) * products)
 
 
 def _carried(settings: PathSettings, size: PathSize, reader: str) -> int:

@@ -99,14 +99,15 @@ def _surprise(scores: Tensor, labels: Tensor) -> Array:
     return found
 
 
-def better(challenger: Screened, holder: Screened, errors: float = 1.0) -> bool:
+def better(challenger: Screened, holder: Screened, errors: float = 1.0, more: int = 0) -> bool:
     """Say whether a challenger is better than chance explains.
 
-    It is right more often by more than `errors` standard errors of the paired difference, or as often at least and less
-    surprised by more than twice as many.
+    It is right more often by more than `errors` standard errors of the paired difference and `more` labels besides, or
+    as often at least and less surprised by more than twice as many. Where two differ on a few labels only, the standard
+    error is too small to go by: one label won and none lost is one standard error.
     """
     gain, error = difference(challenger, holder)
-    if gain > errors * error:
+    if gain > errors * error + more / max(len(holder.right), 1):
         return True
     saved, error = surprise_saved(challenger, holder)
     return gain >= 0 and saved > 2 * errors * error

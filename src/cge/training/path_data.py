@@ -217,12 +217,14 @@ class PathWeights:
     def of(self, data: PathData, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
 
-        It is relative to the random walk: A ≡ 1 gives every path 1.
+        It is relative to the random walk: A ≡ 1 gives every path 1. Edges of several types between two nodes are one
+        step, which all of them make together; a network sees the first of them.
         """
         steps, length = data.steps, np.array([len(path) for path in paths], np.int64)
         nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
         nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
-        keys, moves = steps.rows * steps.nodes + steps.indices, nodes[:, 1:] >= 0
+        keys, first = np.unique(steps.rows * steps.nodes + steps.indices, return_index=True)
+        moves = nodes[:, 1:] >= 0
         wanted = np.where(moves, nodes[:, :-1] * steps.nodes + nodes[:, 1:], keys[0])
         entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
         weighting, found = self.steps, np.zeros(len(paths))
@@ -231,10 +233,11 @@ class PathWeights:
         with torch.no_grad():
             values, walk = (one.step_values(steps, data.inputs).double().numpy() for one in (weighting, plain))
             hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
+        values, walk = np.add.reduceat(values, first), np.add.reduceat(walk, first)
         ratios = np.where(moves[there], (values / walk)[entries[there]], 1.0)
         found[there] = hops[length[there] - 1] * ratios.prod(axis=1)
         if isinstance(self.module, PathWeighting) and there.any():
-            items = np.concatenate([len(steps) + nodes[there, :1], np.where(moves, entries, -1)[there]], axis=1)
+            items = np.concatenate([len(steps) + nodes[there, :1], np.where(moves, first[entries], -1)[there]], axis=1)
             with torch.no_grad():
                 weights = self.module(
                     data.items(self.sampled[1]), torch.from_numpy(items), torch.from_numpy(length[there])

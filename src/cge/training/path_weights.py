@@ -178,7 +178,7 @@ class Outer:
             others, folds = ([part[np.isin(part, seen)] for part in parts] for parts in (self.others, self.folds))
         carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
         pooled = torch.split(self.weighted.pooling(seen)(torch.cat(carried, dim=1)), settings.dim, dim=1)
-        inner, outer = torch.zeros(()), torch.zeros(())
+        inner, outer, judging = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
         for reader, part, own, held in zip(self.readers, pooled, others, folds, strict=True):
             if not len(own) or not len(held):
                 continue
@@ -186,7 +186,7 @@ class Outer:
             known = reader.scores(part[own] + reader.bias, mask)
             inner = inner + supervised_loss(known, labels[own], self.class_weights)
             scores = self.held_out_scores(reader, part, own, held) * torch.exp(self.heat)
-            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / len(seen))
+            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / judging)
         inside = [parameter for reader in self.readers for parameter in reader.parameters()]
         gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
         if moving:

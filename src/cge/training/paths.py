@@ -128,7 +128,7 @@ class PathSettings:
         if share < 1:  # all comes earlier
             alone, ramp, patience = (int(share * one) for one in (settings.alone, settings.ramp, settings.patience))
             settings = replace(settings, alone=alone, ramp=ramp)
-            judged = int(share * judged)
+            judged = max(int(share * judged), 1)
             if self.rounds is None:
                 settings = replace(settings, patience=max(patience, _FEWEST_EPOCHS // 2))
         return replace(recipe, judged_after=judged, settings=settings)
@@ -208,6 +208,8 @@ class PlanMaker:
         self._selecting = len(task.validation) >= FEWEST_SELECTING
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
+        payload = data.payload("l2")
+        self._entries = payload.numel() if isinstance(payload, Tensor) else payload.rows.nnz
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
@@ -285,16 +287,16 @@ class PlanMaker:
         tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
         # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
         differ = "plain" in readers and not self._voting
-        if len(self.task.folds) > 1:
-            start = self.likelier("degree", "cosine")
-            tried += [(self.learned(kind, start), readers, 1.0) for kind in ("gates", "steps")[: 1 + differ]]
         if differ:
             # One of a dozen is ahead by chance more easily than one alone.
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
+        if len(self.task.folds) > 1:
+            start = self.likelier(base.name, "cosine")
+            tried += [(self.learned(kind, start), readers, 1.0) for kind in ("gates", "steps")[: 1 + differ]]
         for challenger, by, errors in tried:  # the simpler ones first; each has to beat what is left
             found = self._best(challenger, by, holder)
-            if better(found, holder, errors):
+            if better(found, holder, errors, more=1):
                 base, holder = challenger, found
         return base
 
@@ -353,7 +355,9 @@ class PlanMaker:
     def _recipe(self, reader: str, seed: int) -> Recipe:
         """Return how a reader is trained on this graph."""
         carried = self.task.classes if READERS[reader].scores else self.settings.dim
-        return self.settings.recipe(reader, seed, 3 * carried * self.settings.hops * len(self.data.steps))
+        return self.settings.recipe(
+            reader, seed, 3 * carried * (self.settings.hops * len(self.data.steps) + self._entries)
+        )
 
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
         """Return a training of a reader that has not begun."""
