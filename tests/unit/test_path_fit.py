@@ -17,6 +17,7 @@ from cge.evaluation import calibration
 from cge.graph import Graph
 from cge.models.gates import StepWeighting
 from cge.models.weighting import make_weighting
+from cge.training import paths as paths_module
 from cge.training.guard import Screened, priors
 from cge.training.history import Epoch
 from cge.training.path_data import PathData, PathWeights
@@ -327,6 +328,29 @@ def test_no_label_reaches_itself() -> None:
         votes.append(fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, several=False))
     assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
     assert not np.allclose(votes[0][3], votes[1][3], atol=1e-5)
+
+
+@pytest.mark.parametrize("reader", ["plain", "taught"])
+def test_every_training_hears_of_a_node_what_the_others_say(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    trained: list[Any] = []
+    real = paths_module.ConsistencyTrainer
+
+    def spy(*given: Any, **named: Any) -> Any:
+        trained.append(real(*given, **named))
+        return trained[-1]
+
+    monkeypatch.setattr(paths_module, "ConsistencyTrainer", spy)
+    model = paths("degree", reader=reader, label_votes="yes").fit(words(two_groups()), MOST)
+    fitted: Any = model._fitted
+    sizes = {len(one.task.train) for one in trained}
+    assert max(sizes) == 30 > min(sizes)  # with labels held out, and again with all
+    for one in trained:
+        train = one.task.train.numpy()
+        for node in train[:3]:
+            others = train[train != node]
+            members = np.eye(2)[one.task.labels.numpy()[others]]
+            expected = fitted.plan.weights.votes(fitted.data, others, members, several=False)[node]
+            assert one.votes[node].numpy() == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.parametrize(

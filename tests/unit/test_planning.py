@@ -93,6 +93,7 @@ def test_candidates_follow_from_graph_and_labels() -> None:
     plan = plan_fit(cge.CGE(), featured, LABELS)
     assert (plan.payload, plan.weightings) == ("features", ("degree", "none", "cosine", "gates"))
     assert plan_fit(cge.CGE(payload="table"), featured, LABELS).payload == "table"
+    assert plan_fit(cge.CGE(payload="walks"), featured, LABELS).payload == "walks"
     few = plan_fit(cge.CGE(), GRAPH, {0: "a", 1: "b", 2: "a"})
     assert (few.payload, few.weightings, few.readers, few.label_votes) == ("table", ("degree",), ("plain",), "no")
     assert plan_fit(cge.CGE(encoder="table"), GRAPH, LABELS).sizes["loss"] == "softmax"

@@ -55,6 +55,8 @@ def test_paired_differences_by_the_formula(shift: float) -> None:
     assert found.gain == pytest.approx(apart.mean())
     assert found.p == pytest.approx(two_sided(t, 6), rel=1e-6)
     assert found.runs == 7
+    overlapping = apart.mean() / (apart.std(ddof=1) * np.sqrt(1 / 7 + 0.4))
+    assert paired(one.tolist(), other.tolist(), overlap=0.4).p == pytest.approx(two_sided(overlapping, 6), rel=1e-6)
     turned = paired(other.tolist(), one.tolist())
     assert (turned.gain, turned.p) == pytest.approx((-found.gain, found.p))
 

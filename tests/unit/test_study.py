@@ -287,12 +287,12 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
     lines = (tmp_path / "weights.md").read_text().splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## cora", "## cora+50%"]
     assert "1,000 test nodes; 140 labels train, 500 choose." in lines
-    assert "| A ≡ 1 (none) | 80.0 ± 1.0 (3) |  | -2.0 (p = 0.295) |  | deep 3 |  | 2 |" in lines
+    assert "| A ≡ 1 (none) | 80.0 ± 1.0 (3) |  | -2.0 (p = 0.295) |  |  | deep 3 |  | 2 |" in lines
     assert (
-        "| auto | 83.0 ± 1.0 (3) | +3.0 (p = 0.035) | +1.5 (p = 0.500) | steps 2, degree 1 "
+        "| auto | 83.0 ± 1.0 (3) | +3.0 (p = 0.035) | +1.5 (p = 0.500) |  | steps 2, degree 1 "
         "| deep + sparse 1, deep 2; labels vote 1 |  | 6 |"
     ) in lines
-    assert "| auto | 50.0 ± 0.0 (3) |  |  | degree 3 | deep 3 | 0.75 | 2 |" in lines
+    assert "| auto | 50.0 ± 0.0 (3) |  |  |  | degree 3 | deep 3 | 0.75 | 2 |" in lines
     assert sorted(one.name for one in tmp_path.iterdir()) == ["weights", "weights.json", "weights.md"]
 
 

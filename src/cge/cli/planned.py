@@ -48,7 +48,8 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
 
 def _of_paths(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
     sizes, features = plan.sizes, graph.features if plan.payload == "features" else None
-    carried = f"features, {features.shape[1]:,} for each node" if features is not None else "a learned table"
+    carried = {"table": "a learned table", "walks": "vectors of random walks"}.get(str(plan.payload), "features")
+    carried += "" if features is None else f", {features.shape[1]:,} for each node"
     epochs = ", ".join(f"{count} {name}" for name, count in sizes["epochs"].items())
     return [
         ("nodes carry", carried),

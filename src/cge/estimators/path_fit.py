@@ -30,13 +30,13 @@ from cge.training.paths import FEWEST_SELECTING, READERS, Plan, PlanMaker
 from cge.training.settings import Task
 from cge.training.trainer import Saved
 
-__all__ = ["fit_paths", "refuse_paths"]
+__all__ = ["WALK_VECTORS", "fit_paths", "payload_of", "refuse_paths"]
 
 Array = npt.NDArray[Any]
 
 _SAVED_EVERY = 5.0  # seconds between checkpoints
 _WALKS = (80, 10)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
-_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
+WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
 
 
 def fit_paths(
@@ -64,6 +64,15 @@ def refuse_paths(model: Any, graph: Graph) -> None:
         raise InputError("payload='features' needs node features, and the graph has none; use 'auto' or 'table'")
 
 
+def payload_of(asked: str, graph: Graph, codes: Array) -> str:
+    """Return what nodes carry: "features", "table" (each itself) or "walks"."""
+    if asked != "auto":
+        return asked
+    if graph.features is not None:
+        return "features"
+    return "walks" if codes.ndim == 2 else "table"
+
+
 class _Fitting:
     """The parts of a fit that its steps share."""
 
@@ -78,11 +87,10 @@ class _Fitting:
     def _table(self) -> Array | None:
         """Return the vectors of walks that nodes carry: where asked for, and for several labels without features."""
         model, graph = self.model, self.graph
-        open_ = model.payload == "auto" and graph.features is None and self.codes.ndim == 2
-        if model.payload != "walks" and not open_:
+        if payload_of(model.payload, graph, self.codes) != "walks":
             return None
         walker = Walker(graph, *_WALKS, seed=model.random_state, threads=model.threads, shuffle=True)
-        found = embed_walks(walker, **_VECTORS, seed=model.random_state, threads=model.threads).sources
+        found = embed_walks(walker, **WALK_VECTORS, seed=model.random_state, threads=model.threads).sources
         found = (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), np.float32(1e-6))  # as dense features are
         unit: Array = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
         return unit

@@ -9,7 +9,7 @@ from cge.errors import InputError
 from cge.estimators.classifier import Known, known_labels
 from cge.estimators.pair_fit import chosen as pair_setting
 from cge.estimators.pair_fit import refuse_pairs
-from cge.estimators.path_fit import refuse_paths
+from cge.estimators.path_fit import WALK_VECTORS, payload_of, refuse_paths
 from cge.estimators.path_model import path_settings
 from cge.estimators.roles import hold_out
 from cge.estimators.settings import check_settings
@@ -84,9 +84,12 @@ def _held_out(model: Any, known: Known) -> Any:
 def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
     settings = path_settings(model)
     features: Any = graph.features
-    by_features = features is not None and model.payload != "table"
-    entries = graph.num_nodes if not by_features else int(getattr(features, "nnz", features.size))
-    columns = int(features.shape[1]) if by_features else graph.num_nodes
+    payload = payload_of(model.payload, graph, known.codes)
+    entries, columns = graph.num_nodes, graph.num_nodes
+    if payload == "features":
+        entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])
+    elif payload == "walks":
+        entries, columns = graph.num_nodes * WALK_VECTORS["dim"], WALK_VECTORS["dim"]
     steps = len(graph.indices) + graph.num_nodes
     size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops)
     selecting = labels["selection"] >= FEWEST_SELECTING
@@ -101,7 +104,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     epochs = {name: _recipe(settings, size, name).settings.epochs for name in readers}
     return FitPlan(
         "paths",
-        "features" if by_features else "table",
+        payload,
         weightings,
         readers,
         votes,

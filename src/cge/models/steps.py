@@ -46,7 +46,8 @@ def cosines(graph: Graph, features: Any, threads: int | None = None, rarity: Arr
 
     x are the features in rows of unit length and w the weights of edges. A node has few words, its neighbors more; the
     other end does not count, so that an edge does not speak for itself. Sparse features are weighed by `rarity (f,)`
-    first (by default their own: TF-IDF): shared rare words say more. Where an end has no features, it is 0.
+    first (by default their own: TF-IDF): shared rare words say more. It is 0 where neither an end nor its neighbors
+    have features.
     """
     near = sp.csr_array((_edge_weights(graph), graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
     near.sum_duplicates()  # edges of several types
