@@ -52,7 +52,7 @@ def chances(model: cge.CGE, node: int, vector: Array, place: int) -> float:
     _, reader = model._fitted.leaders[0]  # type: ignore[union-attr]
     with torch.no_grad():
         scores = reader.scores(torch.tensor(vector[None], dtype=torch.float32))
-    return float(torch.softmax(scores, 1)[0, place])
+    return float(torch.softmax(scores / model._fitted.heat, 1)[0, place])  # type: ignore[union-attr]
 
 
 def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
@@ -74,6 +74,30 @@ def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
     }
     left = model.embedding_[node] - sum(share * carried[path[-1]] for path, share in shares.items())
     assert found.deletion[0, 1] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+
+
+@pytest.mark.parametrize(("several", "votes"), [(False, "yes"), (True, "no")])
+def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes: str) -> None:
+    both = np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
+    train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
+    y, validation = (both * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
+    model = paths("degree", reader="plain", hops=1, label_votes=votes, rounds=15)
+    model.fit(words(two_groups()), y, validation)
+    fitted: Any = model._fitted
+    assert len(fitted.leaders) == 1
+    for heat in (fitted.heat, 0.4, 3.0):
+        fitted.heat = heat
+        model._explainers.clear()
+        found, chance = model.faithfulness([2, 8, 31], shares=[0.0, 1.0]), model.predict_proba([2, 8, 31]).max(1)
+        np.testing.assert_allclose(found.deletion[:, 0], chance, atol=1e-5)
+        np.testing.assert_allclose(found.random_insertion[:, 1], chance, atol=1e-5)
+
+
+def test_with_two_readers_the_chance_is_that_of_one() -> None:
+    model = paths("degree", reader="plain", n_models=2, hops=1, held_out=0.0, rounds=8).fit(words(two_groups()), some())
+    first, second = (model.faithfulness([7], shares=[0.0], reader=place).deletion[0, 0] for place in (0, 1))
+    assert first != second
+    assert (first + second) / 2 == pytest.approx(model.predict_proba([7]).max(), abs=1e-5)  # nothing to calibrate by
 
 
 def _step(model: cge.CGE, u: int, v: int) -> float:

@@ -429,6 +429,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     ) -> Faithfulness:
         """Return how the chance of the predicted class changes as paths are taken away, or given back.
 
+        The chance is calibrated as that of `predict_proba`. Where several readers are averaged, it is that of one.
+
         Parameters
         ----------
         nodes : ids

@@ -67,6 +67,7 @@ def _path_explainer(fitted: PathFit, model: Any, place: int) -> Explainer:
         chances,
         data.graph.node_ids,
         _labels(fitted, model),
+        fitted.heat,
     )
 
 

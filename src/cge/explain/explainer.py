@@ -65,7 +65,8 @@ class Labels:
 class Explainer:
     """Explains predictions of one reader or head; nodes and classes are numbers here, and names in what it returns.
 
-    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes.
+    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes. `heat` is the
+    temperature of calibration: scores are divided by it before they become chances.
     """
 
     paths: Paths
@@ -73,6 +74,7 @@ class Explainer:
     chances: Array
     ids: Array
     labels: Labels
+    heat: float = 1.0
 
     def node(self, node: int, top: int, hop: int | None = None) -> Explanation:
         """Explain the prediction for a node; with `hop`, only paths of that many steps are listed."""
@@ -220,9 +222,10 @@ class Explainer:
         return Faithfulness.stacked(found, shares)
 
     def _chances(self, scores: Array) -> Array:
-        """Return the chances of class scores, `(q, c)`."""
+        """Return the calibrated chances of this reader's class scores, `(q, c)`."""
+        cooled = scores / self.heat  # p^(1 / heat), made to sum to one, is the softmax of this
         if self.labels.several:
-            return np.asarray(1 / (1 + np.exp(-np.clip(scores, -500, 500))))
-        raised = np.exp(scores - scores.max(1, keepdims=True))
+            return np.asarray(1 / (1 + np.exp(-np.clip(cooled, -500, 500))))
+        raised = np.exp(cooled - cooled.max(1, keepdims=True))
         chances: Array = raised / raised.sum(1, keepdims=True)
         return chances

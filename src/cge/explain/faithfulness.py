@@ -30,7 +30,8 @@ class Faithfulness:
     shares : (q,)
         Of the paths.
     deletion, insertion : (nodes, q)
-        The chance of the predicted class when paths go, or come, by what they bring.
+        The calibrated chance that the explained reader gives to the predicted class when paths go, or come, by what
+        they bring. Without any deletion it is what `predict_proba` says, where there is one reader.
     random_deletion, random_insertion : (nodes, q)
         The same in random order.
     """
