@@ -13,6 +13,7 @@ from sklearn.metrics import f1_score
 
 import cge
 from cge.cli.main import run
+from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
 from cge.report.facts import facts_of
 from tests.unit.test_cge import TRUE, some
@@ -131,6 +132,26 @@ def test_hovering_and_clicking_the_map_tells_of_a_node(browser: Any, page: Path)
     tab.wait_for_timeout(200)
     assert tab.text_content("#one h3") is not None
     assert before is not None
+    assert wrong == []
+    tab.context.close()
+
+
+def test_paths_are_taken_away_and_given_back(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    lines = "id => document.getElementById(id).data.map((one) => [one.name, one.y[0], one.y.at(-1), one.x.length])"
+    mean = "id => document.getElementById(id).data.map((one) => one.y.reduce((sum, other) => sum + other) / one.y.length)"
+    (strongest, random), (found, drawn) = (tab.evaluate(mean, way) for way in ("deletion", "insertion"))
+    assert strongest < random
+    assert found > drawn
+    away, back = (tab.evaluate(lines, way) for way in ("deletion", "insertion"))
+    assert [name for name, *_ in away] == [name for name, *_ in back] == ["strongest first", "random order"]
+    assert {points for *_, points in away + back} == {len(SHARES)}
+    for (_, begin, end, _), (_, first, last, _) in zip(away, back, strict=True):
+        assert (begin, end) == pytest.approx((last, first), abs=1e-3)  # all paths, and none
+    shown = tab.eval_on_selector_all(
+        "#insertion .legendtext, #insertion .xtitle", "all => all.map((one) => one.textContent)"
+    )
+    assert sorted(shown) == ["paths given back", "random order", "strongest first"]
     assert wrong == []
     tab.context.close()
 

@@ -184,14 +184,18 @@ def _near(vectors: Array, shown: Array) -> list[list[int]]:
 
 
 def _faithful(model: Any, shown: Array) -> dict[str, Any]:
-    """Return how the chance of the predicted class falls as paths are taken away, as a mean over some nodes."""
+    """Return how the chance of the predicted class falls as paths go, and rises as they come: means over some nodes."""
     some = shown[np.linspace(0, len(shown) - 1, min(_TAKEN, len(shown))).astype(np.int64)]
     found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
-    return {
-        "share": found.shares.tolist(),
-        "strongest": [round(float(one), 4) for one in found.deletion.mean(0)],
-        "random": [round(float(one), 4) for one in found.random_deletion.mean(0)],
+    curves = {
+        "deletion": {"strongest first": found.deletion, "random order": found.random_deletion},
+        "insertion": {"strongest first": found.insertion, "random order": found.random_insertion},
     }
+    means = {
+        way: [{"name": name, "chance": [round(float(one), 4) for one in curve.mean(0)]} for name, curve in each.items()]
+        for way, each in curves.items()
+    }
+    return {"share": found.shares.tolist(), **means}
 
 
 def _first(model: Any, shown: Array, measured: Measured | None) -> int:

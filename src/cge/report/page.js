@@ -156,12 +156,16 @@
     error_y: { type: "data", array: one.error, thickness: 1 },
   })) : null, { title: { text: "Typical weight by length and diversity" }, xaxis: { title: { text: "steps, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
   grid("relevance", "relevances", data.relevance, null, "Viridis", ["predicted", "on the path"]);
-  if (data.faithful) {
-    draw("deletion", [
-      { type: "scatter", mode: "lines+markers", name: "strongest first", x: data.faithful.share, y: data.faithful.strongest },
-      { type: "scatter", mode: "lines+markers", name: "random order", x: data.faithful.share, y: data.faithful.random },
-    ], { xaxis: { tickformat: ".0%", title: { text: "paths taken away" } }, yaxis: { title: { text: "chance" }, tickformat: ".0%" } });
-  } else element("faithful").remove();
+  const chances = ["deletion", "insertion"].flatMap((way) => data.faithful[way].flatMap((one) => one.chance));
+  const [lowest, highest] = [Math.min(...chances), Math.max(...chances)];
+  const beyond = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
+  for (const [way, title] of [["deletion", "paths taken away"], ["insertion", "paths given back"]]) {
+    draw(way, data.faithful[way].map((one) => ({
+      type: "scatter", mode: "lines+markers", name: one.name, x: data.faithful.share, y: one.chance,
+      hovertemplate: "%{x:.0%} of the paths: chance %{y:.0%}",
+    })), { xaxis: { tickformat: ".0%", title: { text: title } },
+      yaxis: { title: { text: "chance" }, tickformat: ".1~%", range: [lowest - beyond, highest + beyond] } });
+  }
 
   const paint = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();

@@ -44,6 +44,8 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
     some = "" if nodes == shown else f" {shown:,} of {nodes:,} nodes are shown."
     by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
     error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
+    averaged = model._fitted.leaders if model.encoder == "paths" else ()
+    whose = f" The chance is that of the first of {len(averaged)} readers." if len(averaged) > 1 else ""
     exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
     return {
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
@@ -55,6 +57,9 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
         "by-class-words": by,
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
         f"error, the mean distance between the two, is {error}; {by}",
+        "faithful-words": "The chance of the predicted class as paths are taken away from a node, and as they are given "
+        "back to a node without any, those that bring most first, or in a random order: the faster it falls, and the "
+        f"faster it rises, the more the explained paths matter. A mean over some nodes.{whose}",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
     }
 
