@@ -218,7 +218,8 @@ class Explainer:
 
             rest = local.vectors[0] - brings.sum(0)
             random = generator(seed, "faithfulness", node)
-            found.append(faithfulness(brings, rest, brings @ local.slopes[0, place], read, shares, repeats, random))
+            says = brings @ local.slopes[0, place], np.abs(paths.share)
+            found.append(faithfulness(brings, rest, *says, read, shares, repeats, random))
         return Faithfulness.stacked(found, shares)
 
     def _chances(self, scores: Array) -> Array:

@@ -27,6 +27,7 @@ _PATHS, _NEAR = 5, 6  # of a node
 _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
 )  # fmt: skip
+_ORDERS = {"strongest first": "", "heaviest first": "heaviest_", "random order": "random_"}  # in which paths go
 _OTHERS = "#8a94a3"
 
 
@@ -188,8 +189,7 @@ def _faithful(model: Any, shown: Array) -> dict[str, Any]:
     some = shown[np.linspace(0, len(shown) - 1, min(_TAKEN, len(shown))).astype(np.int64)]
     found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
     curves = {
-        "deletion": {"strongest first": found.deletion, "random order": found.random_deletion},
-        "insertion": {"strongest first": found.insertion, "random order": found.random_insertion},
+        way: {name: getattr(found, order + way) for name, order in _ORDERS.items()} for way in ("deletion", "insertion")
     }
     means = {
         way: [{"name": name, "chance": [round(float(one), 4) for one in curve.mean(0)]} for name, curve in each.items()]
