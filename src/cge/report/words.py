@@ -58,8 +58,8 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
         f"error, the mean distance between the two, is {error}; {by}",
         "faithful-words": "The chance of the predicted class as paths are taken away from a node, and as they are "
-        "given back to a node without any, those that bring most first, or the heaviest first whatever they say, or in a "
-        "random order: the faster it falls, and the faster it rises, the more the explained paths matter. What lies "
+        "given back to a node without any: those that bring most first, the heaviest first whatever they say, or in a "
+        "random order. The faster it falls, and the faster it rises, the more the explained paths matter; what lies "
         "between the strongest and the heaviest is knowing what a path brings, and not only how much it weighs. A mean "
         f"over some nodes.{whose}",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
