@@ -52,6 +52,17 @@ def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pyte
     assert capsys.readouterr().out.splitlines()[1:] == worth.sentences()
 
 
+def test_weights_are_compared_with_a_twin_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = cge.Graph.from_edges(EDGES)
+    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=1, rounds=5)
+    model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
+    assert explained(capsys, str(tmp_path / "model"))["gain"] is None
+    gain = explained(capsys, str(tmp_path / "model"), "--compare")["gain"]
+    assert gain == json.loads(json.dumps(model.worth(compare=True).facts()))["gain"]
+    assert (gain["labels"], gain["early"]) == (2, False)
+    assert gain["low"] < gain["high"]
+
+
 def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", str(folder), "--node", "-cy", "--top", "3"]) == 0
     printed = capsys.readouterr()
@@ -122,6 +133,11 @@ def test_tables_for_spreadsheets_hold_no_formulas(
         (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
         (["--node", "eve", "--class", "plain"], "cge explain takes one of --node and --class"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
+        (["--node", "eve", "--compare"], "--compare is about all weights; leave out --node and --class"),
+        (
+            ["--compare"],
+            "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels",
+        ),
         (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the steps of the longest path, found 3"),

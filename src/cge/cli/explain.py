@@ -31,6 +31,13 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
     hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Without --node and --class: train the twin with A ≡ 1, and say how far ahead of it the weights are.",
+        ),
+    ] = False,
     reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
@@ -46,6 +53,7 @@ def explain(
     For example:
 
       cge explain model
+      cge explain model --compare
       cge explain model --node 35
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
@@ -54,6 +62,8 @@ def explain(
         raise InputError("cge explain takes one of --node and --class")
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
+    if compare and (node is not None or name is not None):
+        raise InputError("--compare is about all weights; leave out --node and --class")
     files = [
         (output_file(given, [suffix], option), suffix)
         for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
@@ -68,6 +78,7 @@ def explain(
             model,
             folder,
             [option for option, given in (("--csv", csv), ("--parquet", parquet)) if given],
+            compare,
             quiet,
             as_json,
         )
@@ -86,11 +97,11 @@ def explain(
         _print(found)
 
 
-def _say_worth(model: CGE, folder: str, files: list[str], quiet: bool, as_json: bool) -> None:
+def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: bool, as_json: bool) -> None:
     """Say what the weights of paths came to."""
     if files:
         raise InputError(f"{files[0]} writes paths; say which with --node or --class")
-    worth = model.worth()
+    worth = model.worth(compare=compare)
     if as_json:
         print_json({"folder": folder, "weight_parameters": model.weight_parameters_, **worth.facts()})
     elif not quiet:

@@ -63,6 +63,7 @@ from cge.estimators.path_model import PathFit
 from cge.estimators.planning import checked_task
 from cge.estimators.settings import documented, settings_of
 from cge.estimators.storing import save_estimator
+from cge.estimators.twin import gain_over_twin
 from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import SHARES, Faithfulness
 from cge.explain.paths import Explanation
@@ -451,14 +452,26 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         counts = whole_number("repeats", repeats, 1), whole_number("most", most, 1)
         return explainer.faithful(numbers, points, *counts, self.random_state)
 
-    def worth(self) -> Worth:
+    def worth(self, *, compare: bool = False) -> Worth:
         """Say whether the weights of paths were worth it.
 
         By how much they are ahead of A ≡ 1 on the selection labels, where that was asked in training; how many paths
         count in effect; what paths of 0, 1, … steps bring; whether weights collapsed or stayed flat. `print` shows it.
+
+        Parameters
+        ----------
+        compare : bool
+            Train the twin with A ≡ 1, all else the same, to its end, and compare with that. It takes as long as a fit,
+            and needs selection labels.
         """
         explainer, fitted = self._explainer(0), self._fitted
-        gain = None if fitted.over_none is None else Gain.of(*fitted.over_none, self.labels_seen_["selection"])
+        if compare:
+            gain = gain_over_twin(self)
+        elif fitted.over_none is not None:
+            told = {"chose": self.weighting == "auto", "early": True}
+            gain = Gain.of(*fitted.over_none, self.labels_seen_["selection"], **told)
+        else:
+            gain = None
         return worth_of(self.weights_, fitted.path_weights, self.graph_, explainer, gain, self.random_state)
 
     def _explainer(self, reader: int) -> Explainer:

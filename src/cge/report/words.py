@@ -35,8 +35,9 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
 
 def verdict_of(model: Any, rows: list[dict[str, Any]]) -> list[str]:
     """Say whether weights were worth it: what training asked, and what the comparison found."""
-    gains = [f"In this comparison they are {row['gain']}." for row in rows if row.get("gain") is not None]
-    return [*model.worth().sentences(), *gains]
+    gains = [row["gain"] for row in rows if row.get("gain") is not None]
+    told = [" ".join([f"In this comparison they are {one}.", one.caveat]).strip() for one in gains]
+    return [*model.worth().sentences(), *told]
 
 
 def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> dict[str, str]:
