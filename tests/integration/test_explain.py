@@ -69,6 +69,7 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert printed.err == ""
     expected = cge.load(folder).explain("-cy", top=3)
     lines = printed.out.splitlines()
+    assert "reader" not in printed.out  # there is only one
     assert lines[0] == f"Why -cy is in {expected.predicted} ({expected.chances.max():.0%} sure)"
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[expected.place]:+.4f}"
@@ -125,6 +126,21 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert [row["labels"] for row in table] == [list(share.labels) for share in expected]
     assert table[0]["contribution to =SUM(1)"] == expected[0].contribution
     assert sorted(one.name for one in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
+
+
+def test_one_of_several_readers_is_named_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.CGE(weighting="degree", reader="plain", n_models=3, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model.fit(cge.Graph.from_edges(EDGES), LABELS).save(tmp_path / "model")
+    files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
+    assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--reader", "1", *files]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("These are the scores of reader 2 of 3 (plain); chances are averaged over all of them.")
+    for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
+        assert (row["reader"], row["readers"], row["reader_name"]) == ("1", "3", "plain")
+    table = pq.read_table(tmp_path / "paths.parquet").to_pylist()
+    assert {(row["reader"], row["readers"], row["reader_name"]) for row in table} == {(1, 3, "plain")}
+    found = explained(capsys, str(tmp_path / "model"), "--node", "eve")
+    assert (found["reader"], found["readers"], found["reader_name"]) == (0, 3, "plain")
 
 
 @pytest.mark.parametrize(

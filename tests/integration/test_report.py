@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import f1_score
 
 import cge
@@ -285,6 +286,24 @@ def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
     lonely = paths("none", reader="plain", rounds=5, held_out=0.0).fit(two_groups(), some())
     assert measured_by(lonely) is None
     assert "no labels to measure it by" in facts_of(lonely)["words"][1]
+
+
+def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
+    model = paths("degree", reader="plain", n_models=2, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model.fit(words(two_groups()), some())
+    fitted: Any = model._fitted
+    with torch.no_grad():  # the first one always says 1, the second is surer of 0
+        fitted.leaders[0][1].score.bias += torch.tensor([-9.0, 9.0])
+        fitted.leaders[1][1].score.bias += torch.tensor([99.0, -99.0])
+    write_page(model, tmp_path / "report.html")
+    tab, wrong = opened(browser, tmp_path / "report.html")
+    assert "Scores are those of reader 1 of 2 (plain)." in tab.text_content("#explorer-words")
+    assert "The chance is that of reader 1 of 2 (plain)." in tab.text_content("#faithful-words")
+    assert "predicted 0 with" in tab.text_content("#one")
+    assert "The explained reader by itself says 1;" in tab.text_content("#one")
+    assert wrong == []
+    tab.context.close()
+    assert facts_of(hostile()[0])["nodes"]["says"] is None
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")

@@ -158,6 +158,9 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
     brought = np.array([one.contributions for one in paths]).reshape(len(paths), len(found.classes))
     for name, column in zip(found.classes.tolist(), brought.T, strict=True):
         columns[f"contribution to {name}"] = np.ascontiguousarray(column)
+    columns["reader"] = np.full(len(paths), found.reader.place)
+    columns["readers"] = np.full(len(paths), found.reader.count)
+    columns["reader_name"] = [found.reader.name] * len(paths)
     return columns
 
 
@@ -185,6 +188,8 @@ def _print(found: Explanation) -> None:
     else:
         via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
         heading(f"Why {printable(found.node)} is in {name} ({chance:.0%} sure){via}")
+    if found.reader_words():
+        print(printable(found.reader_words()))
     print()
     print_table([("of the score", "left"), ("brings", "right")], _parts(found))
     if not found.exact:

@@ -140,6 +140,7 @@ def _nodes(
     model: Any, shown: Array, listed: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
 ) -> dict[str, Any]:
     """Return what is told of each node on the page; those on the map come first, and have keys."""
+    explainer = model._explainer(0)
     names = np.asarray(model.node_ids_ if titles is None else titles, object)[listed]
     across, told = _flat(model.embedding_[shown]), chances.argmax(1)
     return {
@@ -149,6 +150,7 @@ def _nodes(
         "trained": trained[listed].astype(int).tolist(),
         "told": told[listed].tolist(),
         "sure": [round(float(one), 4) for one in chances[listed, told[listed]]],
+        "says": explainer.says(shown).tolist() if explainer.reader.count > 1 else None,
         "x": [round(float(one), 4) for one in across[:, 0]],
         "y": [round(float(one), 4) for one in across[:, 1]],
     }

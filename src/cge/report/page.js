@@ -240,6 +240,8 @@
     told.append(dot, `predicted ${named([data.nodes.told[key]])} with ${percent(data.nodes.sure[key])}; ` +
       (data.nodes.label[key].length ? `its label is ${named(data.nodes.label[key])}.` : "its label is not known here."));
     card.append(head, told);
+    if (data.nodes.says && data.nodes.says[key] !== data.nodes.told[key])
+      card.append(make("p", `The explained reader by itself says ${named([data.nodes.says[key]])}; chances are averaged over all readers.`, "hint"));
     const mine = data.paths[key];
     if (mine && mine.length) {
       const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;

@@ -45,15 +45,17 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
     some = "" if nodes == shown else f" {shown:,} of {nodes:,} nodes are shown."
     by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
     error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
-    averaged = model._fitted.leaders if model.encoder == "paths" else ()
-    whose = f" The chance is that of the first of {len(averaged)} readers." if len(averaged) > 1 else ""
+    reader = model._explainer(0).reader
+    whose, which = (
+        f" {what} of {reader}." if reader.count > 1 else "" for what in ("The chance is that", "Scores are those")
+    )
     exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
     return {
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
         "map-words": "Every node by the direction of its vector, in two dimensions, colored by its label or else by "
         f"its prediction. Click a node to see its paths.{some}",
         "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
-        f"label trained the model.{exact}",
+        f"label trained the model.{which}{exact}",
         "confusion-words": f"{by} Colors are shares of a line.",
         "by-class-words": by,
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
