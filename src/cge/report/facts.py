@@ -15,7 +15,7 @@ from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, hints_of, verdict_of, words_of
+from cge.report.words import changed, hints_of, verdict_of, weight_axis_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -94,6 +94,7 @@ def facts_of(
         "first": _first(model, shown, measured),
         "gates": [[key, round(value, 4)] for key, value in gates],
         "hops": [round(one, 4) for one in parameters["hops"]],
+        "weight_axis": weight_axis_of(model),
         "histogram": histogram_of(weights),
         "lengths": lengths_of(weights),
         "relevance": relevance_of(weights, told, first, len(classes)),

@@ -6,7 +6,7 @@ from typing import Any
 
 from cge.report.measured import Measured
 
-__all__ = ["changed", "hints_of", "verdict_of", "words_of"]
+__all__ = ["changed", "hints_of", "verdict_of", "weight_axis_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -65,8 +65,17 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
         "random order. The faster it falls, and the faster it rises, the more the explained paths matter; what lies "
         "between the strongest and the heaviest is knowing what a path brings, and not only how much it weighs. A mean "
         f"over some nodes.{whose}",
+        "strong-words": "What follows is of the paths that were selected for what they bring, the strongest of each "
+        "node, and not of all paths: heavy ones are more frequent among them.",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
     }
+
+
+def weight_axis_of(model: Any) -> str:
+    """Say what A is on an axis."""
+    if model.encoder == "paths":
+        return "A, relative to a random walk"
+    return "A, the same for all" if model.weights_ == "none" else "A, what the network says, from 0 to 1"
 
 
 def changed(model: Any) -> list[str]:
