@@ -84,6 +84,7 @@ def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, 
         ("average", "sparse", "yes", True),
         ("cnn", "plain", "no", False),
         ("lstm", "deep", "yes", False),
+        ("degree", "taught", "yes", False),
         (Constant, "gentle", "no", False),
     ],
 )
