@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import struct
+import sys
+from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -326,6 +329,48 @@ def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: py
             assert path[0] == key
             assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], abs=1e-4)
     assert max(max(row) for row in facts["near"]) < 15
+
+
+class Umap(ModuleType):
+    """Stands in for umap-learn: the two first numbers of each vector, and what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("umap")
+        self.__spec__ = ModuleSpec("umap", None)
+        self.asked: list[dict[str, Any]] = []
+
+    def UMAP(self, **settings: Any) -> Any:  # noqa: N802 - as there
+        self.asked.append(settings)
+        return SimpleNamespace(fit_transform=lambda vectors: vectors[:, :2])
+
+
+def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = paths("degree", reader="plain", hops=1, rounds=3, held_out=0.0, random_state=5)
+    model.fit(words(two_groups()), some()).save(tmp_path / "model")
+    plain = facts_of(model)
+    assert "(the first two principal components)" in plain["hints"]["map-words"]
+    assert "UMAP" not in plain["hints"]["map-words"]
+    monkeypatch.setitem(sys.modules, "umap", None)  # not installed
+    asked = ["report", str(tmp_path / "model"), "--out", str(tmp_path / "page.html"), "--map"]
+    assert run([*asked, "umap"]) == 2
+    assert capsys.readouterr().err == (
+        "cge: --map 'umap' needs the package umap-learn; pip install 'cge[umap]', or use 'pca'\n"
+    )
+    assert run([*asked, "tsne"]) == 2
+    assert capsys.readouterr().err == "cge: --map must be 'pca' or 'umap', found 'tsne'\n"
+    assert not (tmp_path / "page.html").exists()
+    stand_in = Umap()
+    monkeypatch.setitem(sys.modules, "umap", stand_in)
+    found = facts_of(model, flat="umap")
+    assert "(UMAP, " in found["hints"]["map-words"]
+    unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
+    assert found["nodes"]["x"] == pytest.approx(unit[:, 0].tolist(), abs=1e-4)
+    assert found["nodes"]["y"] == pytest.approx(unit[:, 1].tolist(), abs=1e-4)
+    assert found["nodes"]["x"] != plain["nodes"]["x"]
+    assert run([*asked, "umap", "--quiet"]) == 0
+    assert stand_in.asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 5}] * 2
 
 
 def test_a_page_needs_a_trained_model() -> None:

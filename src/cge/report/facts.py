@@ -13,6 +13,7 @@ from cge.errors import InputError
 from cge.estimators.nearest import lengths, nearest_rows
 from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
+from cge.report.maps import MAPS, flattened, need_map
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
 from cge.report.words import changed, hints_of, verdict_of, weight_axis_of, words_of
@@ -40,6 +41,7 @@ def facts_of(
     titles: Array | None = None,
     class_names: Sequence[str] | None = None,
     command: str = "",
+    flat: str = "pca",
 ) -> dict[str, Any]:
     """Return all that the page shows.
 
@@ -54,9 +56,14 @@ def facts_of(
         What people call the nodes.
     class_names : (c,), optional
         What people call the classes.
+    command : str, optional
+        What repeats the training; by default what the model remembers, or the call in Python.
+    flat : "pca" or "umap"
+        How vectors become a map of two dimensions; UMAP needs the package umap-learn.
     """
     if not hasattr(model, "_fitted"):
         raise InputError("the report is about a trained model; call fit first")
+    need_map(flat)
     chances = model.predict_proba()
     told, classes = chances.argmax(1), [str(one) for one in (model.classes_ if class_names is None else class_names)]
     known = _members(model, None)
@@ -78,7 +85,7 @@ def facts_of(
         "title": f"cge: {name}",
         "words": words_of(model, name, measured, rows),
         "verdict": verdict_of(model, rows),
-        "hints": hints_of(model, len(told), len(shown), measured),
+        "hints": hints_of(model, len(told), len(shown), measured, MAPS[flat]),
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
         "score": "right" if measured is None else measured.score_name,
         "reliability": None if measured is None else measured.reliability(),
@@ -88,7 +95,7 @@ def facts_of(
         "step": "epoch" if model.encoder == "paths" else "round",
         "classes": classes,
         "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
-        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles),
+        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles, flat),
         "paths": _numbered(strongest, listed, len(told)),
         "near": _near(model.embedding_, shown),
         "first": _first(model, shown, measured),
@@ -138,12 +145,19 @@ def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
 
 
 def _nodes(
-    model: Any, shown: Array, listed: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
+    model: Any,
+    shown: Array,
+    listed: Array,
+    labels: Array,
+    trained: Array,
+    chances: Array,
+    titles: Array | None,
+    flat: str,
 ) -> dict[str, Any]:
     """Return what is told of each node on the page; those on the map come first, and have keys."""
     explainer = model._explainer(0)
     names = np.asarray(model.node_ids_ if titles is None else titles, object)[listed]
-    across, told = _flat(model.embedding_[shown]), chances.argmax(1)
+    across, told = flattened(model.embedding_[shown], flat, model.random_state), chances.argmax(1)
     return {
         "keys": list(range(len(shown))),
         "id": [str(one) for one in names],
@@ -155,15 +169,6 @@ def _nodes(
         "x": [round(float(one), 4) for one in across[:, 0]],
         "y": [round(float(one), 4) for one in across[:, 1]],
     }
-
-
-def _flat(vectors: Array) -> Array:
-    """Return two numbers for each vector, whose length does not matter: principal components."""
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    centered = unit - unit.mean(0)
-    _, _, turned = np.linalg.svd(centered, full_matrices=False)
-    across: Array = centered @ turned[:2].T
-    return across if across.shape[1] == 2 else np.column_stack([across, np.zeros(len(across))])
 
 
 def _numbered(strongest: list[list[Any]], listed: Array, count: int) -> list[list[Any]]:

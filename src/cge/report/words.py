@@ -40,8 +40,8 @@ def verdict_of(model: Any, rows: list[dict[str, Any]]) -> list[str]:
     return [*model.worth().sentences(), *told]
 
 
-def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> dict[str, str]:
-    """Say what stands beside the charts, by section."""
+def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None, flat: str) -> dict[str, str]:
+    """Say what stands beside the charts, by section; `flat` says how the map came about."""
     some = "" if nodes == shown else f" {shown:,} of {nodes:,} nodes are shown."
     by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
     error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
@@ -52,8 +52,8 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
     exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
     return {
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
-        "map-words": "Every node by the direction of its vector, in two dimensions, colored by its label or else by "
-        f"its prediction. Click a node to see its paths.{some}",
+        "map-words": f"Every node by the direction of its vector, in two dimensions ({flat}), colored by its label or "
+        f"else by its prediction. Click a node to see its paths.{some}",
         "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
         f"label trained the model.{which}{exact}",
         "confusion-words": f"{by} Colors are shares of a line.",
