@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
+COLUMNS = ["path", "known labels", "edge types", "length", "diversity", "weight", "brings"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -78,9 +80,39 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
     assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
     assert lines[-1].startswith(" → ".join(expected[2].path))
-    assert lines[-1].endswith(f"{expected[2].contribution:+.4f}")
+    other = 1 - expected.place
+    head = next(line for line in lines if line.startswith("path "))
+    assert re.split(" {2,}", head) == [*COLUMNS[:5], "weight", "brings", f"to {expected.classes[other]}"]
+    assert lines[-1].split()[-5:] == [
+        str(expected[2].length),
+        str(expected[2].diversity),
+        f"{expected[2].weight:.3g}",
+        f"{expected[2].contribution:+.4f}",
+        f"{expected[2].contributions[other]:+.4f}",
+    ]
+    assert " → ".join(expected[2].types) in lines[-1]
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [
+        (100, []),
+        (70, ["edge types", "length", "diversity"]),
+        (44, ["known labels", "edge types", "length", "diversity"]),
+    ],
+)
+def test_a_narrow_terminal_shows_fewer_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, left_out: list[str]
+) -> None:
+    monkeypatch.setattr("cge.cli.printing._PIPED_WIDTH", columns)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(["explain", str(folder), "--node", "-cy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = next(line for line in lines if line.startswith("path "))
+    assert [one for one in COLUMNS if one not in re.split(" {2,}", head)] == left_out
+    assert max(map(len, lines[1:])) <= columns
 
 
 def test_json_is_the_whole_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

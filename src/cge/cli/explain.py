@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from cge.cli.options import Json, Quiet
-from cge.cli.printing import facts, heading, print_json, print_table
+from cge.cli.printing import facts, heading, print_json, print_table, width
 from cge.cli.saved import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.wording import settings_as_flags
 from cge.errors import InputError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cge.explain.paths import Explanation
 
 __all__ = ["explain"]
+
+_TEXTS = ("path", "known labels", "edge types")  # columns of the table that may be folded, to that many letters
+_FOLDED, _NAME = 16, 14
+_DISPENSABLE = ("edge types", "diversity", "length", "known labels")  # columns to leave out first in a narrow terminal
 
 
 def explain(
@@ -200,19 +204,39 @@ def _print(found: Explanation) -> None:
     if not len(found):
         print("No such path brings anything.")
         return
-    print_table(
-        [("path", "left"), ("known labels", "left"), ("diversity", "right"), ("weight", "right"), ("brings", "right")],
-        [
-            (
-                _joined(one.path, printable),
-                _joined(one.labels, printable),
-                str(one.diversity),
-                f"{one.weight:.3g}",
-                f"{one.contribution:+.4f}",
-            )
-            for one in found
-        ],
-    )
+    columns = _told(found)
+    for name in _DISPENSABLE:  # as many as there is room for
+        if sum(_room(title, cells) for title, cells in columns.items()) > width():
+            columns.pop(name, None)
+    sides = ["left" if title in _TEXTS else "right" for title in columns]
+    print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
+
+
+def _told(found: Explanation) -> dict[str, list[str]]:
+    """Return what is told of paths, by title; nothing that is nowhere known."""
+    columns = {
+        "path": [_joined(one.path, printable) for one in found],
+        "known labels": [_joined(one.labels, printable) for one in found],
+        "edge types": [_joined(one.types, printable) for one in found],
+        "length": [str(one.length) for one in found],
+        "diversity": [str(one.diversity) for one in found],
+        "weight": [f"{one.weight:.3g}" for one in found],
+        "brings": [f"{one.contribution:+.4f}" for one in found],
+    }
+    if not found.edge_types:
+        del columns["edge types"]
+    if found.runner_up is not None:
+        place, name = found.runner_up, printable(found.classes.tolist()[found.runner_up])
+        columns[f"to {name if len(name) <= _NAME else name[: _NAME - 1] + '…'}"] = [
+            f"{one.contributions[place]:+.4f}" for one in found
+        ]
+    return columns
+
+
+def _room(title: str, cells: list[str]) -> int:
+    """Return how many columns of a terminal a column needs; text may be folded."""
+    wide = max(len(title), *map(len, cells))
+    return min(wide, _FOLDED) + 2 if title in _TEXTS else wide + 2
 
 
 def _parts(found: Explanation) -> Iterator[tuple[str, str]]:

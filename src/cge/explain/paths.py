@@ -172,6 +172,12 @@ class Explanation(Sequence[PathShare]):
         return int(np.flatnonzero(self.classes == self.predicted)[0])
 
     @property
+    def runner_up(self) -> int | None:
+        """Which of the classes is the most likely beside the explained one; None where it is the only one."""
+        others = [place for place in np.argsort(-self.chances, kind="stable").tolist() if place != self.place]
+        return others[0] if others else None
+
+    @property
     def reader_says(self) -> Any:
         """The class that the explained reader, by itself, holds most likely; `predicted` is that of all readers."""
         return self.classes.tolist()[int(self.scores.argmax())]
