@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import struct
 import sys
 from importlib.machinery import ModuleSpec
@@ -21,6 +22,7 @@ from cge.cli.main import run
 from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
 from cge.report.facts import facts_of
+from cge.store import pack_values
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
@@ -371,6 +373,30 @@ def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
     assert found["nodes"]["x"] != plain["nodes"]["x"]
     assert run([*asked, "umap", "--quiet"]) == 0
     assert stand_in.asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 5}] * 2
+
+
+def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, small = words(two_groups()), {"rounds": 2, "reader": "plain", "hops": 1, "dim": 4}
+    alone = cge.CGE(weighting="degree", **small).fit(graph, some())
+    assert facts_of(alone)["command"] == (
+        "cge.CGE(dim=4, hops=1, random_state=0, reader='plain', rounds=2, weighting='degree').fit(graph, y)"
+    )
+    given = cge.CGE(weighting="degree", refit=False, **small).fit(graph, some(), some(TRUE, 4))
+    assert facts_of(given)["command"].endswith("refit=False, rounds=2, weighting='degree').fit(graph, y, validation)")
+    given.save(tmp_path / "python")
+    again = cge.load(tmp_path / "python")
+    assert facts_of(again)["command"] == facts_of(given)["command"]
+    facts = given._fitted.facts()  # type: ignore[union-attr]
+    again._unpack(graph, facts, given._fitted.arrays() | pack_values(given.classes_, "classes."))  # type: ignore[union-attr]
+    assert again.fit_call_ == {"command": "", "validation": False}  # an older folder does not tell
+    monkeypatch.chdir(tmp_path)
+    Path("my edges.csv").write_text("source,target\n" + "".join(f"{u},{v}\n" for u, v in pairwise(range(12))))
+    Path("labels.csv").write_text("node,label\n" + "".join(f"{node},{'ab'[node > 5]}\n" for node in range(0, 12, 2)))
+    words_typed = ["fit", "my edges.csv", "--labels", "labels.csv", "--rounds", "2", "--seed", "3", "--out", "model"]
+    assert run(["--debug", *words_typed, "--quiet", "--resume"]) == 0
+    told = facts_of(cge.load("model"))["command"]
+    assert told == "cge fit 'my edges.csv' --labels labels.csv --rounds 2 --seed 3 --out model --quiet"
+    assert run(["fit", *shlex.split(told)[2:]]) == 0
 
 
 def test_a_page_needs_a_trained_model() -> None:

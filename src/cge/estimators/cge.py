@@ -142,6 +142,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         With encoder "paths", the readers that predict; two are averaged.
     label_votes_ : bool
         Whether known labels at the ends of paths vote.
+    fit_call_ : dict
+        How it was trained: whether "validation" labels were given, and the "command" of `cge fit`, empty in Python.
     compared_ : list of dict
         With encoder "paths", what was compared to choose them: weights, reader, accuracy on the selection labels, and
         gain over what it challenged with its standard error.
@@ -291,6 +293,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         train = fit_paths if self.encoder == "paths" else fit_pairs
         roles = (known.train, known.selection)
         self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
+        self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
         return self
 
     def _warn_of_idle(self) -> None:
@@ -490,7 +493,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         arrays = self._fitted.arrays() | pack_values(self.classes_, "classes.")
-        save_estimator(self, folder, self.graph_, self._fitted.facts(), arrays)
+        save_estimator(self, folder, self.graph_, self._fitted.facts() | {"fit_call": self.fit_call_}, arrays)
 
     def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over what `save` wrote."""
@@ -499,6 +502,10 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self._keep(kind.restored(self, graph, classes, facts, arrays), classes)
         if not 1 <= self.best_round_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
             raise InputError(f"the best round, {self.best_round_:,}, is not among those of the history")
+        # Older folders do not tell; without a second training, those that chose were most likely given.
+        given = self.labels_seen_["selection"] > 0 and self.selection_history_ is None and bool(self.refit)
+        call = facts.get("fit_call", {})
+        self.fit_call_ = {"command": str(call.get("command", "")), "validation": bool(call.get("validation", given))}
 
     def _keep(self, fitted: PairFit | PathFit, classes: Array) -> None:
         """Take over what was learned."""

@@ -16,7 +16,7 @@ from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.maps import MAPS, flattened, need_map
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, hints_of, verdict_of, weight_axis_of, words_of
+from cge.report.words import call_of, hints_of, verdict_of, weight_axis_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -106,7 +106,7 @@ def facts_of(
         "lengths": lengths_of(weights),
         "relevance": relevance_of(weights, told, first, len(classes)),
         "faithful": _faithful(model, shown),
-        "command": command or f"cge.CGE({', '.join(changed(model))}).fit(graph, y)",
+        "command": command or call_of(model),
         "settings": [[key, str(value)] for key, value in settings.items()],
         "footer": "Made by cge. This page needs no network: chart library and data are inside.",
     }

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cge.estimators.storing import name_of
 from cge.report.measured import Measured
 
-__all__ = ["changed", "hints_of", "verdict_of", "weight_axis_of", "words_of"]
+__all__ = ["call_of", "hints_of", "verdict_of", "weight_axis_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -78,7 +79,15 @@ def weight_axis_of(model: Any) -> str:
     return "A, the same for all" if model.weights_ == "none" else "A, what the network says, from 0 to 1"
 
 
-def changed(model: Any) -> list[str]:
-    """Return the settings that are not the defaults, as Python writes them."""
+def call_of(model: Any) -> str:
+    """Return what trained the model: the command, or the call in Python with the settings that are not the defaults."""
+    if model.fit_call_["command"]:
+        return str(model.fit_call_["command"])
     defaults = type(model)().get_params()
-    return [f"{name}={value!r}" for name, value in model.get_params().items() if value != defaults[name]]
+    settings = [
+        f"{name}={name_of(value) if callable(value) else repr(value)}"
+        for name, value in model.get_params().items()
+        if value != defaults[name] or name == "random_state"  # the seed is told in any case
+    ]
+    labels = "y, validation" if model.fit_call_["validation"] else "y"
+    return f"cge.CGE({', '.join(settings)}).fit(graph, {labels})"
