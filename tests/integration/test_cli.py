@@ -218,6 +218,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert methods["features only"]["accuracy"] == pytest.approx(0.604, abs=0.01)
     for one in methods.values():
         assert one["interval"][0] < one["accuracy"] < one["interval"][1]
+    assert (tmp_path / "demo" / "report.html").stat().st_size < 3_000_000
     model = cge.load(tmp_path / "demo")
     assert (model.weights_, model.readers_) == (found["weights"], found["readers"])
     data = cge.load_dataset("cora")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 import time
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
+COLUMNS = ["path", "known labels", "edge types", "length", "diversity", "weight", "brings"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -52,12 +54,24 @@ def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pyte
     assert capsys.readouterr().out.splitlines()[1:] == worth.sentences()
 
 
+def test_weights_are_compared_with_a_twin_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = cge.Graph.from_edges(EDGES)
+    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=1, rounds=5)
+    model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
+    assert explained(capsys, str(tmp_path / "model"))["gain"] is None
+    gain = explained(capsys, str(tmp_path / "model"), "--compare")["gain"]
+    assert gain == json.loads(json.dumps(model.worth(compare=True).facts()))["gain"]
+    assert (gain["labels"], gain["early"]) == (2, False)
+    assert gain["low"] < gain["high"]
+
+
 def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["explain", str(folder), "--node", "-cy", "--top", "3"]) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     expected = cge.load(folder).explain("-cy", top=3)
     lines = printed.out.splitlines()
+    assert "reader" not in printed.out  # there is only one
     assert lines[0] == f"Why -cy is in {expected.predicted} ({expected.chances.max():.0%} sure)"
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[expected.place]:+.4f}"
@@ -66,9 +80,39 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
     assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
     assert lines[-1].startswith(" → ".join(expected[2].path))
-    assert lines[-1].endswith(f"{expected[2].contribution:+.4f}")
+    other = 1 - expected.place
+    head = next(line for line in lines if line.startswith("path "))
+    assert re.split(" {2,}", head) == [*COLUMNS[:5], "weight", "brings", f"to {expected.classes[other]}"]
+    assert lines[-1].split()[-5:] == [
+        str(expected[2].length),
+        str(expected[2].diversity),
+        f"{expected[2].weight:.3g}",
+        f"{expected[2].contribution:+.4f}",
+        f"{expected[2].contributions[other]:+.4f}",
+    ]
+    assert " → ".join(expected[2].types) in lines[-1]
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [
+        (100, []),
+        (70, ["edge types", "length", "diversity"]),
+        (44, ["known labels", "edge types", "length", "diversity"]),
+    ],
+)
+def test_a_narrow_terminal_shows_fewer_columns(
+    folder: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, columns: int, left_out: list[str]
+) -> None:
+    monkeypatch.setattr("cge.cli.printing._PIPED_WIDTH", columns)
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert run(["explain", str(folder), "--node", "-cy"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    head = next(line for line in lines if line.startswith("path "))
+    assert [one for one in COLUMNS if one not in re.split(" {2,}", head)] == left_out
+    assert max(map(len, lines[1:])) <= columns
 
 
 def test_json_is_the_whole_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -116,12 +160,32 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
 
+def test_one_of_several_readers_is_named_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.CGE(weighting="degree", reader="plain", n_models=3, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model.fit(cge.Graph.from_edges(EDGES), LABELS).save(tmp_path / "model")
+    files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
+    assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--reader", "1", *files]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].startswith("These are the scores of reader 2 of 3 (plain); chances are averaged over all of them.")
+    for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
+        assert (row["reader"], row["readers"], row["reader_name"]) == ("1", "3", "plain")
+    table = pq.read_table(tmp_path / "paths.parquet").to_pylist()
+    assert {(row["reader"], row["readers"], row["reader_name"]) for row in table} == {(1, 3, "plain")}
+    found = explained(capsys, str(tmp_path / "model"), "--node", "eve")
+    assert (found["reader"], found["readers"], found["reader_name"]) == (0, 3, "plain")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
         (["--node", "eve", "--class", "plain"], "cge explain takes one of --node and --class"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
+        (["--node", "eve", "--compare"], "--compare is about all weights; leave out --node and --class"),
+        (
+            ["--compare"],
+            "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels",
+        ),
         (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the steps of the longest path, found 3"),

@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import json
+import shlex
+import struct
+import sys
+from importlib.machinery import ModuleSpec
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from sklearn.metrics import f1_score
 
 import cge
 from cge.cli.main import run
+from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
 from cge.report.facts import facts_of
+from cge.store import pack_values
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
+
+HALF = "half a pair \ud83d"  # no encoding can write it
 
 HOSTILE = [
     "<script>document.title='taken'</script>",
@@ -28,7 +38,13 @@ HOSTILE = [
     "</script><img src=x onerror=alert(1)>",
     "&lt;b&gt;already",
     "$name ${x} $$",
+    "%{x} %{text} a<br>b",
+    HALF,
 ]
+
+
+CLASSES = ["<i>one</i>", "</script>two"]
+ORDERS = ["strongest first", "heaviest first", "random order"]  # in which paths go
 
 
 def hostile() -> tuple[cge.CGE, np.ndarray]:
@@ -38,7 +54,7 @@ def hostile() -> tuple[cge.CGE, np.ndarray]:
     source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
     pairs = [(ids[u], ids[v]) for u, v in zip(source, graph.indices, strict=True) if u < v]
     named = cge.Graph.from_edges(pairs, node_ids=ids, features=graph.features)
-    classes = np.array(["<i>one</i>", "</script>two"])
+    classes = np.array(CLASSES)
     y = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some() >= 0)}
     validation = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some(TRUE, 4) >= 0)}
     model = paths("cosine", reader="deep", label_votes="no").fit(named, y, validation)
@@ -68,12 +84,31 @@ def opened(browser: Any, page: Path, width: int = 1200, scheme: str = "light") -
     return tab, wrong
 
 
+# What sticks out of the window; a table or a command that is too wide scrolls by itself.
+BEYOND = """() => [...document.querySelectorAll("body *")].filter((one) => {
+  const box = one.getBoundingClientRect();
+  const beyond = box.right > innerWidth + 0.5 || box.left < -0.5;
+  return box.width && beyond && !one.closest("pre, .scroll, .skip, svg, datalist");
+}).map((one) => one.tagName + "#" + one.id + "." + one.className)"""
+
+
+def picture_width(tab: Any, file: Path) -> int:
+    """Take a picture of the whole page and return its width in pixels."""
+    tab.screenshot(path=str(file), full_page=True)
+    width, _ = struct.unpack(">II", file.read_bytes()[16:24])  # the header of a PNG
+    return int(width)
+
+
 @pytest.mark.parametrize(("width", "scheme"), [(1200, "light"), (1200, "dark"), (390, "light"), (390, "dark")])
-def test_the_page_opens_without_network_errors_or_overflow(browser: Any, page: Path, width: int, scheme: str) -> None:
+def test_the_page_opens_without_network_errors_or_overflow(
+    browser: Any, page: Path, tmp_path: Path, width: int, scheme: str
+) -> None:
     tab, wrong = opened(browser, page, width, scheme)
     assert wrong == []
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     assert tab.evaluate("document.documentElement.dataset.theme") == scheme
+    assert picture_width(tab, tmp_path / f"{width}-{scheme}.png") == width
+    assert tab.evaluate(BEYOND) == []
     drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
     assert drawn >= {"accuracy", "reliability", "curve", "scatter", "confusion", "gates", "hops"}
     heads = tab.eval_on_selector_all("#toc a", "all => all.map((one) => one.textContent)")
@@ -85,11 +120,43 @@ def test_hostile_names_stay_text(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
     assert tab.title() == "cge: <b>hostile</b>"
     for name in HOSTILE:
-        tab.fill("#node", name)
+        # As JavaScript writes it: half a pair is lost on the way from Python.
+        tab.evaluate(f"document.getElementById('node').value = {json.dumps(name)}")
         tab.press("#node", "Enter")
-        assert tab.text_content("#one h3") == name
+        assert tab.evaluate(f"document.querySelector('#one h3').textContent === {json.dumps(name)}")
     assert tab.query_selector_all("#one script, #one img, #one b, #scatter img") == []
     assert tab.title() == "cge: <b>hostile</b>"
+    assert wrong == []
+    tab.context.close()
+
+
+def test_hostile_names_stay_text_in_charts(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    texts = "all => all.map((one) => one.textContent)"
+    assert sorted(tab.eval_on_selector_all("#scatter .legendtext", texts)) == sorted(CLASSES)
+    for axis in ("xtick", "ytick"):
+        assert sorted(tab.eval_on_selector_all(f"#confusion .{axis} text", texts)) == sorted(CLASSES)
+    hover = """(name) => {
+      const cloud = document.getElementById("scatter");
+      const curve = cloud.data.findIndex((one) => one.text.some((text) => text.startsWith("<b>" + name)));
+      const point = cloud.data[curve].text.findIndex((text) => text.startsWith("<b>" + name));
+      Plotly.Fx.hover(cloud, [{ curveNumber: curve, pointNumber: point }]);
+    }"""
+    for name in HOSTILE[:-1]:
+        short = name if len(name) <= 60 else name[:59] + "…"
+        tab.evaluate(hover, short.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;"))
+        tab.wait_for_timeout(150)  # it looks again after a while only
+        told = tab.text_content("#scatter .hoverlayer")
+        assert told.startswith(short), name
+        assert any(f"predicted: {one} (" in told for one in CLASSES)
+    tab.evaluate("document.getElementById('confusion').scrollIntoView({ block: 'center', behavior: 'instant' })")
+    box = tab.query_selector("#confusion .nsewdrag").bounding_box()
+    for away in (4, 0):  # the corner is a cell of one class taken for the other
+        tab.mouse.move(box["x"] + 0.75 * box["width"] + away, box["y"] + 0.25 * box["height"])
+        tab.wait_for_timeout(150)
+    told = tab.text_content("#confusion .hoverlayer")
+    assert all(one in told for one in CLASSES)
+    assert tab.query_selector_all(".chart script, .chart img, .chart i, .chart b") == []
     assert wrong == []
     tab.context.close()
 
@@ -115,22 +182,59 @@ def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: 
 
 def test_hovering_and_clicking_the_map_tells_of_a_node(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
+    assert len(tab.query_selector_all("#scatter .scatterlayer .point")) == 40
+    tab.evaluate("document.getElementById('scatter').scrollIntoView({ block: 'center', behavior: 'instant' })")
+    # Where points lie in the window, by the axes, with what the map says of them.
+    points = tab.evaluate(
+        """() => {
+      const cloud = document.getElementById("scatter"), box = cloud.getBoundingClientRect();
+      const { xaxis, yaxis } = cloud._fullLayout;
+      return cloud.data.flatMap((one) => one.x.map((x, place) => ({
+        text: one.text[place],
+        x: box.left + xaxis._offset + xaxis.d2p(x),
+        y: box.top + yaxis._offset + yaxis.d2p(one.y[place]),
+      })));
+    }"""
+    )
+    places = np.array([[one["x"], one["y"]] for one in points])
+    apart = np.linalg.norm(places[:, None] - places, axis=2) + 1e9 * np.eye(40)
+    plain = [one["text"].startswith("<b>node ") for one in points]
+    ids = [one["text"][3:].partition("</b>")[0] for one in points]
     before = tab.text_content("#one h3")
-    points = tab.query_selector_all("#scatter .scatterlayer .point")
-    assert len(points) == 40
-    for point in points:
-        point.scroll_into_view_if_needed()
-        box = point.bounding_box()
-        tab.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-        tab.wait_for_timeout(120)
-        if tab.query_selector("#scatter .hoverlayer .hovertext"):
-            break
-    assert "predicted" in (tab.text_content("#scatter .hoverlayer") or "")
+    place = next(one for one in np.argsort(-apart.min(1)).tolist() if plain[one] and ids[one] != before)
+    for away in (3, 2, 1, 0):  # the map looks at a mouse that moves
+        tab.mouse.move(places[place, 0] + away, places[place, 1])
+        tab.wait_for_timeout(100)
+    tab.wait_for_selector("#scatter .hoverlayer .hovertext", timeout=5000)
+    hovered = tab.text_content("#scatter .hoverlayer")
+    assert hovered.startswith(f"{ids[place]}label: ")
+    assert "predicted: " in hovered
     tab.mouse.down()
     tab.mouse.up()
-    tab.wait_for_timeout(200)
-    assert tab.text_content("#one h3") is not None
-    assert before is not None
+    tab.wait_for_selector(f'#one h3:text-is("{ids[place]}")', timeout=5000)
+    assert tab.input_value("#node") == ids[place]
+    assert wrong == []
+    tab.context.close()
+
+
+def test_paths_are_taken_away_and_given_back(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    lines = "id => document.getElementById(id).data.map((one) => [one.name, one.y[0], one.y.at(-1), one.x.length])"
+    mean = (
+        "id => document.getElementById(id).data.map((one) => one.y.reduce((sum, other) => sum + other) / one.y.length)"
+    )
+    (strongest, _, random), (found, _, drawn) = (tab.evaluate(mean, way) for way in ("deletion", "insertion"))
+    assert strongest < random
+    assert found > drawn
+    away, back = (tab.evaluate(lines, way) for way in ("deletion", "insertion"))
+    assert [name for name, *_ in away] == [name for name, *_ in back] == ORDERS
+    assert {points for *_, points in away + back} == {len(SHARES)}
+    for (_, begin, end, _), (_, first, last, _) in zip(away, back, strict=True):
+        assert (begin, end) == pytest.approx((last, first), abs=1e-3)  # all paths, and none
+    shown = tab.eval_on_selector_all(
+        "#insertion .legendtext, #insertion .xtitle", "all => all.map((one) => one.textContent)"
+    )
+    assert sorted(shown) == sorted([*ORDERS, "paths given back"])
     assert wrong == []
     tab.context.close()
 
@@ -141,6 +245,37 @@ def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
     assert wrong == []
+    tab.context.close()
+
+
+def test_paper_is_light_whatever_the_screen_is(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page, scheme="dark")
+    colors = """() => [
+      getComputedStyle(document.body).backgroundColor, getComputedStyle(document.body).color,
+      document.querySelector("#accuracy .xtick text").style.fill,
+      getComputedStyle(document.querySelector("#one .path svg text")).fill,
+    ]"""
+    ink, screen = "rgb(28, 36, 48)", tab.evaluate(colors)
+    assert ink not in screen
+    tab.emulate_media(media="print", color_scheme="dark")
+    tab.wait_for_selector("html[data-theme=light]", timeout=5000)
+    assert tab.evaluate(colors) == ["rgb(255, 255, 255)", ink, ink, ink]
+    tab.emulate_media(media="screen", color_scheme="dark")
+    tab.wait_for_selector("html[data-theme=dark]", timeout=5000)
+    assert tab.evaluate(colors) == screen
+    # As browsers tell it that print.
+    tab.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert tab.evaluate(colors)[2] == ink
+    tab.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert tab.evaluate(colors) == screen
+    assert wrong == []
+    tab.context.close()
+
+
+def test_axes_say_what_weights_are(browser: Any, page: Path) -> None:
+    tab, _ = opened(browser, page)
+    assert tab.text_content("#histogram .xtitle") == "A, relative to a random walk"
+    assert "paths that were selected for what they bring" in tab.text_content("#strong-words")
     tab.context.close()
 
 
@@ -196,6 +331,72 @@ def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: py
             assert path[0] == key
             assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], abs=1e-4)
     assert max(max(row) for row in facts["near"]) < 15
+
+
+class Umap(ModuleType):
+    """Stands in for umap-learn: the two first numbers of each vector, and what it was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("umap")
+        self.__spec__ = ModuleSpec("umap", None)
+        self.asked: list[dict[str, Any]] = []
+
+    def UMAP(self, **settings: Any) -> Any:  # noqa: N802 - as there
+        self.asked.append(settings)
+        return SimpleNamespace(fit_transform=lambda vectors: vectors[:, :2])
+
+
+def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = paths("degree", reader="plain", hops=1, rounds=3, held_out=0.0, random_state=5)
+    model.fit(words(two_groups()), some()).save(tmp_path / "model")
+    plain = facts_of(model)
+    assert "(the first two principal components)" in plain["hints"]["map-words"]
+    assert "UMAP" not in plain["hints"]["map-words"]
+    monkeypatch.setitem(sys.modules, "umap", None)  # not installed
+    asked = ["report", str(tmp_path / "model"), "--out", str(tmp_path / "page.html"), "--map"]
+    assert run([*asked, "umap"]) == 2
+    assert capsys.readouterr().err == (
+        "cge: --map 'umap' needs the package umap-learn; pip install 'cge[umap]', or use 'pca'\n"
+    )
+    assert run([*asked, "tsne"]) == 2
+    assert capsys.readouterr().err == "cge: --map must be 'pca' or 'umap', found 'tsne'\n"
+    assert not (tmp_path / "page.html").exists()
+    stand_in = Umap()
+    monkeypatch.setitem(sys.modules, "umap", stand_in)
+    found = facts_of(model, flat="umap")
+    assert "(UMAP, " in found["hints"]["map-words"]
+    unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
+    assert found["nodes"]["x"] == pytest.approx(unit[:, 0].tolist(), abs=1e-4)
+    assert found["nodes"]["y"] == pytest.approx(unit[:, 1].tolist(), abs=1e-4)
+    assert found["nodes"]["x"] != plain["nodes"]["x"]
+    assert run([*asked, "umap", "--quiet"]) == 0
+    assert stand_in.asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 5}] * 2
+
+
+def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, small = words(two_groups()), {"rounds": 2, "reader": "plain", "hops": 1, "dim": 4}
+    alone = cge.CGE(weighting="degree", **small).fit(graph, some())
+    assert facts_of(alone)["command"] == (
+        "cge.CGE(dim=4, hops=1, random_state=0, reader='plain', rounds=2, weighting='degree').fit(graph, y)"
+    )
+    given = cge.CGE(weighting="degree", refit=False, **small).fit(graph, some(), some(TRUE, 4))
+    assert facts_of(given)["command"].endswith("refit=False, rounds=2, weighting='degree').fit(graph, y, validation)")
+    given.save(tmp_path / "python")
+    again = cge.load(tmp_path / "python")
+    assert facts_of(again)["command"] == facts_of(given)["command"]
+    facts = given._fitted.facts()  # type: ignore[union-attr]
+    again._unpack(graph, facts, given._fitted.arrays() | pack_values(given.classes_, "classes."))  # type: ignore[union-attr]
+    assert again.fit_call_ == {"command": "", "validation": False}  # an older folder does not tell
+    monkeypatch.chdir(tmp_path)
+    Path("my edges.csv").write_text("source,target\n" + "".join(f"{u},{v}\n" for u, v in pairwise(range(12))))
+    Path("labels.csv").write_text("node,label\n" + "".join(f"{node},{'ab'[node > 5]}\n" for node in range(0, 12, 2)))
+    words_typed = ["fit", "my edges.csv", "--labels", "labels.csv", "--rounds", "2", "--seed", "3", "--out", "model"]
+    assert run(["--debug", *words_typed, "--quiet", "--resume"]) == 0
+    told = facts_of(cge.load("model"))["command"]
+    assert told == "cge fit 'my edges.csv' --labels labels.csv --rounds 2 --seed 3 --out model --quiet"
+    assert run(["fit", *shlex.split(told)[2:]]) == 0
 
 
 def test_a_page_needs_a_trained_model() -> None:
@@ -261,6 +462,24 @@ def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
     assert "no labels to measure it by" in facts_of(lonely)["words"][1]
 
 
+def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
+    model = paths("degree", reader="plain", n_models=2, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model.fit(words(two_groups()), some())
+    fitted: Any = model._fitted
+    with torch.no_grad():  # the first one always says 1, the second is surer of 0
+        fitted.leaders[0][1].score.bias += torch.tensor([-9.0, 9.0])
+        fitted.leaders[1][1].score.bias += torch.tensor([99.0, -99.0])
+    write_page(model, tmp_path / "report.html")
+    tab, wrong = opened(browser, tmp_path / "report.html")
+    assert "Scores are those of reader 1 of 2 (plain)." in tab.text_content("#explorer-words")
+    assert "The chance is that of reader 1 of 2 (plain)." in tab.text_content("#faithful-words")
+    assert "predicted 0 with" in tab.text_content("#one")
+    assert "The explained reader by itself says 1;" in tab.text_content("#one")
+    assert wrong == []
+    tab.context.close()
+    assert facts_of(hostile()[0])["nodes"]["says"] is None
+
+
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 @pytest.mark.parametrize("kind", ["many", "several", "table"])
 def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -> None:
@@ -278,6 +497,8 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
     assert drawn >= {"accuracy", "reliability", "curve", "scatter", "relevance", "deletion"}
+    axis = "A, what the network says, from 0 to 1" if kind == "table" else "A, relative to a random walk"
+    assert tab.text_content("#histogram .xtitle") == axis
     assert ("by-class" in drawn) == (kind == "several") == ("confusion" not in drawn)
     assert tab.query_selector_all("#one .path svg circle")
     legend = tab.eval_on_selector_all("#scatter .legendtext", "all => all.map((one) => one.textContent)")

@@ -84,6 +84,7 @@ def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, 
         ("average", "sparse", "yes", True),
         ("cnn", "plain", "no", False),
         ("lstm", "deep", "yes", False),
+        ("degree", "taught", "yes", False),
         (Constant, "gentle", "no", False),
     ],
 )
@@ -270,6 +271,24 @@ def test_each_of_several_readers_is_explained() -> None:
     for place, one in enumerate(found):
         np.testing.assert_allclose(one.scores, scores_of(model, 3, place)[0], atol=1e-5)
         adds_up(one)
+    assert [str(one.reader) for one in found] == ["reader 1 of 2 (plain)", "reader 2 of 2 (plain)"]
+    assert found[1].facts()["reader"] == 1
+    assert (found[1].facts()["readers"], found[1].facts()["reader_name"]) == (2, "plain")
+    assert found[0].reader_words().startswith("These are the scores of reader 1 of 2 (plain); ")
+    every = np.arange(40)
+    for place in (0, 1):
+        own = [scores_of(model, node, place)[0].argmax() for node in every.tolist()]
+        assert model._explainer(place).says(every).tolist() == own
+    # One that is of another opinion says so.
+    fitted: Any = model._fitted
+    with torch.no_grad():
+        fitted.leaders[1][1].score.bias += torch.tensor([-9.0, 9.0])
+        fitted.leaders[0][1].score.bias += torch.tensor([99.0, -99.0])
+    model._explainers.clear()
+    odd = model.explain(3, reader=1)
+    assert (odd.predicted, odd.reader_says) == (0, 1)
+    assert odd.reader_words().endswith("By itself it says 1, and together they say 0.")
+    assert model.explain(3, reader=0).reader_words().endswith("averaged over all of them.")
     assert not np.allclose(found[0].scores, found[1].scores)
     np.testing.assert_array_equal(found[0].chances, found[1].chances)
     with pytest.raises(cge.CgeError, match="reader must be a whole number below 2, the readers of this model, found 2"):

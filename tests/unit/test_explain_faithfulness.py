@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -31,9 +32,14 @@ def test_vectors_lose_and_gain_paths_in_order() -> None:
 def test_curves_go_by_importance_and_by_chance() -> None:
     shares = np.array([0.0, 0.5, 1.0])
     orders = [np.random.default_rng(3), np.random.default_rng(3)]
-    found = faithfulness(BRINGS, REST, BRINGS.sum(1), lambda vectors: vectors.sum(1), shares, 5, orders[0])
+    weight = np.array([0.1, 0.2, 0.4, 0.3])  # the third path is the heaviest, then the fourth
+    found = faithfulness(BRINGS, REST, BRINGS.sum(1), weight, lambda vectors: vectors.sum(1), shares, 5, orders[0])
     assert found.deletion.tolist() == [[45, 33, 30]]
     assert found.insertion.tolist() == [[30, 42, 45]]
+    assert found.heaviest_deletion.tolist() == [[45, 35, 30]]
+    assert found.heaviest_insertion.tolist() == [[30, 40, 45]]
+    for gap in found.gaps_over_heaviest:
+        assert gap.tolist() == [1]  # a triangle of base 1 and height 2
     drawn = [orders[1].permutation(4) for _ in range(5)]
     half = np.mean([BRINGS[one[:2]].sum() for one in drawn])
     np.testing.assert_allclose(found.random_deletion, [[45, 45 - half, 30]])
@@ -43,6 +49,8 @@ def test_curves_go_by_importance_and_by_chance() -> None:
     np.testing.assert_allclose(up, down)
     both = Faithfulness.stacked([found, found], shares)
     assert both.deletion.shape == both.random_insertion.shape == (2, 3)
+    for name, curve in vars(found).items():
+        np.testing.assert_array_equal(vars(both)[name], curve if name == "shares" else np.concatenate([curve] * 2))
     assert Faithfulness.stacked([], shares).deletion.shape == (0, 3)
 
 
@@ -52,12 +60,12 @@ def chances(model: cge.CGE, node: int, vector: Array, place: int) -> float:
     _, reader = model._fitted.leaders[0]  # type: ignore[union-attr]
     with torch.no_grad():
         scores = reader.scores(torch.tensor(vector[None], dtype=torch.float32))
-    return float(torch.softmax(scores, 1)[0, place])
+    return float(torch.softmax(scores / model._fitted.heat, 1)[0, place])  # type: ignore[union-attr]
 
 
 def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
     model = paths("degree", reader="plain", hops=1, label_votes="no", held_out=0.0).fit(words(two_groups()), some())
-    node = 7
+    node = 1  # its neighbors differ in degree
     found = model.faithfulness([node], shares=[0.0, 0.5, 1.0], repeats=3)
     place = int(model.predict_proba([node])[0].argmax())
     assert found.deletion[0, 0] == pytest.approx(chances(model, node, model.embedding_[node], place), abs=1e-5)
@@ -68,12 +76,46 @@ def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
     every = sorted(model.explain(node, top=1000), key=lambda share: -share.contribution)
     gone = every[: round(len(every) / 2)]
     carried = model._explainer(0).reading.carried
-    shares = {
-        one.path: 0.5 * np.prod([_step(model, u, v) for u, v in zip(one.path, one.path[1:], strict=False)])
-        for one in gone
-    }
+    shares = {one.path: _share(model, one.path) for one in gone}
     left = model.embedding_[node] - sum(share * carried[path[-1]] for path, share in shares.items())
     assert found.deletion[0, 1] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+    # The heaviest go, whatever they say; cut where no two paths weigh the same.
+    heavy = {one.path: _share(model, one.path) for one in every}
+    order = sorted(heavy, key=lambda path: -heavy[path])
+    cut = next(k for k in range(2, len(order)) if heavy[order[k - 1]] > heavy[order[k]] + 1e-6)
+    assert set(order[:cut]) != {one.path for one in every[:cut]}
+    left = model.embedding_[node] - sum(heavy[path] * carried[path[-1]] for path in order[:cut])
+    told = model.faithfulness([node], shares=[cut / len(order)])
+    assert told.heaviest_deletion[0, 0] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+
+
+@pytest.mark.parametrize(("several", "votes"), [(False, "yes"), (True, "no")])
+def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes: str) -> None:
+    both = np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
+    train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
+    y, validation = (both * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
+    model = paths("degree", reader="plain", hops=1, label_votes=votes, rounds=15)
+    model.fit(words(two_groups()), y, validation)
+    fitted: Any = model._fitted
+    assert len(fitted.leaders) == 1
+    for heat in (fitted.heat, 0.4, 3.0):
+        fitted.heat = heat
+        model._explainers.clear()
+        found, chance = model.faithfulness([2, 8, 31], shares=[0.0, 1.0]), model.predict_proba([2, 8, 31]).max(1)
+        np.testing.assert_allclose(found.deletion[:, 0], chance, atol=1e-5)
+        np.testing.assert_allclose(found.random_insertion[:, 1], chance, atol=1e-5)
+
+
+def test_with_two_readers_the_chance_is_that_of_one() -> None:
+    model = paths("degree", reader="plain", n_models=2, hops=1, held_out=0.0, rounds=8).fit(words(two_groups()), some())
+    first, second = (model.faithfulness([7], shares=[0.0], reader=place).deletion[0, 0] for place in (0, 1))
+    assert first != second
+    assert (first + second) / 2 == pytest.approx(model.predict_proba([7]).max(), abs=1e-5)  # nothing to calibrate by
+
+
+def _share(model: cge.CGE, path: tuple[int, ...]) -> float:
+    """Return how much of the vector a path of a model with one hop makes up: both lengths have half."""
+    return float(0.5 * np.prod([_step(model, u, v) for u, v in pairwise(path)]))
 
 
 def _step(model: cge.CGE, u: int, v: int) -> float:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sklearn.metrics import f1_score
 
 import cge
 from cge.evaluation.calibration import reliability
@@ -19,17 +20,104 @@ from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
 
 
-def test_a_gain_is_that_of_students_t() -> None:
+def agresti_min(both: int, one: int, other: int, neither: int) -> tuple[float, float]:
+    """Return the interval of the difference of two shares of the same nodes, from the four counts."""
+    table = np.array([[both, one], [other, neither]]) + 0.5
+    shares = table / table.sum()
+    apart = shares[0, 1] - shares[1, 0]
+    error = np.sqrt((shares[0, 1] + shares[1, 0] - apart**2) / table.sum())
+    return apart - 1.959963985 * error, apart + 1.959963985 * error
+
+
+def test_a_gain_has_the_interval_of_agresti_and_min() -> None:
     one, other = np.array([1, 1, 1, 0, 1]), np.array([1, 0, 0, 0, 1])
     found = Gain.between(one, other)  # differences 0, 1, 1, 0, 0
     assert found is not None
-    half = 2.776445 * np.sqrt(0.3) / np.sqrt(5)
-    assert (found.mean, found.low, found.high) == pytest.approx((0.4, 0.4 - half, 0.4 + half), rel=1e-5)
-    assert str(found).startswith("40.0 points ahead of A ≡ 1 on 5 labels (95 % interval −28.0 to +108.0, so it may be")
+    assert (found.mean, found.low, found.high) == pytest.approx((0.4, *agresti_min(2, 2, 0, 1)), rel=1e-6)
+    assert (found.low, found.high) == pytest.approx((-0.150629, 0.722058), abs=1e-5)  # 2/7 ± 1.96 · √(3 − 4/7) / 7
+    assert str(found).startswith("40.0 points ahead of A ≡ 1 on 5 labels (95 % interval −15.1 to +72.2, so it may be")
     assert "behind" in str(Gain.between(other, one))
     assert str(Gain(0.02, 0.01, 0.03, 9)) == "2.0 points ahead of A ≡ 1 on 9 labels (95 % interval +1.0 to +3.0)"
     assert Gain.between(one[:1], other[:1]) is None
     assert Gain.of(0.0, float("inf"), 1) is None
+
+
+def test_the_interval_has_a_width_where_both_are_right_on_the_same_nodes() -> None:
+    right = np.array([1] * 30 + [0] * 10)
+    found = Gain.between(right, right)
+    assert found is not None
+    assert (found.mean, found.low, found.high) == pytest.approx((0.0, *agresti_min(30, 0, 0, 10)), rel=1e-6)
+    assert found.low < -0.02
+    all_better = Gain.between(np.ones(3), np.zeros(3))
+    assert all_better is not None
+    assert (all_better.mean, all_better.high) == (1.0, 1.0)  # no share is more than one ahead
+    assert all_better.low == pytest.approx(agresti_min(0, 3, 0, 0)[0])
+    wide, narrow = (Gain.between(np.tile([1, 1, 0], n), np.tile([1, 0, 0], n)) for n in (10, 1000))
+    assert narrow is not None
+    assert wide is not None
+    assert wide.low < narrow.low < 1 / 3 < narrow.high < wide.high
+
+
+def test_a_gain_says_what_flatters_it() -> None:
+    plain, early = Gain(0.02, 0.01, 0.03, 9), Gain(0.02, 0.01, 0.03, 9, early=True)
+    both = Gain(0.02, 0.01, 0.03, 9, chose=True, early=True)
+    assert (plain.caveat, early.caveat) == ("", "Both were judged after their first epochs.")
+    assert (
+        both.caveat
+        == "These labels also chose the weights, which flatters the gain; both were judged after their first epochs."
+    )
+    told: tuple[Any, ...] = (0.4, (1.0, 2.0), (0.5, -0.25))
+    first, second, *_ = Worth("steps", both, *told, flat=False, collapsed=False).sentences()
+    assert first.startswith("The weights are steps: 2.0 points ahead of A ≡ 1")
+    assert second == both.caveat
+    chosen = paths("auto", reader="plain", label_votes="no", hops=1, rounds=5)
+    gain = chosen.fit(words(two_groups()), some(), some(TRUE, 4)).worth().gain
+    assert (gain is None) == (chosen.weights_ == "none")
+    assert gain is None or (gain.chose and gain.early)
+
+
+@pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
+@pytest.mark.parametrize("several", [False, True])
+@pytest.mark.parametrize("given", [False, True])
+def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
+    graph, classes = two_groups(), np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
+    train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
+    train, chosen = (train, chosen) if given else (train | chosen, train & chosen)
+    y, validation = (classes * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
+    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2, "walks_per_node": 2}
+    model = pairs("table", "average", **small).fit(graph, y, validation if given else None)
+    assert model.worth().gain is None
+    found = model.worth(compare=True)
+    # The same by hand: those that chose did not train.
+    told: Any = model._fitted.chosen  # type: ignore[union-attr]
+    rest = y.copy()
+    rest[told.nodes] = 0 if several else -1
+    choosing = np.zeros_like(y) if several else np.full(40, -1)
+    choosing[told.nodes] = y[told.nodes] if not given else validation[told.nodes]
+    twin = pairs("table", "none", **small).fit(graph, rest, choosing)
+    right = []
+    for chances in (told.chances, twin.predict_proba()[told.nodes]):
+        if several:
+            f1 = [f1_score(true, one > 0.5, zero_division=0) for true, one in zip(told.matrix, chances, strict=True)]
+            right.append(np.array(f1))
+        else:
+            right.append(chances.argmax(1) == told.matrix.argmax(1))
+    assert found.gain == Gain.between(*right)
+    assert found.gain is not None
+    assert found.gain.labels == len(told.nodes)
+    assert f"The weights are average: {found.gain}." == found.sentences()[0]
+
+
+def test_a_comparison_needs_labels_and_weights() -> None:
+    graph = words(two_groups())
+    alone = paths("degree", reader="plain", hops=1, rounds=3, held_out=0.0).fit(graph, some())
+    with pytest.raises(cge.CgeError, match="keeps no labels that chose, so there is nothing to compare by"):
+        alone.worth(compare=True)
+    equal = paths("none", reader="plain", hops=1, rounds=3).fit(graph, some(), some(TRUE, 4))
+    assert equal.worth(compare=True).gain is None
+    fixed = paths("degree", reader="plain", hops=1, rounds=3).fit(graph, some(), some(TRUE, 4)).worth(compare=True).gain
+    assert fixed is not None
+    assert (fixed.chose, fixed.early) == (False, False)
 
 
 @pytest.mark.parametrize("weighting", ["gates", "lstm"])
@@ -46,7 +134,7 @@ def test_learned_weights_are_compared_with_equal_ones(
     monkeypatch.setattr(PlanMaker, "judge", watched)
     model = paths(weighting, reader="plain", label_votes="no", hops=2).fit(words(two_groups()), some(), some(TRUE, 4))
     found, apart = model.worth(), judged[weighting].right - judged["none"].right
-    expected = Gain.between(apart, 0 * apart)
+    expected = Gain.between(apart, 0 * apart, early=True)
     assert found.gain is not None
     assert expected is not None
     assert vars(found.gain) == pytest.approx(vars(expected))
@@ -67,7 +155,7 @@ def test_what_hops_bring_is_the_mean_over_explanations() -> None:
     assert (found.most, found.least) == (int(expected.argmax()), int(expected.argmin()))
     assert f"Paths of {found.most} step" in found.sentences()[-1]
     assert found.gain is None  # asked for, and not learned
-    assert "not compared" in found.sentences()[0]
+    assert "training did not compare them" in found.sentences()[0]
 
 
 def test_equal_weights_are_flat() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from cge.cli.options import Json, Quiet
-from cge.cli.printing import facts, heading, print_json, print_table
+from cge.cli.printing import facts, heading, print_json, print_table, width
 from cge.cli.saved import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.wording import settings_as_flags
 from cge.errors import InputError
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cge.explain.paths import Explanation
 
 __all__ = ["explain"]
+
+_TEXTS = ("path", "known labels", "edge types")  # columns of the table that may be folded, to that many letters
+_FOLDED, _NAME = 16, 14
+_DISPENSABLE = ("edge types", "diversity", "length", "known labels")  # columns to leave out first in a narrow terminal
 
 
 def explain(
@@ -31,6 +35,13 @@ def explain(
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
     hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
+    compare: Annotated[
+        bool,
+        typer.Option(
+            "--compare",
+            help="Without --node and --class: train the twin with A ≡ 1, and say how far ahead of it the weights are.",
+        ),
+    ] = False,
     reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
@@ -46,6 +57,7 @@ def explain(
     For example:
 
       cge explain model
+      cge explain model --compare
       cge explain model --node 35
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
@@ -54,6 +66,8 @@ def explain(
         raise InputError("cge explain takes one of --node and --class")
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
+    if compare and (node is not None or name is not None):
+        raise InputError("--compare is about all weights; leave out --node and --class")
     files = [
         (output_file(given, [suffix], option), suffix)
         for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
@@ -68,6 +82,7 @@ def explain(
             model,
             folder,
             [option for option, given in (("--csv", csv), ("--parquet", parquet)) if given],
+            compare,
             quiet,
             as_json,
         )
@@ -86,11 +101,11 @@ def explain(
         _print(found)
 
 
-def _say_worth(model: CGE, folder: str, files: list[str], quiet: bool, as_json: bool) -> None:
+def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: bool, as_json: bool) -> None:
     """Say what the weights of paths came to."""
     if files:
         raise InputError(f"{files[0]} writes paths; say which with --node or --class")
-    worth = model.worth()
+    worth = model.worth(compare=compare)
     if as_json:
         print_json({"folder": folder, "weight_parameters": model.weight_parameters_, **worth.facts()})
     elif not quiet:
@@ -147,6 +162,9 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
     brought = np.array([one.contributions for one in paths]).reshape(len(paths), len(found.classes))
     for name, column in zip(found.classes.tolist(), brought.T, strict=True):
         columns[f"contribution to {name}"] = np.ascontiguousarray(column)
+    columns["reader"] = np.full(len(paths), found.reader.place)
+    columns["readers"] = np.full(len(paths), found.reader.count)
+    columns["reader_name"] = [found.reader.name] * len(paths)
     return columns
 
 
@@ -174,6 +192,8 @@ def _print(found: Explanation) -> None:
     else:
         via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
         heading(f"Why {printable(found.node)} is in {name} ({chance:.0%} sure){via}")
+    if found.reader_words():
+        print(printable(found.reader_words()))
     print()
     print_table([("of the score", "left"), ("brings", "right")], _parts(found))
     if not found.exact:
@@ -184,19 +204,39 @@ def _print(found: Explanation) -> None:
     if not len(found):
         print("No such path brings anything.")
         return
-    print_table(
-        [("path", "left"), ("known labels", "left"), ("diversity", "right"), ("weight", "right"), ("brings", "right")],
-        [
-            (
-                _joined(one.path, printable),
-                _joined(one.labels, printable),
-                str(one.diversity),
-                f"{one.weight:.3g}",
-                f"{one.contribution:+.4f}",
-            )
-            for one in found
-        ],
-    )
+    columns = _told(found)
+    for name in _DISPENSABLE:  # as many as there is room for
+        if sum(_room(title, cells) for title, cells in columns.items()) > width():
+            columns.pop(name, None)
+    sides = ["left" if title in _TEXTS else "right" for title in columns]
+    print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
+
+
+def _told(found: Explanation) -> dict[str, list[str]]:
+    """Return what is told of paths, by title; nothing that is nowhere known."""
+    columns = {
+        "path": [_joined(one.path, printable) for one in found],
+        "known labels": [_joined(one.labels, printable) for one in found],
+        "edge types": [_joined(one.types, printable) for one in found],
+        "length": [str(one.length) for one in found],
+        "diversity": [str(one.diversity) for one in found],
+        "weight": [f"{one.weight:.3g}" for one in found],
+        "brings": [f"{one.contribution:+.4f}" for one in found],
+    }
+    if not found.edge_types:
+        del columns["edge types"]
+    if found.runner_up is not None:
+        place, name = found.runner_up, printable(found.classes.tolist()[found.runner_up])
+        columns[f"to {name if len(name) <= _NAME else name[: _NAME - 1] + '…'}"] = [
+            f"{one.contributions[place]:+.4f}" for one in found
+        ]
+    return columns
+
+
+def _room(title: str, cells: list[str]) -> int:
+    """Return how many columns of a terminal a column needs; text may be folded."""
+    wide = max(len(title), *map(len, cells))
+    return min(wide, _FOLDED) + 2 if title in _TEXTS else wide + 2
 
 
 def _parts(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -14,7 +14,7 @@ import typer
 from cge.cli.config import take_config
 from cge.cli.files import FILES, Files, takes_files
 from cge.cli.fitted import facts_of, print_facts, rounds_of
-from cge.cli.main import Stopped
+from cge.cli.main import Stopped, command_line
 from cge.cli.memory import available_memory, refuse_too_large
 from cge.cli.options import Json
 from cge.cli.output import Checkpoint, folder_of, output_folder
@@ -123,6 +123,7 @@ def fit(
         try:
             warned = _fit(model, task, checkpoint, shown)
             seconds = time.perf_counter() - began
+            model.fit_call_["command"] = command_line(without=["--resume"])
             model.save(folder)
         except KeyboardInterrupt:
             raise Stopped(_way_on(checkpoint)) from None

@@ -8,16 +8,19 @@ from __future__ import annotations
 
 import io
 import os
+import shlex
 import signal
 import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 
-__all__ = ["Stopped", "complain", "main", "run"]
+__all__ = ["Stopped", "command_line", "complain", "main", "run"]
 
 _INTERRUPTED, _TERMINATED = 130, 143  # what shells use for Ctrl-C and SIGTERM
+_arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
 
 
 class Stopped(Exception):  # noqa: N818 - nothing is wrong
@@ -62,8 +65,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
-    with _listening() as ending:
-        return _run(arguments, ending)
+    token = _arguments.set(tuple(arguments))
+    try:
+        with _listening() as ending:
+            return _run(arguments, ending)
+    finally:
+        _arguments.reset(token)
+
+
+def command_line(without: Sequence[str] = ()) -> str:
+    """Return the command that runs, as a shell takes it, without some options."""
+    words = [one for one in _arguments.get() if one not in ("--debug", *without)]
+    return shlex.join(["cge", *words]).encode(errors="backslashreplace").decode()  # file names may be no text
 
 
 def _run(arguments: Sequence[str], ending: _Ending) -> int:

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from cge.cli.saved import printable
 
-__all__ = ["facts", "heading", "print_json", "print_table"]
+__all__ = ["facts", "heading", "print_json", "print_table", "width"]
 
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 
@@ -33,6 +33,11 @@ def _print(what: Table | Text) -> None:
     if not console.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     print(text, end="")
+
+
+def width() -> int:
+    """Return how many columns there are to fill."""
+    return int(_console().width)
 
 
 def print_json(value: dict[str, Any]) -> None:

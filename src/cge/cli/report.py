@@ -43,6 +43,9 @@ def report(
         ),
     ] = None,
     name: Annotated[str | None, typer.Option(help="What to call the graph \\[the folder's name].")] = None,
+    flat: Annotated[
+        str, typer.Option("--map", metavar="pca|umap", help="How the map is drawn; umap needs the package umap-learn.")
+    ] = "pca",
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -57,8 +60,13 @@ def report(
     """
     from cge.estimators.cge import CGE
     from cge.report import compared, measured_by, write_page
+    from cge.report.maps import need_map
 
     output_file(out, [".html", ".htm"], inputs=[labels])
+    try:
+        need_map(flat)
+    except InputError as error:
+        raise InputError(f"--{error}") from None
     model = load_model(folder)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
@@ -70,11 +78,12 @@ def report(
         rows = compared(model, measured, _told if sys.stderr.isatty() and not (quiet or as_json) else None)
     elif compare:
         raise InputError(f"{folder} keeps no labels to compare by; give some with --labels")
-    size = write_page(model, out, name=name or Path(folder).resolve().name, truth=truth, accuracy=rows)
+    told: dict[str, Any] = {"name": name or Path(folder).resolve().name, "truth": truth, "accuracy": rows, "flat": flat}
+    size = write_page(model, out, **told)
     if as_json:
         by = None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen}
-        told = [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows]
-        print_json({"file": out, "bytes": size, "measured_by": by, "accuracy": told, "worth": model.worth().facts()})
+        scores = [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows]
+        print_json({"file": out, "bytes": size, "measured_by": by, "accuracy": scores, "worth": model.worth().facts()})
     elif not quiet:
         print(f"{out}: {size / 1e6:.1f} MB")
 

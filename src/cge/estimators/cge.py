@@ -63,6 +63,7 @@ from cge.estimators.path_model import PathFit
 from cge.estimators.planning import checked_task
 from cge.estimators.settings import documented, settings_of
 from cge.estimators.storing import save_estimator
+from cge.estimators.twin import gain_over_twin
 from cge.explain.explainer import Explainer
 from cge.explain.faithfulness import SHARES, Faithfulness
 from cge.explain.paths import Explanation
@@ -141,6 +142,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         With encoder "paths", the readers that predict; two are averaged.
     label_votes_ : bool
         Whether known labels at the ends of paths vote.
+    fit_call_ : dict
+        How it was trained: whether "validation" labels were given, and the "command" of `cge fit`, empty in Python.
     compared_ : list of dict
         With encoder "paths", what was compared to choose them: weights, reader, accuracy on the selection labels, and
         gain over what it challenged with its standard error.
@@ -290,6 +293,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         train = fit_paths if self.encoder == "paths" else fit_pairs
         roles = (known.train, known.selection)
         self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
+        self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
         return self
 
     def _warn_of_idle(self) -> None:
@@ -429,6 +433,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     ) -> Faithfulness:
         """Return how the chance of the predicted class changes as paths are taken away, or given back.
 
+        The chance is calibrated as that of `predict_proba`. Where several readers are averaged, it is that of one.
+
         Parameters
         ----------
         nodes : ids
@@ -449,14 +455,26 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         counts = whole_number("repeats", repeats, 1), whole_number("most", most, 1)
         return explainer.faithful(numbers, points, *counts, self.random_state)
 
-    def worth(self) -> Worth:
+    def worth(self, *, compare: bool = False) -> Worth:
         """Say whether the weights of paths were worth it.
 
         By how much they are ahead of A ≡ 1 on the selection labels, where that was asked in training; how many paths
         count in effect; what paths of 0, 1, … steps bring; whether weights collapsed or stayed flat. `print` shows it.
+
+        Parameters
+        ----------
+        compare : bool
+            Train the twin with A ≡ 1, all else the same, to its end, and compare with that. It takes as long as a fit,
+            and needs selection labels.
         """
         explainer, fitted = self._explainer(0), self._fitted
-        gain = None if fitted.over_none is None else Gain.of(*fitted.over_none, self.labels_seen_["selection"])
+        if compare:
+            gain = gain_over_twin(self)
+        elif fitted.over_none is not None:
+            told = {"chose": self.weighting == "auto", "early": True}
+            gain = Gain.of(*fitted.over_none, self.labels_seen_["selection"], **told)
+        else:
+            gain = None
         return worth_of(self.weights_, fitted.path_weights, self.graph_, explainer, gain, self.random_state)
 
     def _explainer(self, reader: int) -> Explainer:
@@ -475,7 +493,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         arrays = self._fitted.arrays() | pack_values(self.classes_, "classes.")
-        save_estimator(self, folder, self.graph_, self._fitted.facts(), arrays)
+        save_estimator(self, folder, self.graph_, self._fitted.facts() | {"fit_call": self.fit_call_}, arrays)
 
     def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over what `save` wrote."""
@@ -484,6 +502,10 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self._keep(kind.restored(self, graph, classes, facts, arrays), classes)
         if not 1 <= self.best_round_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
             raise InputError(f"the best round, {self.best_round_:,}, is not among those of the history")
+        # Older folders do not tell; without a second training, those that chose were most likely given.
+        given = self.labels_seen_["selection"] > 0 and self.selection_history_ is None and bool(self.refit)
+        call = facts.get("fit_call", {})
+        self.fit_call_ = {"command": str(call.get("command", "")), "validation": bool(call.get("validation", given))}
 
     def _keep(self, fitted: PairFit | PathFit, classes: Array) -> None:
         """Take over what was learned."""

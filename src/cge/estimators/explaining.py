@@ -15,6 +15,7 @@ from cge.estimators.pair_fit import PairFit
 from cge.estimators.path_model import PathFit
 from cge.explain.exact import AllPaths
 from cge.explain.explainer import Explainer, Labels
+from cge.explain.paths import WhichReader
 from cge.explain.reading import Reading
 from cge.explain.sampled import SampledPaths
 from cge.explain.search import Found
@@ -67,6 +68,8 @@ def _path_explainer(fitted: PathFit, model: Any, place: int) -> Explainer:
         chances,
         data.graph.node_ids,
         _labels(fitted, model),
+        fitted.heat,
+        WhichReader(place, readers, name),
     )
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.explain.faithfulness import Faithfulness, faithfulness
-from cge.explain.paths import Explanation, PathShare
+from cge.explain.paths import ONLY_READER, Explanation, PathShare, WhichReader
 from cge.explain.reading import Local, Reading
 from cge.explain.search import Found, joined
 from cge.explain.source import Paths
@@ -65,7 +65,8 @@ class Labels:
 class Explainer:
     """Explains predictions of one reader or head; nodes and classes are numbers here, and names in what it returns.
 
-    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes.
+    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes. `heat` is the
+    temperature of calibration: scores are divided by it before they become chances. `reader` tells which one it is.
     """
 
     paths: Paths
@@ -73,6 +74,8 @@ class Explainer:
     chances: Array
     ids: Array
     labels: Labels
+    heat: float = 1.0
+    reader: WhichReader = ONLY_READER
 
     def node(self, node: int, top: int, hop: int | None = None) -> Explanation:
         """Explain the prediction for a node; with `hop`, only paths of that many steps are listed."""
@@ -93,6 +96,14 @@ class Explainer:
             place, ends = np.searchsorted(some, found[-1].start), found[-1].end(self.paths.indices)
             brings.append(found[-1].share * np.einsum("ij,ij->i", slopes[place], carried[ends]))
         return joined(found), np.concatenate(brings)
+
+    def says(self, nodes: Array) -> Array:
+        """Return the class that this reader, by itself, holds most likely for some nodes, ascending, `(q,)`."""
+        found = [np.empty(0, np.int64)]
+        for some in _pieces(nodes, self.paths.at_once):
+            vectors = self.reading.vectors_of(some, self.paths.by_hop(some, self.reading.carried).sum(0))
+            found.append(self.reading.scores(some, vectors).argmax(1))
+        return np.concatenate(found)
 
     def useful(self, nodes: Array) -> Array:
         """Return what paths of each number of steps bring to the predictions for some nodes, ascending, `(K+1,)`.
@@ -184,6 +195,7 @@ class Explainer:
             exact=self.paths.exact,
             num_nodes=len(nodes),
             paths=() if found is None else self._shares(found, place),
+            reader=self.reader,
             **mean,
         )
 
@@ -216,13 +228,15 @@ class Explainer:
 
             rest = local.vectors[0] - brings.sum(0)
             random = generator(seed, "faithfulness", node)
-            found.append(faithfulness(brings, rest, brings @ local.slopes[0, place], read, shares, repeats, random))
+            says = brings @ local.slopes[0, place], np.abs(paths.share)
+            found.append(faithfulness(brings, rest, *says, read, shares, repeats, random))
         return Faithfulness.stacked(found, shares)
 
     def _chances(self, scores: Array) -> Array:
-        """Return the chances of class scores, `(q, c)`."""
+        """Return the calibrated chances of this reader's class scores, `(q, c)`."""
+        cooled = scores / self.heat  # p^(1 / heat), made to sum to one, is the softmax of this
         if self.labels.several:
-            return np.asarray(1 / (1 + np.exp(-np.clip(scores, -500, 500))))
-        raised = np.exp(scores - scores.max(1, keepdims=True))
+            return np.asarray(1 / (1 + np.exp(-np.clip(cooled, -500, 500))))
+        raised = np.exp(cooled - cooled.max(1, keepdims=True))
         chances: Array = raised / raised.sum(1, keepdims=True)
         return chances

@@ -2,7 +2,9 @@
 
 *Deletion* takes paths out of a node's vector, *insertion* gives them back to a vector without any; the most important
 first, or in random order. If the explanation is faithful, deletion by importance falls faster than deletion at random,
-and insertion rises faster. Petsiuk et al. 2018 (https://arxiv.org/abs/1806.07421) measure explanations of pictures so.
+and insertion rises faster. Heavy paths matter whatever they say; a third order, the heaviest first, shows how much of
+that is weight alone, and how much is knowing what a path says of the class. Petsiuk et al. 2018
+(https://arxiv.org/abs/1806.07421) measure explanations of pictures so.
 """
 
 from __future__ import annotations
@@ -30,9 +32,12 @@ class Faithfulness:
     shares : (q,)
         Of the paths.
     deletion, insertion : (nodes, q)
-        The chance of the predicted class when paths go, or come, by what they bring.
+        The calibrated chance that the explained reader gives to the predicted class when paths go, or come, by what
+        they bring. Without any deletion it is what `predict_proba` says, where there is one reader.
     random_deletion, random_insertion : (nodes, q)
         The same in random order.
+    heaviest_deletion, heaviest_insertion : (nodes, q)
+        The same by how much of the vector a path makes up, whatever it says of classes.
     """
 
     shares: Array
@@ -40,11 +45,14 @@ class Faithfulness:
     insertion: Array
     random_deletion: Array
     random_insertion: Array
+    heaviest_deletion: Array
+    heaviest_insertion: Array
 
     @classmethod
     def stacked(cls, parts: Sequence[Faithfulness], shares: Array) -> Faithfulness:
         """Return the curves of several nodes together."""
-        names = ("deletion", "insertion", "random_deletion", "random_insertion")
+        orders = ("", "random_", "heaviest_")
+        names = [f"{order}{way}" for order in orders for way in ("deletion", "insertion")]
         empty = np.empty((0, len(shares)))
         return cls(shares, *(np.concatenate([empty, *(getattr(one, name) for one in parts)]) for name in names))
 
@@ -54,8 +62,19 @@ class Faithfulness:
 
         Positive: the explanation knows more than chance.
         """
-        down = np.trapezoid(self.random_deletion - self.deletion, self.shares, axis=1)
-        up = np.trapezoid(self.insertion - self.random_insertion, self.shares, axis=1)
+        return self._above(self.random_deletion, self.random_insertion)
+
+    @property
+    def gaps_over_heaviest(self) -> tuple[Array, Array]:
+        """The same areas between the curves by importance and by weight alone.
+
+        Positive: the explanation knows more than which paths are heavy.
+        """
+        return self._above(self.heaviest_deletion, self.heaviest_insertion)
+
+    def _above(self, deletion: Array, insertion: Array) -> tuple[Array, Array]:
+        down = np.trapezoid(deletion - self.deletion, self.shares, axis=1)
+        up = np.trapezoid(self.insertion - insertion, self.shares, axis=1)
         return np.asarray(down), np.asarray(up)
 
 
@@ -91,6 +110,7 @@ def faithfulness(
     brings: Array,
     rest: Array,
     importance: Array,
+    weight: Array,
     read: Callable[[Array], Array],
     shares: Array,
     repeats: int,
@@ -104,13 +124,15 @@ def faithfulness(
         As in `deleted`.
     importance : (b,)
         Of each path; the largest goes, or comes, first.
+    weight : (b,)
+        Of each path in the vector; the order that knows nothing else.
     read : callable
         Given vectors `(q, d)`, the prediction that is watched, `(q,)`.
     repeats : int
         Random orders whose curves are averaged.
     random : numpy.random.Generator
     """
-    order = np.argsort(-importance, kind="stable")
+    order, heavy = (np.argsort(-one, kind="stable") for one in (importance, weight))
     orders = [random.permutation(len(brings)) for _ in range(repeats)]
 
     def curve(change: Callable[[Array, Array, Array, Array], Array], how: Sequence[Array]) -> Array:
@@ -121,8 +143,5 @@ def faithfulness(
 
     return Faithfulness(
         np.asarray(shares),
-        curve(deleted, [order]),
-        curve(inserted, [order]),
-        curve(deleted, orders),
-        curve(inserted, orders),
+        *(curve(change, how) for how in ([order], orders, [heavy]) for change in (deleted, inserted)),
     )

@@ -9,9 +9,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Explanation", "PathShare"]
+__all__ = ["ONLY_READER", "Explanation", "PathShare", "WhichReader"]
 
 Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True)
+class WhichReader:
+    """The reader whose scores are explained: its `place` among as many as are averaged, `count`, and its `name`.
+
+    >>> print(WhichReader(0, 3, "deep"))
+    reader 1 of 3 (deep)
+    """
+
+    place: int = 0
+    count: int = 1
+    name: str = "head"
+
+    def __str__(self) -> str:
+        return f"reader {self.place + 1} of {self.count} ({self.name})"
+
+
+ONLY_READER = WhichReader()
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,6 +120,8 @@ class Explanation(Sequence[PathShare]):
         Nodes that it is about.
     paths : tuple of PathShare
         The strongest, the strongest first.
+    reader : WhichReader
+        Whose scores these are, where several readers are averaged.
     """
 
     node: Any
@@ -117,6 +138,7 @@ class Explanation(Sequence[PathShare]):
     exact: bool
     num_nodes: int
     paths: tuple[PathShare, ...]
+    reader: WhichReader = ONLY_READER
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -149,6 +171,25 @@ class Explanation(Sequence[PathShare]):
         """Which of the classes is explained."""
         return int(np.flatnonzero(self.classes == self.predicted)[0])
 
+    @property
+    def runner_up(self) -> int | None:
+        """Which of the classes is the most likely beside the explained one; None where it is the only one."""
+        others = [place for place in np.argsort(-self.chances, kind="stable").tolist() if place != self.place]
+        return others[0] if others else None
+
+    @property
+    def reader_says(self) -> Any:
+        """The class that the explained reader, by itself, holds most likely; `predicted` is that of all readers."""
+        return self.classes.tolist()[int(self.scores.argmax())]
+
+    def reader_words(self) -> str:
+        """Say which of several readers is explained, and where it is of another opinion; nothing where there is one."""
+        if self.reader.count == 1:
+            return ""
+        differs = self.node is not None and self.reader_says != self.predicted
+        own = f" By itself it says {self.reader_says}, and together they say {self.predicted}." if differs else ""
+        return f"These are the scores of {self.reader}; chances are averaged over all of them.{own}"
+
     def facts(self) -> dict[str, Any]:
         """Return all of it as plain values, for JSON."""
         numbers = ("chances", "scores", "constant", "votes", "remainder")
@@ -156,6 +197,10 @@ class Explanation(Sequence[PathShare]):
             "node": self.node,
             "end": self.end,
             "predicted": self.predicted,
+            "reader": self.reader.place,
+            "readers": self.reader.count,
+            "reader_name": self.reader.name,
+            "reader_says": self.reader_says,
             "exact": self.exact,
             "num_nodes": self.num_nodes,
             "classes": self.classes.tolist(),

@@ -26,30 +26,41 @@ _COLLAPSED = 0.02  # share of the paths that all the weight rests on, and mean w
 
 @dataclass(frozen=True)
 class Gain:
-    """How much more often weights are right than A ≡ 1 on some `labels`, with the 95 % interval of that (Student's t).
+    """How much more often weights are right than A ≡ 1 on some `labels`, with the 95 % interval of that.
 
-    With several labels per node, what counts as right is the F1 of a node's classes.
+    The interval is that of Agresti and Min (2005, https://doi.org/10.1002/sim.1781) for shares of the same nodes: to
+    each of the four counts, of nodes that both, one, the other or neither has right, a half is added. So it has a width
+    even where both are right on the same nodes. With several labels per node, what counts as right is the F1 of a
+    node's classes.
+
+    `chose` says that the labels also chose these weights among others, which flatters the gain; `early`, that both were
+    judged after the first epochs of training.
     """
 
     mean: float
     low: float
     high: float
     labels: int
+    chose: bool = False
+    early: bool = False
 
     @classmethod
-    def of(cls, mean: float, error: float, labels: int) -> Gain | None:
-        """Return the gain with this standard error; None where there is none."""
+    def of(cls, mean: float, error: float, labels: int, **told: bool) -> Gain | None:
+        """Return the gain of that mean and standard error over nodes; None where there is none."""
         if labels < 2 or not np.isfinite(error):
             return None
-        half = float(stats.t.ppf(0.975, labels - 1)) * error
-        return cls(mean, mean - half, mean + half, labels)
+        # Differences are 1, −1 and 0. The halves add nothing to their sum, 1 to the sum of squares, 2 to the nodes.
+        total, squares, nodes = labels * mean, labels * (labels - 1) * error**2 + labels * mean**2 + 1, labels + 2
+        half = float(stats.norm.ppf(0.975)) * np.sqrt(max(squares - total**2 / nodes, 0.0)) / nodes
+        low, high = max(total / nodes - half, -1.0), min(total / nodes + half, 1.0)
+        return cls(mean, float(low), float(high), labels, **told)
 
     @classmethod
-    def between(cls, one: Array, other: Array) -> Gain | None:
+    def between(cls, one: Array, other: Array, **told: bool) -> Gain | None:
         """Return the gain of one over the other, node by node: `(k,)`, how right each is."""
         apart = np.asarray(one, float) - np.asarray(other, float)
         error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
-        return cls.of(float(apart.mean()) if len(apart) else 0.0, error, len(apart))
+        return cls.of(float(apart.mean()) if len(apart) else 0.0, error, len(apart), **told)
 
     def __str__(self) -> str:
         side = "ahead of" if self.mean > 0 else "behind" if self.mean < 0 else "level with"
@@ -57,6 +68,14 @@ class Gain:
         doubt = "" if self.mean == 0 or self.low > 0 or self.high < 0 else ", so it may be chance"
         low, high = (f"{100 * one:+.1f}".replace("-", "−") for one in (self.low, self.high))
         return f"{points}{side} A ≡ 1 on {self.labels:,} labels (95 % interval {low} to {high}{doubt})"
+
+    @property
+    def caveat(self) -> str:
+        """What to keep in mind, in a sentence; nothing where there is nothing."""
+        if self.chose:
+            early = "; both were judged after their first epochs" if self.early else ""
+            return f"These labels also chose the weights, which flatters the gain{early}."
+        return "Both were judged after their first epochs." if self.early else ""
 
 
 @dataclass(frozen=True)
@@ -68,7 +87,7 @@ class Worth:
     weights : str
         What weighs paths.
     gain : Gain or None
-        Against A ≡ 1 on the selection labels; None where the two were not compared.
+        Against A ≡ 1 on the selection labels; None where nobody compared the two.
     effective : float
         (ΣA)² / ΣA² as a share of the paths that were sampled: 1 where all weigh alike.
     by_length : tuple of float
@@ -108,9 +127,9 @@ class Worth:
         if self.weights == "none":
             told = ["All paths weigh alike (A ≡ 1)."]
         elif self.gain is None:
-            told = [f"The weights are {self.weights}; they were not compared with A ≡ 1."]
+            told = [f"The weights are {self.weights}; training did not compare them with A ≡ 1."]
         else:
-            told = [f"The weights are {self.weights}: {self.gain}."]
+            told = [f"The weights are {self.weights}: {self.gain}.", *([self.gain.caveat] if self.gain.caveat else [])]
         if self.collapsed:
             told.append("They have collapsed: almost no path has any weight.")
         elif self.flat and self.weights != "none":

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-
-from cge.errors import CgeWarning
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
+from cge.estimators.twin import chances_of, labels_of, twin_of
 from cge.explain.worth import Gain
 from cge.report.measured import Measured
 
 __all__ = ["compared"]
-
-Array = npt.NDArray[Any]
 
 _TWIN = "cge, A ≡ 1"
 
@@ -31,10 +25,10 @@ def compared(
     taken as it is.
     """
     rows = [measured.row("cge", measured.chances)]
-    y, validation = _labels(model, measured)
+    labels = labels_of(model, again=measured.unseen)
     others: dict[str, Any] = {}
     if twin is not None or model.weights_ != "none":
-        others[_TWIN] = type(model)(**(model.get_params() | {"weighting": "none", "outer": "unrolled"}))
+        others[_TWIN] = twin_of(model)
     if model.graph_.features is not None:
         others |= {"SGC": SGC(), "features only": FeatureClassifier()}
     others["label propagation"] = LabelPropagation()
@@ -44,36 +38,10 @@ def compared(
         else:
             if on_method is not None:
                 on_method(name)
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", CgeWarning)
-                method.fit(model.graph_, y, validation)
-            chances = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
-            chances[:, method.classes_] = method.predict_proba()  # a class may have no training label
+            chances = chances_of(method, model, labels)
         rows.append(measured.row(name, chances[measured.nodes]))
         if name == _TWIN:
             both = (measured.right(one) for one in (measured.chances, chances[measured.nodes]))
-            rows[-1]["gain"] = Gain.between(*both)
+            chose = not measured.unseen and model.encoder == "paths" and model.weighting == "auto"
+            rows[-1]["gain"] = Gain.between(*both, chose=chose)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]
-
-
-def _labels(model: Any, measured: Measured) -> tuple[Array, Array | None]:
-    """Return the labels that train and those that choose, as class numbers or as zeros and ones."""
-    fitted, chosen = model._fitted, model._fitted.chosen
-    held = model.selection_history_ is not None  # some of the training labels chose, and then trained
-    y = _spread(model, fitted.known, fitted.matrix)
-    if held and measured.unseen:
-        return y, None  # each method holds out its own
-    if held:
-        y[chosen.nodes] = 0 if fitted.several else -1
-    return y, _spread(model, chosen.nodes, chosen.matrix) if len(chosen.nodes) else None
-
-
-def _spread(model: Any, nodes: Array, matrix: Array) -> Array:
-    """Return the labels of some nodes as those of all."""
-    if model._fitted.several:
-        found = np.zeros((len(model.graph_), matrix.shape[1]), np.int64)
-        found[nodes] = matrix
-        return found
-    codes = np.full(len(model.graph_), -1)
-    codes[nodes] = matrix.argmax(1) if len(nodes) else 0
-    return codes

@@ -13,9 +13,10 @@ from cge.errors import InputError
 from cge.estimators.nearest import lengths, nearest_rows
 from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
+from cge.report.maps import MAPS, flattened, need_map
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, hints_of, verdict_of, words_of
+from cge.report.words import call_of, hints_of, verdict_of, weight_axis_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -27,6 +28,7 @@ _PATHS, _NEAR = 5, 6  # of a node
 _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
 )  # fmt: skip
+_ORDERS = {"strongest first": "", "heaviest first": "heaviest_", "random order": "random_"}  # in which paths go
 _OTHERS = "#8a94a3"
 
 
@@ -39,6 +41,7 @@ def facts_of(
     titles: Array | None = None,
     class_names: Sequence[str] | None = None,
     command: str = "",
+    flat: str = "pca",
 ) -> dict[str, Any]:
     """Return all that the page shows.
 
@@ -53,9 +56,14 @@ def facts_of(
         What people call the nodes.
     class_names : (c,), optional
         What people call the classes.
+    command : str, optional
+        What repeats the training; by default what the model remembers, or the call in Python.
+    flat : "pca" or "umap"
+        How vectors become a map of two dimensions; UMAP needs the package umap-learn.
     """
     if not hasattr(model, "_fitted"):
         raise InputError("the report is about a trained model; call fit first")
+    need_map(flat)
     chances = model.predict_proba()
     told, classes = chances.argmax(1), [str(one) for one in (model.classes_ if class_names is None else class_names)]
     known = _members(model, None)
@@ -77,7 +85,7 @@ def facts_of(
         "title": f"cge: {name}",
         "words": words_of(model, name, measured, rows),
         "verdict": verdict_of(model, rows),
-        "hints": hints_of(model, len(told), len(shown), measured),
+        "hints": hints_of(model, len(told), len(shown), measured, MAPS[flat]),
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
         "score": "right" if measured is None else measured.score_name,
         "reliability": None if measured is None else measured.reliability(),
@@ -87,17 +95,18 @@ def facts_of(
         "step": "epoch" if model.encoder == "paths" else "round",
         "classes": classes,
         "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
-        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles),
+        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles, flat),
         "paths": _numbered(strongest, listed, len(told)),
         "near": _near(model.embedding_, shown),
         "first": _first(model, shown, measured),
         "gates": [[key, round(value, 4)] for key, value in gates],
         "hops": [round(one, 4) for one in parameters["hops"]],
+        "weight_axis": weight_axis_of(model),
         "histogram": histogram_of(weights),
         "lengths": lengths_of(weights),
         "relevance": relevance_of(weights, told, first, len(classes)),
         "faithful": _faithful(model, shown),
-        "command": command or f"cge.CGE({', '.join(changed(model))}).fit(graph, y)",
+        "command": command or call_of(model),
         "settings": [[key, str(value)] for key, value in settings.items()],
         "footer": "Made by cge. This page needs no network: chart library and data are inside.",
     }
@@ -136,11 +145,19 @@ def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
 
 
 def _nodes(
-    model: Any, shown: Array, listed: Array, labels: Array, trained: Array, chances: Array, titles: Array | None
+    model: Any,
+    shown: Array,
+    listed: Array,
+    labels: Array,
+    trained: Array,
+    chances: Array,
+    titles: Array | None,
+    flat: str,
 ) -> dict[str, Any]:
     """Return what is told of each node on the page; those on the map come first, and have keys."""
+    explainer = model._explainer(0)
     names = np.asarray(model.node_ids_ if titles is None else titles, object)[listed]
-    across, told = _flat(model.embedding_[shown]), chances.argmax(1)
+    across, told = flattened(model.embedding_[shown], flat, model.random_state), chances.argmax(1)
     return {
         "keys": list(range(len(shown))),
         "id": [str(one) for one in names],
@@ -148,18 +165,10 @@ def _nodes(
         "trained": trained[listed].astype(int).tolist(),
         "told": told[listed].tolist(),
         "sure": [round(float(one), 4) for one in chances[listed, told[listed]]],
+        "says": explainer.says(shown).tolist() if explainer.reader.count > 1 else None,
         "x": [round(float(one), 4) for one in across[:, 0]],
         "y": [round(float(one), 4) for one in across[:, 1]],
     }
-
-
-def _flat(vectors: Array) -> Array:
-    """Return two numbers for each vector, whose length does not matter: principal components."""
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
-    centered = unit - unit.mean(0)
-    _, _, turned = np.linalg.svd(centered, full_matrices=False)
-    across: Array = centered @ turned[:2].T
-    return across if across.shape[1] == 2 else np.column_stack([across, np.zeros(len(across))])
 
 
 def _numbered(strongest: list[list[Any]], listed: Array, count: int) -> list[list[Any]]:
@@ -184,14 +193,17 @@ def _near(vectors: Array, shown: Array) -> list[list[int]]:
 
 
 def _faithful(model: Any, shown: Array) -> dict[str, Any]:
-    """Return how the chance of the predicted class falls as paths are taken away, as a mean over some nodes."""
+    """Return how the chance of the predicted class falls as paths go, and rises as they come: means over some nodes."""
     some = shown[np.linspace(0, len(shown) - 1, min(_TAKEN, len(shown))).astype(np.int64)]
     found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
-    return {
-        "share": found.shares.tolist(),
-        "strongest": [round(float(one), 4) for one in found.deletion.mean(0)],
-        "random": [round(float(one), 4) for one in found.random_deletion.mean(0)],
+    curves = {
+        way: {name: getattr(found, order + way) for name, order in _ORDERS.items()} for way in ("deletion", "insertion")
     }
+    means = {
+        way: [{"name": name, "chance": [round(float(one), 4) for one in curve.mean(0)]} for name, curve in each.items()]
+        for way, each in curves.items()
+    }
+    return {"share": found.shares.tolist(), **means}
 
 
 def _first(model: Any, shown: Array, measured: Measured | None) -> int:

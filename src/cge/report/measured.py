@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cge.data.labels import labeled
 from cge.estimators.roles import membership
+from cge.estimators.twin import how_right
 from cge.evaluation.calibration import reliability
 from cge.evaluation.significance import f1_interval, share_interval
 
@@ -47,9 +48,7 @@ class Measured:
 
     def right(self, chances: Array) -> Array:
         """Return how right each node is, `(k,)`: 0 or 1, or the F1 of its classes."""
-        told = self.told(chances)
-        both: Array = 2 * (told & (self.truth > 0)).sum(1) / np.maximum(told.sum(1) + self.truth.sum(1), 1)
-        return both
+        return how_right(self.told(chances), self.truth)
 
     def row(self, method: str, chances: Array) -> dict[str, Any]:
         """Return the score of a method, with its 95 % interval."""

@@ -150,18 +150,22 @@
   }] : null, { title: { text: "How far (weight of hops)" }, xaxis: { title: { text: "steps" }, dtick: 1 }, showlegend: false });
   draw("histogram", data.histogram ? [{
     type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.middle, y: data.histogram.count, hovertemplate: "A ≈ %{x:.2f}: %{y} paths<extra></extra>",
-  }] : null, { title: { text: "Weights of the strongest paths" }, xaxis: { title: { text: "A, relative to a random walk" }, type: "log" }, showlegend: false });
+  }] : null, { title: { text: "Weights of the strongest paths" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, showlegend: false });
   draw("lengths", data.lengths.length ? data.lengths.map((one) => ({
     type: "scatter", mode: "lines+markers", name: one.name, x: one.x, y: one.y,
     error_y: { type: "data", array: one.error, thickness: 1 },
   })) : null, { title: { text: "Typical weight by length and diversity" }, xaxis: { title: { text: "steps, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
   grid("relevance", "relevances", data.relevance, null, "Viridis", ["predicted", "on the path"]);
-  if (data.faithful) {
-    draw("deletion", [
-      { type: "scatter", mode: "lines+markers", name: "strongest first", x: data.faithful.share, y: data.faithful.strongest },
-      { type: "scatter", mode: "lines+markers", name: "random order", x: data.faithful.share, y: data.faithful.random },
-    ], { xaxis: { tickformat: ".0%", title: { text: "paths taken away" } }, yaxis: { title: { text: "chance" }, tickformat: ".0%" } });
-  } else element("faithful").remove();
+  const chances = ["deletion", "insertion"].flatMap((way) => data.faithful[way].flatMap((one) => one.chance));
+  const [lowest, highest] = [Math.min(...chances), Math.max(...chances)];
+  const beyond = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
+  for (const [way, title] of [["deletion", "paths taken away"], ["insertion", "paths given back"]]) {
+    draw(way, data.faithful[way].map((one) => ({
+      type: "scatter", mode: "lines+markers", name: one.name, x: data.faithful.share, y: one.chance,
+      hovertemplate: "%{x:.0%} of the paths: chance %{y:.0%}",
+    })), { xaxis: { tickformat: ".0%", title: { text: title } },
+      yaxis: { title: { text: "chance" }, tickformat: ".1~%", range: [lowest - beyond, highest + beyond] } });
+  }
 
   const paint = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
@@ -174,7 +178,24 @@
   const theme = (name) => { document.documentElement.dataset.theme = name; };
   theme(dark.matches ? "dark" : "light");
   paint();
-  dark.addEventListener("change", () => { theme(dark.matches ? "dark" : "light"); paint(); });
+  // Paper is light: what was there before a print comes back after it.
+  let before = null;
+  const printing = (begins) => {
+    if (begins === (before !== null)) return;
+    if (begins) before = document.documentElement.dataset.theme;
+    theme(begins ? "light" : before);
+    if (!begins) before = null;
+    paint();
+  };
+  addEventListener("beforeprint", () => printing(true));
+  addEventListener("afterprint", () => printing(false));
+  const paper = matchMedia("print");
+  paper.addEventListener("change", () => printing(paper.matches));
+  dark.addEventListener("change", () => {
+    const name = dark.matches ? "dark" : "light";
+    if (before !== null) before = name;
+    else { theme(name); paint(); }
+  });
   element("theme").addEventListener("click", () => {
     theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
     paint();
@@ -208,16 +229,15 @@
     const title = svg("title", {});
     title.textContent = path.nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.told[key]])})`).join(" → ");
     box.append(title);
-    const style = getComputedStyle(document.documentElement);
     path.nodes.forEach((key, place) => {
       const x = 75 + 150 * place;
       if (place) {
-        box.append(svg("line", { x1: x - 139, y1: 16, x2: x - 11, y2: 16, stroke: style.getPropertyValue("--soft").trim(),
+        box.append(svg("line", { x1: x - 139, y1: 16, x2: x - 11, y2: 16, stroke: "var(--soft)",
           "stroke-width": 1 + 4 * path.strength }));
       }
       box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.told[key]),
-        stroke: data.nodes.trained[key] ? style.getPropertyValue("--ink").trim() : "none", "stroke-width": 2 }));
-      const label = svg("text", { x, y: 46, "text-anchor": "middle", "font-size": 13, fill: style.getPropertyValue("--ink").trim() });
+        stroke: data.nodes.trained[key] ? "var(--ink)" : "none", "stroke-width": 2 }));
+      const label = svg("text", { x, y: 46, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" });
       label.textContent = short(data.nodes.id[key], 19);
       box.append(label);
     });
@@ -236,6 +256,8 @@
     told.append(dot, `predicted ${named([data.nodes.told[key]])} with ${percent(data.nodes.sure[key])}; ` +
       (data.nodes.label[key].length ? `its label is ${named(data.nodes.label[key])}.` : "its label is not known here."));
     card.append(head, told);
+    if (data.nodes.says && data.nodes.says[key] !== data.nodes.told[key])
+      card.append(make("p", `The explained reader by itself says ${named([data.nodes.says[key]])}; chances are averaged over all readers.`, "hint"));
     const mine = data.paths[key];
     if (mine && mine.length) {
       const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;

@@ -1,6 +1,7 @@
 """The report: one HTML file that opens offline. What it shows is in facts.py; how, in page.html, page.css, page.js.
 
 Data and the chart library (Plotly) lie in the page as compressed text. Nothing of the user's is ever read as markup.
+JSON escapes what is not ASCII, for ids may hold half of a surrogate pair, which no encoding can write.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def write_page(model: Any, out: str | Path, **told: Any) -> int:
         style=(home / "page.css").read_text("utf-8"),
         script=(home / "page.js").read_text("utf-8"),
         library=_packed(_library()),
-        data=_packed(json.dumps(facts_of(model, **told), ensure_ascii=False, allow_nan=False)),
+        data=_packed(json.dumps(facts_of(model, **told), ensure_ascii=True, allow_nan=False)),
     )
     content = page.encode()
     write_whole({path: lambda stream: stream.write(content)})

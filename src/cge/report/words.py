@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from cge.estimators.storing import name_of
 from cge.report.measured import Measured
 
-__all__ = ["changed", "hints_of", "verdict_of", "words_of"]
+__all__ = ["call_of", "hints_of", "verdict_of", "weight_axis_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -35,31 +36,58 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
 
 def verdict_of(model: Any, rows: list[dict[str, Any]]) -> list[str]:
     """Say whether weights were worth it: what training asked, and what the comparison found."""
-    gains = [f"In this comparison they are {row['gain']}." for row in rows if row.get("gain") is not None]
-    return [*model.worth().sentences(), *gains]
+    gains = [row["gain"] for row in rows if row.get("gain") is not None]
+    told = [" ".join([f"In this comparison they are {one}.", one.caveat]).strip() for one in gains]
+    return [*model.worth().sentences(), *told]
 
 
-def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> dict[str, str]:
-    """Say what stands beside the charts, by section."""
+def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None, flat: str) -> dict[str, str]:
+    """Say what stands beside the charts, by section; `flat` says how the map came about."""
     some = "" if nodes == shown else f" {shown:,} of {nodes:,} nodes are shown."
     by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
     error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
+    reader = model._explainer(0).reader
+    whose, which = (
+        f" {what} of {reader}." if reader.count > 1 else "" for what in ("The chance is that", "Scores are those")
+    )
     exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
     return {
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
-        "map-words": "Every node by the direction of its vector, in two dimensions, colored by its label or else by "
-        f"its prediction. Click a node to see its paths.{some}",
+        "map-words": f"Every node by the direction of its vector, in two dimensions ({flat}), colored by its label or "
+        f"else by its prediction. Click a node to see its paths.{some}",
         "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
-        f"label trained the model.{exact}",
+        f"label trained the model.{which}{exact}",
         "confusion-words": f"{by} Colors are shares of a line.",
         "by-class-words": by,
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
         f"error, the mean distance between the two, is {error}; {by}",
+        "faithful-words": "The chance of the predicted class as paths are taken away from a node, and as they are "
+        "given back to a node without any: those that bring most first, the heaviest first whatever they say, or in a "
+        "random order. The faster it falls, and the faster it rises, the more the explained paths matter; what lies "
+        "between the strongest and the heaviest is knowing what a path brings, and not only how much it weighs. A mean "
+        f"over some nodes.{whose}",
+        "strong-words": "What follows is of the paths that were selected for what they bring, the strongest of each "
+        "node, and not of all paths: heavy ones are more frequent among them.",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
     }
 
 
-def changed(model: Any) -> list[str]:
-    """Return the settings that are not the defaults, as Python writes them."""
+def weight_axis_of(model: Any) -> str:
+    """Say what A is on an axis."""
+    if model.encoder == "paths":
+        return "A, relative to a random walk"
+    return "A, the same for all" if model.weights_ == "none" else "A, what the network says, from 0 to 1"
+
+
+def call_of(model: Any) -> str:
+    """Return what trained the model: the command, or the call in Python with the settings that are not the defaults."""
+    if model.fit_call_["command"]:
+        return str(model.fit_call_["command"])
     defaults = type(model)().get_params()
-    return [f"{name}={value!r}" for name, value in model.get_params().items() if value != defaults[name]]
+    settings = [
+        f"{name}={name_of(value) if callable(value) else repr(value)}"
+        for name, value in model.get_params().items()
+        if value != defaults[name] or name == "random_state"  # the seed is told in any case
+    ]
+    labels = "y, validation" if model.fit_call_["validation"] else "y"
+    return f"cge.CGE({', '.join(settings)}).fit(graph, {labels})"
