@@ -135,6 +135,18 @@ def test_hovering_and_clicking_the_map_tells_of_a_node(browser: Any, page: Path)
     tab.context.close()
 
 
+def test_no_button_of_a_chart_sends_anything_away(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    names = tab.eval_on_selector_all(".modebar-btn", "all => all.map((one) => one.dataset.title)")
+    assert names == ["Zoom", "Pan", "Reset axes", "Download plot as a PNG"]
+    assert "form-action 'none'" in tab.get_attribute("meta[http-equiv]", "content")
+    tab.fill("#node", "node 20")
+    tab.press("#node", "Enter")  # the form is read here, and goes nowhere
+    assert tab.text_content("#one h3") == "node 20"
+    assert wrong == []
+    tab.context.close()
+
+
 def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
     tab.click("#theme")

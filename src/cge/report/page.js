@@ -74,6 +74,8 @@
     return whole;
   };
   const still = { displaylogo: false, responsive: true, displayModeBar: false };
+  // Buttons by name: the library's own list has one that sends a chart away.
+  const buttons = { displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
 
   const rows = [...data.accuracy].reverse();
   element("accuracy").style.height = 70 + 34 * rows.length + "px";
@@ -167,7 +169,7 @@
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     for (const [id, traces, layout, choice] of charts) {
       for (const trace of traces) if (trace.texttemplate) trace.textfont = { color: ink };
-      Plotly.react(id, traces, styled(layout), choice ? { ...still, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"] } : still);
+      Plotly.react(id, traces, styled(layout), choice ? { ...still, ...buttons } : still);
     }
   };
   const dark = matchMedia("(prefers-color-scheme: dark)");
