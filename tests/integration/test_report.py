@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +99,9 @@ def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: 
     tab.press("#node", "Enter")
     assert tab.text_content("#one h3") == "node 20"
     assert tab.query_selector_all("#one .path svg circle")
-    assert "weight" in (tab.text_content("#one .numbers") or "")
+    best = hostile()[0].explain("node 20", top=1)[0]
+    brings = f"{abs(best.contribution):.3g}".rstrip("0")
+    assert f"brings {'+' if best.contribution > 0 else '−'}{brings}" in (tab.text_content("#one .numbers") or "")
     near = tab.query_selector("#one .near button")
     assert near is not None
     near.focus()
@@ -186,10 +187,10 @@ def test_what_the_page_counts_is_so() -> None:
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
     order = [other for other in np.argsort(-(unit @ unit[node]), kind="stable").tolist() if other != node]
     assert facts["near"][node] == order[:6]
-    routes = [tuple(nodes) for nodes, _, _ in facts["paths"][node]]
-    assert all(route[0] == node for route in routes)
-    assert len(set(routes)) == len(routes) == 5
-    assert all(a != b for route in routes for a, b in pairwise(route))
+    expected_paths = model.explain(model.node_ids_[node], top=5)
+    for (path, weight, brings), one in zip(facts["paths"][node], expected_paths, strict=True):
+        assert [model.node_ids_[key] for key in path] == list(one.path)
+        assert (weight, brings) == pytest.approx((one.weight, one.contribution), rel=1e-3)
 
 
 def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -206,7 +207,7 @@ def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: py
         assert len(mine) == 5
         for path, weight, _ in mine:
             assert path[0] == key
-            assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], abs=1e-4)
+            assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], rel=1e-3)
     assert max(max(row) for row in facts["near"]) < 15
 
 

@@ -167,7 +167,7 @@ def _numbered(strongest: list[list[Any]], listed: Array, count: int) -> list[lis
     places = np.empty(count, np.int64)
     places[listed] = np.arange(len(listed))
     return [
-        [[places[path].tolist(), round(float(weight), 4), round(float(brings), 5)] for path, weight, brings in mine]
+        [[places[path].tolist(), float(f"{weight:.4g}"), float(f"{brings:.4g}")] for path, weight, brings in mine]
         for mine in strongest
     ]
 

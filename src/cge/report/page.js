@@ -23,6 +23,7 @@
   const Plotly = window.Plotly;
 
   const short = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  const digits = (value) => String(Number(value.toPrecision(3))).replace("-", "−");
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const colors = new Map(data.groups.flatMap((group) => group.classes.map((place) => [place, group.color])));
   const color = (place) => colors.get(place);
@@ -244,7 +245,7 @@
       for (const [nodes, weight, brings] of mine) {
         const row = make("div", undefined, "path");
         const numbers = make("div", undefined, "numbers");
-        numbers.append(`weight ${weight.toFixed(2)}, brings ${brings >= 0 ? "+" : "−"}${Math.abs(brings).toFixed(3)}`);
+        numbers.append(`weight ${digits(weight)}, brings ${brings >= 0 ? "+" : ""}${digits(brings)}`);
         const bar = make("div", "", brings >= 0 ? "bar" : "bar against");
         bar.style.width = (100 * Math.abs(brings)) / most + "%";
         numbers.append(bar);

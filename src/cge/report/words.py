@@ -49,8 +49,8 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
         "map-words": "Every node by the direction of its vector, in two dimensions, colored by its label or else by "
         f"its prediction. Click a node to see its paths.{some}",
-        "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
-        f"label trained the model.{exact}",
+        "explorer-words": "The paths that bring most to the score of the predicted class, for it or against it. A path "
+        f"may stay at a node. A ring marks a node whose label trained the model.{exact}",
         "confusion-words": f"{by} Colors are shares of a line.",
         "by-class-words": by,
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
