@@ -15,7 +15,7 @@ from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, hints_of, verdict_of, words_of
+from cge.report.words import changed, hints_of, signs_of, verdict_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -77,7 +77,10 @@ def facts_of(
         "title": f"cge: {name}",
         "words": words_of(model, name, measured, rows),
         "verdict": verdict_of(model, rows),
-        "hints": hints_of(model, len(told), len(shown), measured),
+        "hints": {
+            **hints_of(model, len(told), len(shown), measured),
+            "signs-words": signs_of([weight for _, weight in weights]),
+        },
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
         "score": "right" if measured is None else measured.score_name,
         "reliability": None if measured is None else measured.reliability(),

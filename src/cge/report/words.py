@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cge.report.measured import Measured
 
-__all__ = ["changed", "hints_of", "verdict_of", "words_of"]
+__all__ = ["changed", "hints_of", "signs_of", "verdict_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -57,6 +58,17 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
         f"error, the mean distance between the two, is {error}; {by}",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
     }
+
+
+def signs_of(weights: Sequence[float]) -> str:
+    """Say how many of the weights that charts show are negative, where any is."""
+    negative = sum(weight < 0 for weight in weights)
+    if not negative:
+        return ""
+    return (
+        f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({100 * negative / len(weights):.0f} %), "
+        "because hops do: what their ends carry counts the other way round. The charts show sizes, |A|."
+    )
 
 
 def changed(model: Any) -> list[str]:
