@@ -116,11 +116,41 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert sorted(one.name for one in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
 
+def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.load(folder)
+    found = explained(capsys, str(folder), "--node", "eve", "--class", "=SUM(1)")
+    expected = model.explain("eve", top=20, name="=SUM(1)")
+    assert found == {"folder": str(folder), **json.loads(json.dumps(expected.facts()))}
+    assert (found["predicted"], found["predicted_all"], found["explained"]) == ("plain", ["plain"], "=SUM(1)")
+    assert [one["contribution"] for one in found["paths"]] == [one["contributions"]["=SUM(1)"] for one in found["paths"]]
+    pair = explained(capsys, str(folder), "--node", "eve", "--to", "fay", "--class", "=SUM(1)")
+    assert pair["explained"] == "=SUM(1)"
+    assert run(["explain", str(folder), "--node", "eve", "--class", "=SUM(1)"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"What speaks for eve being in =SUM(1) ({expected.chances[0]:.0%} sure)"
+    assert second == f"predicted  plain ({expected.chances[1]:.0%})"
+
+
+def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = cge.Graph.from_edges(EDGES)
+    labels = {"=ann": ["one", "two"], "+bob": ["one", "two"], "@dan": ["three"], "eve": ["three"]}
+    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=2, rounds=100, held_out=0.0)
+    model.fit(graph, labels).save(tmp_path / "model")
+    found = explained(capsys, str(tmp_path / "model"), "--node", "=ann")
+    assert sorted(found["predicted_all"]) == ["one", "two"]
+    assert found["predicted_all"][0] == found["predicted"] == found["explained"]
+    chances = dict(zip(found["classes"], found["chances"], strict=True))
+    assert run(["explain", str(tmp_path / "model"), "--node", "=ann", "--class", "two"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"Why =ann is in two ({chances['two']:.0%} sure)"
+    assert second == "predicted  " + ", ".join(f"{one} ({chances[one]:.0%})" for one in found["predicted_all"])
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
-        (["--node", "eve", "--class", "plain"], "cge explain takes one of --node and --class"),
+        (["--node", "eve", "--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
         (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),

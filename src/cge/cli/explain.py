@@ -27,7 +27,10 @@ def explain(
         str | None, typer.Option(metavar="ID", help="Of the paths from --node, only look at those to this one.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--class", metavar="NAME", help="Explain a class: which paths speak for it.")
+        str | None,
+        typer.Option(
+            "--class", metavar="NAME", help="Explain a class: which paths speak for it; with --node, at this node."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
     hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
@@ -47,11 +50,10 @@ def explain(
 
       cge explain model
       cge explain model --node 35
+      cge explain model --node 35 --class Theory
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
     """
-    if node is not None and name is not None:
-        raise InputError("cge explain takes one of --node and --class")
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
     files = [
@@ -99,10 +101,11 @@ def _say_worth(model: CGE, folder: str, files: list[str], quiet: bool, as_json: 
 
 
 def _found(model: CGE, node: str | None, to: str | None, name: str | None, told: dict[str, Any]) -> Explanation:
+    classes = {str(one): one for one in model.classes_.tolist()}
     if node is None:
-        classes = {str(one): one for one in model.classes_.tolist()}
         return model.explain_class(classes.get(str(name), name), **told)
     first = ids_of(model, [node], "--node")[0]
+    told = told | {"name": None if name is None else classes.get(name, name)}
     return (
         model.explain(first, **told)
         if to is None
@@ -167,13 +170,17 @@ def _joined(names: Iterable[Any], shown: Callable[[str], str]) -> str:
 
 
 def _print(found: Explanation) -> None:
-    chance, name = found.chances[found.place], printable(found.predicted)
+    chance, name = found.chances[found.place], printable(found.explained)
     if found.node is None:
         heading(f"Which paths speak for {name}")
         facts([("nodes", f"{found.num_nodes:,} are predicted to be in it"), ("chance", f"{chance:.0%} on average")])
     else:
         via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
-        heading(f"Why {printable(found.node)} is in {name} ({chance:.0%} sure){via}")
+        told = found.explained in found.predicted_all
+        why = f"Why {printable(found.node)} is in" if told else f"What speaks for {printable(found.node)} being in"
+        heading(f"{why} {name} ({chance:.0%} sure){via}")
+        if found.predicted_all != (found.explained,):
+            facts([("predicted", _predicted(found))])
     print()
     print_table([("of the score", "left"), ("brings", "right")], _parts(found))
     if not found.exact:
@@ -197,6 +204,14 @@ def _print(found: Explanation) -> None:
             for one in found
         ],
     )
+
+
+def _predicted(found: Explanation) -> str:
+    """Return the predicted classes with their chances."""
+    chances = dict(zip(found.classes.tolist(), found.chances.tolist(), strict=True))
+    if found.predicted_all:
+        return ", ".join(f"{printable(one)} ({chances[one]:.0%})" for one in found.predicted_all)
+    return f"nothing; the most likely is {printable(found.predicted)} ({chances[found.predicted]:.0%})"
 
 
 def _parts(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -79,6 +79,10 @@ class Explanation(Sequence[PathShare]):
         Where it is about the paths between two nodes, the other one.
     predicted : class
         The most likely class of the node, or the class that is explained.
+    predicted_all : tuple of classes
+        All that are predicted, the most likely first; where nodes may have several classes these can be none.
+    explained : class
+        The class whose score is explained: the predicted one, unless another was asked for.
     classes : (c,)
         All classes, in the order of the columns below.
     chances : (c,) float64
@@ -106,6 +110,8 @@ class Explanation(Sequence[PathShare]):
     node: Any
     end: Any
     predicted: Any
+    predicted_all: tuple[Any, ...]
+    explained: Any
     classes: Array
     chances: Array
     scores: Array
@@ -133,7 +139,7 @@ class Explanation(Sequence[PathShare]):
         return f"Explanation({about}, {len(self)} paths)"
 
     def __str__(self) -> str:
-        table = [("path", "length", "diversity", "weight", f"brings {self.predicted}")]
+        table = [("path", "length", "diversity", "weight", f"brings {self.explained}")]
         for one in self.paths:
             numbers = f"{one.weight:.3g}", f"{one.contribution:+.4f}"
             table.append((" → ".join(map(str, one.path)), str(one.length), str(one.diversity), *numbers))
@@ -147,7 +153,7 @@ class Explanation(Sequence[PathShare]):
     @property
     def place(self) -> int:
         """Which of the classes is explained."""
-        return int(np.flatnonzero(self.classes == self.predicted)[0])
+        return int(np.flatnonzero(self.classes == self.explained)[0])
 
     def facts(self) -> dict[str, Any]:
         """Return all of it as plain values, for JSON."""
@@ -156,6 +162,8 @@ class Explanation(Sequence[PathShare]):
             "node": self.node,
             "end": self.end,
             "predicted": self.predicted,
+            "predicted_all": list(self.predicted_all),
+            "explained": self.explained,
             "exact": self.exact,
             "num_nodes": self.num_nodes,
             "classes": self.classes.tolist(),
