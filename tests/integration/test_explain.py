@@ -122,7 +122,9 @@ def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixt
     expected = model.explain("eve", top=20, name="=SUM(1)")
     assert found == {"folder": str(folder), **json.loads(json.dumps(expected.facts()))}
     assert (found["predicted"], found["predicted_all"], found["explained"]) == ("plain", ["plain"], "=SUM(1)")
-    assert [one["contribution"] for one in found["paths"]] == [one["contributions"]["=SUM(1)"] for one in found["paths"]]
+    assert [one["contribution"] for one in found["paths"]] == [
+        one["contributions"]["=SUM(1)"] for one in found["paths"]
+    ]
     pair = explained(capsys, str(folder), "--node", "eve", "--to", "fay", "--class", "=SUM(1)")
     assert pair["explained"] == "=SUM(1)"
     assert run(["explain", str(folder), "--node", "eve", "--class", "=SUM(1)"]) == 0

@@ -99,6 +99,12 @@ def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: 
     tab.press("#node", "Enter")
     assert tab.text_content("#one h3") == "node 20"
     assert tab.query_selector_all("#one .path svg circle")
+    assert set(tab.eval_on_selector_all("#one .classes li", "all => all.map((one) => one.textContent)")) <= {
+        "<i>one</i>",
+        "</script>two",
+    }
+    fills = tab.eval_on_selector_all("#one .path svg circle", "all => all.map((one) => one.getAttribute('fill'))")
+    assert len(set(fills)) == len(tab.query_selector_all("#one .classes li")) > 0
     best = hostile()[0].explain("node 20", top=1)[0]
     brings = f"{abs(best.contribution):.3g}".rstrip("0")
     assert f"brings {'+' if best.contribution > 0 else '−'}{brings}" in (tab.text_content("#one .numbers") or "")
@@ -209,6 +215,27 @@ def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: py
             assert path[0] == key
             assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], rel=1e-3)
     assert max(max(row) for row in facts["near"]) < 15
+
+
+def test_colors_go_to_the_largest_classes_and_every_label_counts() -> None:
+    lists = {node: ["a", "m"] if node % 2 else ["m", "z"] for node in range(0, 40, 3)}
+    lists |= {node: [f"class {node}"] for node in range(1, 40, 3)}
+    model = paths("degree", reader="plain", label_votes="no", hops=1, rounds=5, held_out=0.0)
+    model.fit(words(two_groups()), lists)
+    facts = facts_of(model)
+    nodes, names = facts["nodes"], facts["classes"]
+    assert [names[nodes["shade"][node]] for node in (0, 3, 1)] == ["m", "m", "class 1"]
+    assert nodes["shade"][2] == nodes["told"][2]  # without a label
+    assert names[facts["groups"][0]["classes"][0]] == "m"
+    own = [names[group["classes"][0]] for group in facts["groups"][:10]]
+    assert {"a", "m", "z"} <= set(own)
+    assert len(facts["groups"][-1]["classes"]) == len(names) - 10
+    chances = model.predict_proba()
+    for node, said in enumerate(nodes["said"]):
+        assert {names[one] for one, _ in said} == {names[one] for one in np.flatnonzero(chances[node] > 0.5)}
+        assert [chance for _, chance in said] == sorted((chance for _, chance in said), reverse=True)
+    assert "largest of these classes" in facts["hints"]["colors-words"]
+    assert "The 10 largest classes have colors" in facts["hints"]["colors-words"]
 
 
 def test_a_page_needs_a_trained_model() -> None:

@@ -22,8 +22,16 @@ def test_the_size_of_a_weight_counts_whatever_its_sign() -> None:
 
 
 def test_classes_on_paths_are_counted_whatever_the_sign_of_weights() -> None:
-    labels = np.array([0, 1, -1])
-    assert relevance_of(WEIGHED, np.array([0, 1, 0]), labels, 2) == [[None, 1000.0], [1.0, 10.0]]
+    labels = np.array([[1, 0], [0, 1], [0, 0]], bool)
+    said = np.array([[1, 0], [0, 1], [1, 0]], bool)
+    assert relevance_of(WEIGHED, said, labels) == [[None, 1000.0], [1.0, 10.0]]
+
+
+def test_every_class_of_a_node_is_counted() -> None:
+    labels = np.array([[0, 0], [1, 1], [0, 0]], bool)
+    said = np.array([[1, 1], [0, 0], [0, 0]], bool)
+    assert relevance_of(WEIGHED, said, labels) == [[1.0, 1.0], [1.0, 1.0]]
+    assert relevance_of(WEIGHED, said, np.zeros((3, 2), bool)) is None
 
 
 def test_negative_weights_are_told() -> None:

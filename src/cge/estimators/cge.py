@@ -397,7 +397,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             The class whose score is explained; by default the most likely one.
         """
         explainer, number = self._explainer(reader), self.graph_.index_of(node)
-        return explainer.node(number, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_))
+        return explainer.node(
+            number, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
+        )
 
     def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
         """Return the paths that bring most to the score of a class, among those from nodes predicted to be in it.
@@ -423,7 +425,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         are those of `explain`.
         """
         explainer, (first, last) = self._explainer(reader), self.graph_.indices_of([node, end]).tolist()
-        return explainer.pair(first, last, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_))
+        return explainer.pair(
+            first, last, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
+        )
 
     def faithfulness(
         self,

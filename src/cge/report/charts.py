@@ -67,18 +67,21 @@ def lengths_of(weights: Sequence[Weighed]) -> list[dict[str, Any]]:
     return found
 
 
-def relevance_of(
-    weights: Sequence[Weighed], told: Array, labels: Array, classes: int
-) -> list[list[float | None]] | None:
-    """Return the geometric mean of |A| of paths that contain class i, of nodes predicted to be of class j."""
+def relevance_of(weights: Sequence[Weighed], said: Array, labels: Array) -> list[list[float | None]] | None:
+    """Return the geometric mean of |A| of paths that contain class i, of nodes predicted to be of class j.
+
+    `said` and `labels` are what is predicted and known of nodes, `(n, c)` booleans; a node may have several classes.
+    """
+    classes = labels.shape[1]
+    if classes > _MOST_CLASSES:
+        return None
     total, count = np.zeros((classes, classes)), np.zeros((classes, classes))
     for path, weight in weights:
-        inside = np.unique(labels[path[1:]])
-        inside = inside[inside >= 0]
-        if weight and len(inside):
-            total[inside, told[path[0]]] += np.log(abs(weight))
-            count[inside, told[path[0]]] += 1
-    if not count.any() or classes > _MOST_CLASSES:
+        if weight:
+            both = np.outer(labels[path[1:]].any(0), said[path[0]])
+            total[both] += np.log(abs(weight))
+            count[both] += 1
+    if not count.any():
         return None
     means = np.exp(total / np.maximum(count, 1))
     return [[round(float(means[i, j]), 4) if count[i, j] else None for j in range(classes)] for i in range(classes)]

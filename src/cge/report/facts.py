@@ -15,7 +15,7 @@ from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, hints_of, signs_of, verdict_of, words_of
+from cge.report.words import changed, colors_of, hints_of, signs_of, verdict_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -67,7 +67,9 @@ def facts_of(
     weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
     met = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
     listed = np.concatenate([shown, np.setdiff1d(met, shown)])  # nodes that only paths lead to come last
-    first = np.where(labeled(labels), labels.argmax(1), -1)  # the class by which classes on paths are counted
+    said = chances > 0.5 if model._fitted.several else np.eye(len(classes), dtype=bool)[told]
+    sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[shown].sum(0)
+    shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
     parameters = model.weight_parameters_ or {"gate": {}, "hops": []}
     gates = (
         sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1])) if any(parameters["gate"].values()) else []
@@ -79,6 +81,7 @@ def facts_of(
         "verdict": verdict_of(model, rows),
         "hints": {
             **hints_of(model, len(told), len(shown), measured),
+            "colors-words": colors_of(model._fitted.several, len(classes), len(_COLORS)),
             "signs-words": signs_of([weight for _, weight in weights]),
         },
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
@@ -89,8 +92,12 @@ def facts_of(
         "curves": curves_of(model),
         "step": "epoch" if model.encoder == "paths" else "round",
         "classes": classes,
-        "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
-        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles),
+        "groups": _groups(sizes),
+        "nodes": {
+            **_nodes(model, shown, listed, labels, labeled(known), chances, titles),
+            "shade": shades[listed].tolist(),
+            "said": _said(chances[listed]) if model._fitted.several else None,
+        },
         "paths": _numbered(strongest, listed, len(told)),
         "near": _near(model.embedding_, shown),
         "first": _first(model, shown, measured),
@@ -98,7 +105,7 @@ def facts_of(
         "hops": [round(one, 4) for one in parameters["hops"]],
         "histogram": histogram_of(weights),
         "lengths": lengths_of(weights),
-        "relevance": relevance_of(weights, told, first, len(classes)),
+        "relevance": relevance_of(weights, said, labels > 0),
         "faithful": _faithful(model, shown),
         "command": command or f"cge.CGE({', '.join(changed(model))}).fit(graph, y)",
         "settings": [[key, str(value)] for key, value in settings.items()],
@@ -129,12 +136,20 @@ def _chosen(trained: Array, labels: Array) -> Array:
     return np.unique(np.concatenate([first, more]))
 
 
-def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
-    """Return the classes that have a color of their own, the most frequent ones, and the others together."""
-    sizes = np.bincount(shown, minlength=classes)
-    own = np.sort(np.argsort(-sizes, kind="stable")[: len(_COLORS)]).tolist()
+def _said(chances: Array) -> list[list[list[Any]]]:
+    """Return the classes that are predicted for each node, the most likely first, and their chances."""
+    orders = np.argsort(-chances, axis=1, kind="stable").tolist()
+    return [
+        [[one, round(float(mine[one]), 4)] for one in order if mine[one] > 0.5]
+        for mine, order in zip(chances, orders, strict=True)
+    ]
+
+
+def _groups(sizes: Array) -> list[dict[str, Any]]:
+    """Return the classes that have a color of their own, the largest ones first, and the others together."""
+    order = np.argsort(-sizes, kind="stable").tolist()
+    own, others = order[: len(_COLORS)], sorted(order[len(_COLORS) :])
     found: list[dict[str, Any]] = [{"classes": [one], "color": color} for one, color in zip(own, _COLORS, strict=False)]
-    others = [one for one in range(classes) if one not in own]
     return [*found, {"classes": others, "color": _OTHERS}] if others else found
 
 

@@ -28,6 +28,11 @@
   const colors = new Map(data.groups.flatMap((group) => group.classes.map((place) => [place, group.color])));
   const color = (place) => colors.get(place);
   const named = (places) => (places.length ? places.map((place) => data.classes[place]).join(", ") : "unknown");
+  const predicted = (key) => {
+    const said = data.nodes.said ? data.nodes.said[key] : [[data.nodes.told[key], data.nodes.sure[key]]];
+    if (said.length) return said.map(([place, chance]) => `${data.classes[place]} (${percent(chance)})`).join(", ");
+    return `nothing; the most likely is ${named([data.nodes.told[key]])} (${percent(data.nodes.sure[key])})`;
+  };
   // What a chart shows is text: Plotly reads some tags in it, so these are defused.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
@@ -100,17 +105,16 @@
     type: "scatter", mode: "lines", name: one.name, x: one.x, y: one.y, yaxis: one.share ? "y2" : "y",
   })), { xaxis: { title: { text: data.step } }, yaxis: { title: { text: "loss" } },
     yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
-  const known = (key) => (data.nodes.label[key].length ? data.nodes.label[key][0] : data.nodes.told[key]);
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, place) => {
-    const mine = data.nodes.keys.filter((key) => group.classes.includes(known(key)));
+    const mine = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.shade[key]));
     const others = group.classes.length;
     return {
       type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
       x: mine.map((key) => data.nodes.x[key]), y: mine.map((key) => data.nodes.y[key]), customdata: mine,
       marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 }, legendrank: 1000 - place,
       text: mine.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
-        `<br>predicted: ${plain(named([data.nodes.told[key]]))} (${percent(data.nodes.sure[key])})`),
+        `<br>predicted: ${plain(predicted(key))}`),
       hovertemplate: "%{text}<extra></extra>",
     };
   }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false },
@@ -204,24 +208,25 @@
     for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
     return made;
   };
-  const drawn = (path) => {
-    const wide = 150 * path.nodes.length;
+  const drawn = (nodes) => {
+    const each = innerWidth < 640 ? 92 : 150; // a phone has less room, and needs letters as large
+    const wide = each * nodes.length;
     const box = svg("svg", { viewBox: `0 0 ${wide} 56`, role: "img" });
     box.style.maxWidth = wide + "px";
     const title = svg("title", {});
-    title.textContent = path.nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.told[key]])})`).join(" → ");
+    title.textContent = nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.shade[key]])})`).join(" → ");
     box.append(title);
     const style = getComputedStyle(document.documentElement);
-    path.nodes.forEach((key, place) => {
-      const x = 75 + 150 * place;
+    nodes.forEach((key, place) => {
+      const x = each * (place + 0.5);
       if (place) {
-        box.append(svg("line", { x1: x - 139, y1: 16, x2: x - 11, y2: 16, stroke: style.getPropertyValue("--soft").trim(),
-          "stroke-width": 1 + 4 * path.strength }));
+        box.append(svg("line", { x1: x - each + 11, y1: 16, x2: x - 11, y2: 16, stroke: style.getPropertyValue("--soft").trim(),
+          "stroke-width": 2 }));
       }
-      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.told[key]),
+      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.shade[key]),
         stroke: data.nodes.trained[key] ? style.getPropertyValue("--ink").trim() : "none", "stroke-width": 2 }));
       const label = svg("text", { x, y: 46, "text-anchor": "middle", "font-size": 13, fill: style.getPropertyValue("--ink").trim() });
-      label.textContent = short(data.nodes.id[key], 19);
+      label.textContent = short(data.nodes.id[key], each < 150 ? 11 : 19);
       box.append(label);
     });
     return box;
@@ -233,14 +238,19 @@
     element("node").value = data.nodes.id[key];
     const card = make("div", undefined, "card");
     const head = make("h3", data.nodes.id[key]);
-    const told = make("p");
-    const dot = make("span", "", "dot");
-    dot.style.background = color(data.nodes.told[key]);
-    told.append(dot, `predicted ${named([data.nodes.told[key]])} with ${percent(data.nodes.sure[key])}; ` +
-      (data.nodes.label[key].length ? `its label is ${named(data.nodes.label[key])}.` : "its label is not known here."));
+    const told = make("p", `Predicted: ${predicted(key)}. Label: ${data.nodes.label[key].length ? named(data.nodes.label[key]) : "not known here"}.`);
     card.append(head, told);
     const mine = data.paths[key];
-    if (mine && mine.length) {
+    const legend = make("ul", undefined, "classes");
+    for (const place of new Set([key, ...mine.flatMap((one) => one[0])].map((one) => data.nodes.shade[one]))) {
+      const item = make("li");
+      const dot = make("span", "", "dot");
+      dot.style.background = color(place);
+      item.append(dot, data.classes[place]);
+      legend.append(item);
+    }
+    card.append(legend);
+    if (mine.length) {
       const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;
       for (const [nodes, weight, brings] of mine) {
         const row = make("div", undefined, "path");
@@ -249,7 +259,7 @@
         const bar = make("div", "", brings >= 0 ? "bar" : "bar against");
         bar.style.width = (100 * Math.abs(brings)) / most + "%";
         numbers.append(bar);
-        row.append(drawn({ nodes, strength: Math.abs(brings) / most }), numbers);
+        row.append(drawn(nodes), numbers);
         card.append(row);
       }
     } else card.append(make("p", "No path brings anything to this node.", "hint"));

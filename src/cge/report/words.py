@@ -7,7 +7,7 @@ from typing import Any
 
 from cge.report.measured import Measured
 
-__all__ = ["changed", "hints_of", "signs_of", "verdict_of", "words_of"]
+__all__ = ["changed", "colors_of", "hints_of", "signs_of", "verdict_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -60,13 +60,22 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None) -> d
     }
 
 
+def colors_of(several: bool, classes: int, colors: int) -> str:
+    """Say how a node comes to its color, and how to reach it without a mouse."""
+    which = "A node with several labels has the color of the largest of these classes; one without any label, that of "
+    few = f"The {colors} largest classes have colors, the others share one. " if classes > colors else ""
+    reach = "The path explorer below finds every node by its id, without a mouse as well."
+    return f"{f'{which}its most likely class. ' if several else ''}{few}{reach}"
+
+
 def signs_of(weights: Sequence[float]) -> str:
     """Say how many of the weights that charts show are negative, where any is."""
     negative = sum(weight < 0 for weight in weights)
     if not negative:
         return ""
+    share = f"{100 * negative / len(weights):.0f} %"
     return (
-        f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({100 * negative / len(weights):.0f} %), "
+        f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({share}), "
         "because hops do: what their ends carry counts the other way round. The charts show sizes, |A|."
     )
 
