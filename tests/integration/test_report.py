@@ -323,6 +323,14 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
     legend = tab.eval_on_selector_all("#scatter .legendtext", "all => all.map((one) => one.textContent)")
     assert len(legend) <= 11
     assert ("10 other classes" in legend) == (kind == "many")
+    if kind == "many":
+        for chart in ("confusion", "relevance"):
+            boxes = [one.bounding_box() for one in tab.query_selector_all(f"#{chart} .xtick text")]
+            title = tab.query_selector(f"#{chart} .xtitle").bounding_box()
+            assert len(boxes) == 20
+            assert max(box["y"] + box["height"] for box in boxes) <= title["y"] + 1
+        whole, last = (tab.query_selector(one).bounding_box() for one in ("#scatter", "#scatter .traces:last-child"))
+        assert last["y"] + last["height"] <= whole["y"] + whole["height"]
     tab.context.close()
 
 

@@ -54,6 +54,7 @@
 
   // ---------------------------------------------------------------- charts
   const charts = [];
+  const narrow = innerWidth < 640; // a phone
   const draw = (id, traces, layout, choice, around = id) => {
     if (!traces || !traces.length) {
       element(around).remove();
@@ -118,20 +119,22 @@
       hovertemplate: "%{text}<extra></extra>",
     };
   }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false },
-    margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant" } }, "pick");
+    margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant", maxheight: 400 } }, "pick");
+  if (narrow) element("scatter").style.height = 340 + 21 * data.groups.length + "px"; // each class has a line below
   // A heat map of classes by classes, with room for every name; places are numbers, for names may be alike when cut.
   const many = data.classes.length;
-  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, 22))),
-    tickfont: { size: many > 20 ? 9 : 12 }, showgrid: false, zeroline: false };
+  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, narrow ? 12 : 22))),
+    tickfont: { size: many > 20 ? (narrow ? 8 : 9) : 12 }, showgrid: false, zeroline: false };
   const grid = (id, around, values, counts, scale, [down, along]) => {
     if (values) element(id).style.height = Math.max(440, 190 + 13 * many) + "px";
     const hovertext = values && values.map((row, i) => row.map((one, j) =>
       `${along} ${plain(data.classes[i])}<br>${down} ${plain(data.classes[j])}: ${counts ? counts[i][j] : (one === null ? "none" : one.toFixed(2))}`));
     draw(id, values ? [{
       type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
-      xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts, colorbar: { thickness: 12 },
+      xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts,
+      colorbar: narrow ? { orientation: "h", y: 1, yanchor: "bottom", thickness: 10 } : { thickness: 12 },
       ...(counts && many <= 12 ? { text: counts, texttemplate: "%{text}" } : {}),
-    }] : null, { xaxis: { ...ticks, tickangle: -45, title: { text: down }, showticklabels: many <= 25 || innerWidth >= 700 }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
+    }] : null, { xaxis: { ...ticks, tickangle: narrow ? -90 : -45, title: { text: down, standoff: narrow ? 22 : 14 }, showticklabels: many <= 40 || !narrow }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
     null, around);
   };
   const shares = data.confusion && data.confusion.map((row) => {
@@ -209,7 +212,7 @@
     return made;
   };
   const drawn = (nodes) => {
-    const each = innerWidth < 640 ? 92 : 150; // a phone has less room, and needs letters as large
+    const each = narrow ? 92 : 150; // there is less room, and letters must be as large
     const wide = each * nodes.length;
     const box = svg("svg", { viewBox: `0 0 ${wide} 56`, role: "img" });
     box.style.maxWidth = wide + "px";
