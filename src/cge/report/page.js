@@ -203,7 +203,11 @@
 
   // ---------------------------------------------------------------- explorer
   const places = new Map(data.nodes.keys.map((key) => [data.nodes.id[key], key]));
-  for (const id of data.nodes.id.slice(0, Math.min(2000, data.nodes.keys.length))) {
+  const offered = Math.min(2000, data.nodes.keys.length);
+  if (offered < data.nodes.keys.length) {
+    element("offered").textContent = `${offered.toLocaleString("en")} ids are offered while you type; the others are found as well.`;
+  }
+  for (const id of data.nodes.id.slice(0, offered)) {
     const option = make("option");
     option.value = id;
     element("ids").append(option);
@@ -236,13 +240,37 @@
     });
     return box;
   };
+  const way = (key) => {
+    const item = make("li");
+    const button = make("button", short(data.nodes.id[key], 30));
+    button.type = "button";
+    button.addEventListener("click", () => show(key));
+    item.append(button);
+    return item;
+  };
+  const alike = (wanted) => {
+    for (let begin = wanted.toLowerCase(); begin; begin = begin.slice(0, -1)) {
+      const found = data.nodes.keys.filter((key) => data.nodes.id[key].toLowerCase().startsWith(begin));
+      if (found.length) return found.slice(0, 5);
+    }
+    return [];
+  };
+  const miss = (wanted) => {
+    const words = make("p", "There is no such node on this page.");
+    const list = make("ul", undefined, "near");
+    list.append(...alike(wanted.slice(0, 100)).map(way));
+    if (list.childElementCount) words.append(" These ids begin alike:");
+    element("one").replaceChildren();
+    element("not-found").replaceChildren(words, list);
+  };
   const show = (key) => {
     const box = element("one");
     box.replaceChildren();
-    element("not-found").textContent = "";
+    element("not-found").replaceChildren();
     element("node").value = data.nodes.id[key];
     const card = make("div", undefined, "card");
-    const head = make("h3", data.nodes.id[key]);
+    const head = make("h3", short(data.nodes.id[key], 120));
+    if (head.textContent !== data.nodes.id[key]) head.title = data.nodes.id[key];
     const told = make("p", `Predicted: ${predicted(key)}. Label: ${data.nodes.label[key].length ? named(data.nodes.label[key]) : "not known here"}.`);
     card.append(head, told);
     const mine = data.paths[key];
@@ -271,23 +299,17 @@
     if (data.near[key] && data.near[key].length) {
       card.append(make("p", "Nearest in the embedding:", "hint"));
       const list = make("ul", undefined, "near");
-      for (const other of data.near[key]) {
-        const item = make("li");
-        const button = make("button", short(data.nodes.id[other], 30));
-        button.type = "button";
-        button.addEventListener("click", () => show(other));
-        item.append(button);
-        list.append(item);
-      }
+      for (const other of data.near[key]) list.append(way(other));
       card.append(list);
     }
     box.append(card);
   };
   element("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    const wanted = element("node").value;
+    const given = element("node").value;
+    const wanted = places.has(given) ? given : given.trim();
     if (places.has(wanted)) show(places.get(wanted));
-    else element("not-found").textContent = "There is no such node on this page.";
+    else miss(wanted);
   });
   element("random").addEventListener("click", () => show(Math.floor(Math.random() * data.nodes.keys.length)));
   const cloud = element("scatter");
