@@ -65,6 +65,8 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert parts["votes of known labels"] == f"{expected.votes[expected.place]:+.4f}"
     assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
     assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
+    listed, every = sum(one.contribution for one in expected), expected.hops[:, expected.place].sum()
+    assert f"These 3 paths bring {listed:+.2f} of the {every:+.2f} that all paths bring:".replace("-", "−") in lines
     assert lines[-1].startswith(" → ".join(expected[2].path))
     assert lines[-1].endswith(f"{expected[2].contribution:+.4f}")
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0

@@ -191,6 +191,10 @@ def _print(found: Explanation) -> None:
     if not len(found):
         print("No such path brings anything.")
         return
+    if found.node is not None:
+        listed, every = sum(one.contribution for one in found), found.hops[:, found.place].sum()
+        which = "all paths" if found.end is None else "all paths between the two"
+        print(f"These {len(found)} paths bring {listed:+.2f} of the {every:+.2f} that {which} bring:".replace("-", "−"))
     print_table(
         [("path", "left"), ("known labels", "left"), ("diversity", "right"), ("weight", "right"), ("brings", "right")],
         [
