@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cge
+from cge.cli.explain import _joined, _signed
 from cge.cli.main import run
 
 EDGES = [
@@ -73,6 +74,12 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out == ""
 
 
+def test_small_numbers_have_digits_that_tell_and_a_dot_is_what_is_not_known() -> None:
+    assert [_signed(one) for one in (0.25, -0.001, -0.0000314, 0.0)] == ["+0.2500", "-0.0010", "-3.1e-05", "+0.0000"]
+    assert _joined([None, None], str) == "· → ·"
+    assert _joined([("a", "b"), None, 7], str) == "a; b → · → 7"
+
+
 def test_json_is_the_whole_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load(folder)
     found = explained(capsys, str(folder), "--node", "eve", "--top", "4", "--hop", "1")
@@ -93,7 +100,13 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     text.write_text("old")
     words = ["--class", "=SUM(1)", "--top", "50", "--csv", str(text), "--parquet", str(parquet)]
     assert run(["explain", str(folder), *words]) == 0
-    assert "Which paths speak for =SUM(1)" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "Which paths speak for =SUM(1)" in printed.out
+    told = [line for line in printed.err.splitlines() if "written" in line]
+    count = len(cge.load(folder).explain_class("=SUM(1)", top=50))
+    assert told == [f"note: {count} paths are written to {file}" for file in (text, parquet)]
+    assert run(["explain", str(folder), *words, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
     expected = cge.load(folder).explain_class("=SUM(1)", top=50)
     rows = list(csv.DictReader(text.read_text().splitlines()))
     assert len(rows) == len(expected) > 5
@@ -147,7 +160,18 @@ def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureF
     assert run(["explain", str(tmp_path / "model"), "--node", "=ann", "--class", "two"]) == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
     assert first == f"Why =ann is in two ({chances['two']:.0%} sure)"
-    assert second == "predicted  " + ", ".join(f"{one} ({chances[one]:.0%})" for one in found["predicted_all"])
+    assert second == "predicted  " + "; ".join(f"{one} ({chances[one]:.0%})" for one in found["predicted_all"])
+
+
+def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    model = cge.CGE(weighting="degree", reader="plain", hops=2, rounds=5, held_out=0.0, label_votes="no")
+    model.fit(graph, {0: 10, 3: 20}).save(tmp_path / "model")
+    file = tmp_path / "paths.parquet"
+    assert run(["explain", str(tmp_path / "model"), "--node", "1", "--top", "5", "--parquet", str(file)]) == 0
+    expected, rows = model.explain(1, top=5), pq.read_table(file).to_pylist()
+    assert [(row["path"], row["labels"]) for row in rows] == [(list(one.path), list(one.labels)) for one in expected]
+    assert {type(one) for row in rows for one in row["path"]} == {int}
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,7 @@ def explain(
     notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
     if not quiet:
         tell(notes)
+        tell([] if as_json else [f"{len(found):,} paths are written to {path}" for path, _ in files])
     if as_json:
         print_json({"folder": folder, **found.facts()})
     elif not quiet:
@@ -139,7 +140,7 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
 
     def cells(name: str) -> list[Any]:
         rows = [getattr(one, name) for one in found]
-        return [_joined(row, str) if text else [None if one is None else _text(one) for one in row] for row in rows]
+        return [_joined(row, str) if text else [_cell(one) for one in row] for row in rows]
 
     paths = list(found)
     names = ("path", "labels", "types") if found.edge_types else ("path", "labels")
@@ -155,15 +156,21 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
 
 def _text(label: Any) -> str:
     """Return an id or a label as text; a node may have several labels."""
-    return " & ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    if not isinstance(label, tuple):
+        return str(label)
+    from cge.store.tables import SEPARATOR
+
+    return SEPARATOR.join(map(str, label))
+
+
+def _cell(label: Any) -> Any:
+    """Return an id or a label as Parquet holds it: integers stay integers, and what is not known is nothing."""
+    return label if label is None or isinstance(label, int) else _text(label)
 
 
 def _joined(names: Iterable[Any], shown: Callable[[str], str]) -> str:
-    """Return what is known along a path; a dot stands for what is not, and nothing for nothing at all."""
-    known = list(names)
-    if all(one is None for one in known):
-        return ""
-    return " → ".join("·" if one is None else shown(_text(one)) for one in known)
+    """Return what is known along a path; a dot stands for what is not."""
+    return " → ".join("·" if one is None else shown(_text(one)) for one in names)
 
 
 # ---------------------------------------------------------------------- the terminal
@@ -203,18 +210,27 @@ def _print(found: Explanation) -> None:
                 _joined(one.labels, printable),
                 str(one.diversity),
                 f"{one.weight:.3g}",
-                f"{one.contribution:+.4f}",
+                _signed(one.contribution),
             )
             for one in found
         ],
     )
 
 
+def _signed(number: float) -> str:
+    """Return a number with its sign; what is small has two digits that tell.
+
+    >>> _signed(0.25), _signed(-0.0000314)
+    ('+0.2500', '-3.1e-05')
+    """
+    return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
+
+
 def _predicted(found: Explanation) -> str:
     """Return the predicted classes with their chances."""
     chances = dict(zip(found.classes.tolist(), found.chances.tolist(), strict=True))
     if found.predicted_all:
-        return ", ".join(f"{printable(one)} ({chances[one]:.0%})" for one in found.predicted_all)
+        return "; ".join(f"{printable(one)} ({chances[one]:.0%})" for one in found.predicted_all)
     return f"nothing; the most likely is {printable(found.predicted)} ({chances[found.predicted]:.0%})"
 
 
@@ -223,7 +239,7 @@ def _parts(found: Explanation) -> Iterator[tuple[str, str]]:
     place = found.place
 
     def row(name: str, numbers: Any) -> tuple[str, str]:
-        return name, f"{numbers[place]:+.4f}"
+        return name, _signed(numbers[place])
 
     yield row("constant", found.constant)
     if found.votes.any():

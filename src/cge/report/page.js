@@ -27,10 +27,10 @@
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const colors = new Map(data.groups.flatMap((group) => group.classes.map((place) => [place, group.color])));
   const color = (place) => colors.get(place);
-  const named = (places) => (places.length ? places.map((place) => data.classes[place]).join(", ") : "unknown");
+  const named = (places) => (places.length ? places.map((place) => data.classes[place]).join("; ") : "unknown");
   const predicted = (key) => {
     const said = data.nodes.said ? data.nodes.said[key] : [[data.nodes.told[key], data.nodes.sure[key]]];
-    if (said.length) return said.map(([place, chance]) => `${data.classes[place]} (${percent(chance)})`).join(", ");
+    if (said.length) return said.map(([place, chance]) => `${data.classes[place]} (${percent(chance)})`).join("; ");
     return `nothing; the most likely is ${named([data.nodes.told[key]])} (${percent(data.nodes.sure[key])})`;
   };
   // What a chart shows is text: Plotly reads some tags in it, so these are defused.
