@@ -15,7 +15,7 @@ from cge.estimators.roles import membership
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import changed, colors_of, hints_of, signs_of, verdict_of, words_of
+from cge.report.words import changed, colors_of, hints_of, settings_of, signs_of, verdict_of, words_of
 
 __all__ = ["facts_of"]
 
@@ -33,7 +33,7 @@ _OTHERS = "#8a94a3"
 def facts_of(
     model: Any,
     *,
-    name: str = "a graph",
+    name: str = "",
     truth: Array | None = None,
     accuracy: Sequence[dict[str, Any]] = (),
     titles: Array | None = None,
@@ -44,6 +44,8 @@ def facts_of(
 
     Parameters
     ----------
+    name : str
+        What to call the graph; it may be nothing.
     truth : (n,) or (n, c), optional
         Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
         ones: they are shown, and measure the model. Without them, its selection labels do.
@@ -74,9 +76,8 @@ def facts_of(
     gates = (
         sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1])) if any(parameters["gate"].values()) else []
     )
-    settings = {**model.get_params(), "weights": model.weights_, "readers": ", ".join(model.readers_)}
     return {
-        "title": f"cge: {name}",
+        "title": f"cge: {name or f'{len(told):,} nodes'}",
         "words": words_of(model, name, measured, rows),
         "verdict": verdict_of(model, rows),
         "hints": {
@@ -108,7 +109,7 @@ def facts_of(
         "relevance": relevance_of(weights, said, labels > 0),
         "faithful": _faithful(model, shown),
         "command": command or f"cge.CGE({', '.join(changed(model))}).fit(graph, y)",
-        "settings": [[key, str(value)] for key, value in settings.items()],
+        "settings": settings_of(model),
         "footer": "Made by cge. This page needs no network: chart library and data are inside.",
     }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cge.report.measured import Measured
 
-__all__ = ["changed", "colors_of", "hints_of", "signs_of", "verdict_of", "words_of"]
+__all__ = ["changed", "colors_of", "hints_of", "settings_of", "signs_of", "verdict_of", "words_of"]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -15,7 +15,7 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
     first = (
-        f"A model of {name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
+        f"A model of {f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
         f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught the weights of "
         f"paths, {seen['selection']:,} chose what was left open."
     )
@@ -78,6 +78,22 @@ def signs_of(weights: Sequence[float]) -> str:
         f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({share}), "
         "because hops do: what their ends carry counts the other way round. The charts show sizes, |A|."
     )
+
+
+def settings_of(model: Any) -> list[list[str]]:
+    """Return the settings that this encoder knows, and what was used where that was left open."""
+    from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+
+    idle = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
+    readers, votes = ", ".join(model.readers_), "yes" if model.label_votes_ else "no"
+    used = {"weighting": model.weights_, "reader": readers, "label_votes": votes, "dim": str(model.embedding_.shape[1])}
+    found = []
+    for name, value in model.get_params().items():
+        if name not in idle:
+            text = "by default" if value is None else str(value)
+            known = used.get(name) if value is None or value == "auto" else None
+            found.append([name, f"{text}: {known}" if known else text])
+    return found
 
 
 def changed(model: Any) -> list[str]:
