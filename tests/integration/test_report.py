@@ -183,6 +183,12 @@ def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
     tab.click("#theme")
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    for chart, style, color in (
+        ("#accuracy .errorbar path", "stroke", "rgb(230, 234, 240)"),
+        ("#scatter [data-title='Reset axes'] path", "fill", "rgb(154, 166, 181)"),
+    ):
+        painted = "([one, style]) => getComputedStyle(document.querySelector(one))[style]"
+        assert tab.evaluate(painted, [chart, style]) == color
     assert wrong == []
     tab.context.close()
 
@@ -375,3 +381,21 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
     labels.write_text("node,label\n0,0\n")
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
     assert "every node in it has a label that trained the model" in capsys.readouterr().err
+    labels.write_text("node,label\n0,up\n")
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
+    assert capsys.readouterr().err == (
+        f"cge: {labels} has the class 'up', which the model does not know; it knows '0', '1'\n"
+    )
+
+
+def test_the_page_names_what_is_known_and_shows_settings_that_count() -> None:
+    graph = words(two_groups())
+    model = paths("degree", reader="plain", hops=2, rounds=5, label_votes="auto").fit(graph, some(), some(TRUE, 4))
+    facts = facts_of(model)
+    assert facts["title"] == "cge: 40 nodes"
+    assert facts["words"][0].startswith("A model of 40 nodes, ")
+    assert facts_of(model, name="mine")["words"][0].startswith("A model of mine: 40 nodes, ")
+    settings = dict(facts["settings"])
+    assert settings["hops"] == "2"
+    assert settings["label_votes"] == f"auto: {'yes' if model.label_votes_ else 'no'}"
+    assert settings.keys() & {"walk_length", "window", "negatives"} == set()

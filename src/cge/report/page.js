@@ -73,6 +73,7 @@
       font: { color: ink, family: "system-ui, sans-serif", size: 13 },
       margin: { l: 50, r: 14, t: 34, b: 84 },
       hoverlabel: { align: "left" },
+      modebar: { bgcolor: style.getPropertyValue("--paper").trim(), color: style.getPropertyValue("--soft").trim(), activecolor: ink },
       legend: { orientation: "h", y: -0.34, yanchor: "top" },
       ...layout,
     };
@@ -178,7 +179,10 @@
   const paint = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     for (const [id, traces, layout, choice] of charts) {
-      for (const trace of traces) if (trace.texttemplate) trace.textfont = { color: ink };
+      for (const trace of traces) {
+        if (trace.texttemplate) trace.textfont = { color: ink };
+        for (const error of [trace.error_x, trace.error_y]) if (error) error.color = ink;
+      }
       Plotly.react(id, traces, styled(layout), choice ? { ...still, ...buttons } : still);
     }
   };
