@@ -178,6 +178,26 @@ def test_ticks_of_powers_of_ten_have_all_their_digits(browser: Any, page: Path) 
     tab.context.close()
 
 
+def test_charts_have_names_and_say_what_they_show(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    roles = tab.eval_on_selector_all(".chart", "all => all.map((one) => one.getAttribute('role'))")
+    assert set(roles) == {"img"}
+    told = {
+        one.get_attribute("id"): one.get_attribute("aria-label") for one in tab.query_selector_all(".chart[aria-label]")
+    }
+    assert len(told) == len(roles)
+    rows = facts_of(hostile()[0], truth=hostile()[1])["accuracy"]
+    assert told["accuracy"] == f"Summary. cge {rows[0]['accuracy']:.3g}."
+    assert told["scatter"].startswith("Map of the embedding. ")
+    assert "<i>one</i>: 20 nodes" in told["scatter"]
+    assert "</script>two: 20 nodes" in told["scatter"]
+    assert told["hops"].startswith("How far (weight of hops). 0 ")
+    assert told["confusion"].startswith("Confusion. the strongest color: label ")
+    assert "without a mouse" in (tab.text_content("#colors-words") or "")
+    assert wrong == []
+    tab.context.close()
+
+
 def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
     tab.click("#theme")

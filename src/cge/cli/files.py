@@ -88,8 +88,8 @@ class Files:
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
             raise InputError(
-                f"{self.edges}: there is no such file; EDGES is one, data sets by name are for 'cge evaluate', tune and "
-                "reproduce"
+                f"{self.edges}: there is no such file; EDGES is one, data sets by name are for 'cge evaluate', "
+                "tune and reproduce"
             )
         delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
         text = TextOptions(self.header, delimiter, self.comment or None)

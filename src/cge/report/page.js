@@ -53,6 +53,23 @@
   element("footer").textContent = data.footer;
 
   // ---------------------------------------------------------------- charts
+  // What a chart shows, for those who do not see it.
+  const spoken = (text) => text.replace(/<br>/g, ", ").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+  const summary = (trace) => {
+    if (trace.type === "bar") {
+      const [names, values] = trace.orientation === "h" ? [trace.y, trace.x] : [trace.x, trace.y];
+      return values.map((value, place) => `${trace.customdata ? trace.customdata[place][0] : names[place]} ${digits(value)}`).join(", ");
+    }
+    if (trace.type === "heatmap") {
+      const most = Math.max(...trace.z.flat().filter((one) => one !== null));
+      const row = trace.z.findIndex((one) => one.includes(most));
+      return `the strongest color: ${trace.hovertext[row][trace.z[row].indexOf(most)]}`;
+    }
+    if (trace.mode === "markers") return `${trace.name}: ${trace.x.length} nodes`;
+    const last = trace.y.length - 1;
+    const [from, to] = [0, last].map((place) => `${digits(trace.y[place])} at ${digits(trace.x[place])}`);
+    return `${trace.name ? `${trace.name}: ` : ""}from ${from} to ${to}`;
+  };
   const charts = [];
   const narrow = innerWidth < 640; // a phone
   const draw = (id, traces, layout, choice, around = id) => {
@@ -61,6 +78,10 @@
       return;
     }
     charts.push([id, traces, layout, choice]);
+    const box = element(id);
+    const head = layout.title ? layout.title.text : (box.parentElement.querySelector("h2, h3") || box.closest("section").querySelector("h2")).textContent;
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", short(`${head}. ${spoken(traces.map(summary).join("; "))}.`, 600));
   };
   const styled = (layout) => {
     const style = getComputedStyle(document.documentElement);
