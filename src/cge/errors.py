@@ -25,10 +25,12 @@ __all__ = [
     "InputError",
     "MissingDataError",
     "UnknownNodeError",
+    "listed",
     "shown",
 ]
 
 _SHOWN_CHARACTERS = 60
+_LISTED = 10
 
 
 def shown(value: object) -> str:
@@ -41,6 +43,16 @@ def shown(value: object) -> str:
     if len(text) <= _SHOWN_CHARACTERS:
         return text
     return f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+
+
+def listed(values: Sequence[object]) -> str:
+    """Return values as a sentence names them, the first ten and how many more there are.
+
+    >>> listed(["a", "b"]), listed(range(12))[-15:]
+    ("'a', 'b'", '8, 9 and 2 more')
+    """
+    first = ", ".join(map(shown, values[:_LISTED]))
+    return f"{first} and {len(values) - _LISTED:,} more" if len(values) > _LISTED else first
 
 
 class CgeError(Exception):

@@ -251,6 +251,12 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     [
         (["nope"], "No such command 'nope'; 'cge --help' lists what there is"),
         (["chek"], "No such command 'chek'; did you mean 'check'? 'cge --help' lists what there is"),
+        (["export"], "No such command 'export'; did you mean 'embed'? 'cge --help' lists what there is"),
+        (["train"], "No such command 'train'; did you mean 'fit'? 'cge --help' lists what there is"),
+        (
+            ["check", "cora"],
+            "cora: there is no such file; EDGES is one, data sets by name are for 'cge evaluate', tune and reproduce",
+        ),
         (["check"], "Missing argument 'EDGES'; 'cge check --help' lists what there is"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists what there is"),
         (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, skipgram, walks"),

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import cge
+from cge.cli.explain import _joined, _signed
 from cge.cli.main import run
 
 EDGES = [
@@ -79,6 +80,8 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert parts["votes of known labels"] == f"{expected.votes[expected.place]:+.4f}"
     assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
     assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
+    listed, every = sum(one.contribution for one in expected), expected.hops[:, expected.place].sum()
+    assert f"These 3 paths bring {listed:+.2f} of the {every:+.2f} that all paths bring:".replace("-", "−") in lines
     assert lines[-1].startswith(" → ".join(expected[2].path))
     other = 1 - expected.place
     head = next(line for line in lines if line.startswith("path "))
@@ -115,6 +118,12 @@ def test_a_narrow_terminal_shows_fewer_columns(
     assert max(map(len, lines[1:])) <= columns
 
 
+def test_small_numbers_have_digits_that_tell_and_a_dot_is_what_is_not_known() -> None:
+    assert [_signed(one) for one in (0.25, -0.001, -0.0000314, 0.0)] == ["+0.2500", "-0.0010", "-3.1e-05", "+0.0000"]
+    assert _joined([None, None], str) == "· → ·"
+    assert _joined([("a", "b"), None, 7], str) == "a; b → · → 7"
+
+
 def test_json_is_the_whole_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load(folder)
     found = explained(capsys, str(folder), "--node", "eve", "--top", "4", "--hop", "1")
@@ -135,7 +144,13 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     text.write_text("old")
     words = ["--class", "=SUM(1)", "--top", "50", "--csv", str(text), "--parquet", str(parquet)]
     assert run(["explain", str(folder), *words]) == 0
-    assert "Which paths speak for =SUM(1)" in capsys.readouterr().out
+    printed = capsys.readouterr()
+    assert "Which paths speak for =SUM(1)" in printed.out
+    told = [line for line in printed.err.splitlines() if "written" in line]
+    count = len(cge.load(folder).explain_class("=SUM(1)", top=50))
+    assert told == [f"note: {count} paths are written to {file}" for file in (text, parquet)]
+    assert run(["explain", str(folder), *words, "--quiet"]) == 0
+    assert capsys.readouterr() == ("", "")
     expected = cge.load(folder).explain_class("=SUM(1)", top=50)
     rows = list(csv.DictReader(text.read_text().splitlines()))
     assert len(rows) == len(expected) > 5
@@ -175,11 +190,54 @@ def test_one_of_several_readers_is_named_everywhere(tmp_path: Path, capsys: pyte
     assert (found["reader"], found["readers"], found["reader_name"]) == (0, 3, "plain")
 
 
+def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    model = cge.load(folder)
+    found = explained(capsys, str(folder), "--node", "eve", "--class", "=SUM(1)")
+    expected = model.explain("eve", top=20, name="=SUM(1)")
+    assert found == {"folder": str(folder), **json.loads(json.dumps(expected.facts()))}
+    assert (found["predicted"], found["predicted_all"], found["explained"]) == ("plain", ["plain"], "=SUM(1)")
+    assert [one["contribution"] for one in found["paths"]] == [
+        one["contributions"]["=SUM(1)"] for one in found["paths"]
+    ]
+    pair = explained(capsys, str(folder), "--node", "eve", "--to", "fay", "--class", "=SUM(1)")
+    assert pair["explained"] == "=SUM(1)"
+    assert run(["explain", str(folder), "--node", "eve", "--class", "=SUM(1)"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"What speaks for eve being in =SUM(1) ({expected.chances[0]:.0%} sure)"
+    assert second == f"predicted  plain ({expected.chances[1]:.0%})"
+
+
+def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    graph = cge.Graph.from_edges(EDGES)
+    labels = {"=ann": ["one", "two"], "+bob": ["one", "two"], "@dan": ["three"], "eve": ["three"]}
+    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=2, rounds=100, held_out=0.0)
+    model.fit(graph, labels).save(tmp_path / "model")
+    found = explained(capsys, str(tmp_path / "model"), "--node", "=ann")
+    assert sorted(found["predicted_all"]) == ["one", "two"]
+    assert found["predicted_all"][0] == found["predicted"] == found["explained"]
+    chances = dict(zip(found["classes"], found["chances"], strict=True))
+    assert run(["explain", str(tmp_path / "model"), "--node", "=ann", "--class", "two"]) == 0
+    first, second, *_ = capsys.readouterr().out.splitlines()
+    assert first == f"Why =ann is in two ({chances['two']:.0%} sure)"
+    assert second == "predicted  " + "; ".join(f"{one} ({chances[one]:.0%})" for one in found["predicted_all"])
+
+
+def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)])
+    model = cge.CGE(weighting="degree", reader="plain", hops=2, rounds=5, held_out=0.0, label_votes="no")
+    model.fit(graph, {0: 10, 3: 20}).save(tmp_path / "model")
+    file = tmp_path / "paths.parquet"
+    assert run(["explain", str(tmp_path / "model"), "--node", "1", "--top", "5", "--parquet", str(file)]) == 0
+    expected, rows = model.explain(1, top=5), pq.read_table(file).to_pylist()
+    assert [(row["path"], row["labels"]) for row in rows] == [(list(one.path), list(one.labels)) for one in expected]
+    assert {type(one) for row in rows for one in row["path"]} == {int}
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
-        (["--node", "eve", "--class", "plain"], "cge explain takes one of --node and --class"),
+        (["--node", "eve", "--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
         (["--node", "eve", "--compare"], "--compare is about all weights; leave out --node and --class"),
         (

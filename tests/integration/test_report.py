@@ -123,7 +123,9 @@ def test_hostile_names_stay_text(browser: Any, page: Path) -> None:
         # As JavaScript writes it: half a pair is lost on the way from Python.
         tab.evaluate(f"document.getElementById('node').value = {json.dumps(name)}")
         tab.press("#node", "Enter")
-        assert tab.evaluate(f"document.querySelector('#one h3').textContent === {json.dumps(name)}")
+        head = "document.querySelector('#one h3')"
+        assert tab.evaluate(f"({head}.title || {head}.textContent) === {json.dumps(name)}")
+        assert tab.evaluate(f"{head}.textContent.length <= 120")
     assert tab.query_selector_all("#one script, #one img, #one b, #scatter img") == []
     assert tab.title() == "cge: <b>hostile</b>"
     assert wrong == []
@@ -167,7 +169,15 @@ def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: 
     tab.press("#node", "Enter")
     assert tab.text_content("#one h3") == "node 20"
     assert tab.query_selector_all("#one .path svg circle")
-    assert "weight" in (tab.text_content("#one .numbers") or "")
+    assert set(tab.eval_on_selector_all("#one .classes li", "all => all.map((one) => one.textContent)")) <= {
+        "<i>one</i>",
+        "</script>two",
+    }
+    fills = tab.eval_on_selector_all("#one .path svg circle", "all => all.map((one) => one.getAttribute('fill'))")
+    assert len(set(fills)) == len(tab.query_selector_all("#one .classes li")) > 0
+    best = hostile()[0].explain("node 20", top=1)[0]
+    brings = f"{abs(best.contribution):.3g}".rstrip("0")
+    assert f"brings {'+' if best.contribution > 0 else '−'}{brings}" in (tab.text_content("#one .numbers") or "")
     near = tab.query_selector("#one .near button")
     assert near is not None
     near.focus()
@@ -176,6 +186,15 @@ def test_the_explorer_shows_paths_neighbors_and_says_what_is_not_there(browser: 
     tab.fill("#node", "nobody")
     tab.press("#node", "Enter")
     assert "no such node" in (tab.text_content("#not-found") or "")
+    assert tab.query_selector("#one h3") is None  # nobody takes the last node for this one
+    near = tab.eval_on_selector_all("#not-found button", "all => all.map((one) => one.textContent)")
+    assert near == ["node 8", "node 9", "node 10", "node 11", "node 12"]
+    tab.click("#not-found button")
+    assert (tab.text_content("#one h3"), tab.text_content("#not-found")) == ("node 8", "")
+    tab.fill("#node", "  node 21 ")
+    tab.press("#node", "Enter")
+    assert tab.text_content("#one h3") == "node 21"
+    assert tab.text_content("#offered") == ""
     assert wrong == []
     tab.context.close()
 
@@ -239,11 +258,62 @@ def test_paths_are_taken_away_and_given_back(browser: Any, page: Path) -> None:
     tab.context.close()
 
 
+def test_no_button_of_a_chart_sends_anything_away(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    names = tab.eval_on_selector_all(".modebar-btn", "all => all.map((one) => one.dataset.title)")
+    assert names == ["Zoom", "Pan", "Reset axes", "Download plot as a PNG"]
+    assert "form-action 'none'" in tab.get_attribute("meta[http-equiv]", "content")
+    tab.fill("#node", "node 20")
+    tab.press("#node", "Enter")  # the form is read here, and goes nowhere
+    assert tab.text_content("#one h3") == "node 20"
+    assert wrong == []
+    tab.context.close()
+
+
+def test_ticks_of_powers_of_ten_have_all_their_digits(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    wide = {"type": "scatter", "x": [0.05, 20], "y": [1, 2]}
+    tab.evaluate("(trace) => Plotly.react('histogram', [trace], document.getElementById('histogram').layout)", wide)
+    ticks = tab.eval_on_selector_all("#histogram .xtick text", "all => all.map((one) => one.textContent)")
+    numbers = [float(one) for one in ticks]
+    assert numbers == sorted(numbers)
+    assert {0.1, 1, 10} <= set(numbers)
+    assert len(numbers) > 3
+    assert wrong == []
+    tab.context.close()
+
+
+def test_charts_have_names_and_say_what_they_show(browser: Any, page: Path) -> None:
+    tab, wrong = opened(browser, page)
+    roles = tab.eval_on_selector_all(".chart", "all => all.map((one) => one.getAttribute('role'))")
+    assert set(roles) == {"img"}
+    told = {
+        one.get_attribute("id"): one.get_attribute("aria-label") for one in tab.query_selector_all(".chart[aria-label]")
+    }
+    assert len(told) == len(roles)
+    rows = facts_of(hostile()[0], truth=hostile()[1])["accuracy"]
+    assert told["accuracy"] == f"Summary. cge {rows[0]['accuracy']:.3g}."
+    assert told["scatter"].startswith("Map of the embedding. ")
+    assert "<i>one</i>: 20 nodes" in told["scatter"]
+    assert "</script>two: 20 nodes" in told["scatter"]
+    assert told["hops"].startswith("How far (weight of hops). 0 ")
+    assert told["confusion"].startswith("Confusion. the strongest color: label ")
+    assert "without a mouse" in (tab.text_content("#colors-words") or "")
+    assert wrong == []
+    tab.context.close()
+
+
 def test_the_theme_can_be_switched(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
     tab.click("#theme")
     assert tab.evaluate("document.documentElement.dataset.theme") == "dark"
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(18, 22, 28)"
+    for chart, style, color in (
+        ("#accuracy .errorbar path", "stroke", "rgb(230, 234, 240)"),
+        ("#scatter [data-title='Reset axes'] path", "fill", "rgb(154, 166, 181)"),
+    ):
+        painted = "([one, style]) => getComputedStyle(document.querySelector(one))[style]"
+        assert tab.evaluate(painted, [chart, style]) == color
     assert wrong == []
     tab.context.close()
 
@@ -309,10 +379,10 @@ def test_what_the_page_counts_is_so() -> None:
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
     order = [other for other in np.argsort(-(unit @ unit[node]), kind="stable").tolist() if other != node]
     assert facts["near"][node] == order[:6]
-    routes = [tuple(nodes) for nodes, _, _ in facts["paths"][node]]
-    assert all(route[0] == node for route in routes)
-    assert len(set(routes)) == len(routes) == 5
-    assert all(a != b for route in routes for a, b in pairwise(route))
+    expected_paths = model.explain(model.node_ids_[node], top=5)
+    for (path, weight, brings), one in zip(facts["paths"][node], expected_paths, strict=True):
+        assert [model.node_ids_[key] for key in path] == list(one.path)
+        assert (weight, brings) == pytest.approx((one.weight, one.contribution), rel=1e-3)
 
 
 def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,7 +399,7 @@ def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: py
         assert len(mine) == 5
         for path, weight, _ in mine:
             assert path[0] == key
-            assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], abs=1e-4)
+            assert weight == pytest.approx(model.path_weights([[nodes["id"][one] for one in path]])[0], rel=1e-3)
     assert max(max(row) for row in facts["near"]) < 15
 
 
@@ -397,6 +467,27 @@ def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pyte
     told = facts_of(cge.load("model"))["command"]
     assert told == "cge fit 'my edges.csv' --labels labels.csv --rounds 2 --seed 3 --out model --quiet"
     assert run(["fit", *shlex.split(told)[2:]]) == 0
+
+
+def test_colors_go_to_the_largest_classes_and_every_label_counts() -> None:
+    lists = {node: ["a", "m"] if node % 2 else ["m", "z"] for node in range(0, 40, 3)}
+    lists |= {node: [f"class {node}"] for node in range(1, 40, 3)}
+    model = paths("degree", reader="plain", label_votes="no", hops=1, rounds=5, held_out=0.0)
+    model.fit(words(two_groups()), lists)
+    facts = facts_of(model)
+    nodes, names = facts["nodes"], facts["classes"]
+    assert [names[nodes["shade"][node]] for node in (0, 3, 1)] == ["m", "m", "class 1"]
+    assert nodes["shade"][2] == nodes["told"][2]  # without a label
+    assert names[facts["groups"][0]["classes"][0]] == "m"
+    own = [names[group["classes"][0]] for group in facts["groups"][:10]]
+    assert {"a", "m", "z"} <= set(own)
+    assert len(facts["groups"][-1]["classes"]) == len(names) - 10
+    chances = model.predict_proba()
+    for node, said in enumerate(nodes["said"]):
+        assert {names[one] for one, _ in said} == {names[one] for one in np.flatnonzero(chances[node] > 0.5)}
+        assert [chance for _, chance in said] == sorted((chance for _, chance in said), reverse=True)
+    assert "largest of these classes" in facts["hints"]["colors-words"]
+    assert "The 10 largest classes have colors" in facts["hints"]["colors-words"]
 
 
 def test_a_page_needs_a_trained_model() -> None:
@@ -504,6 +595,14 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
     legend = tab.eval_on_selector_all("#scatter .legendtext", "all => all.map((one) => one.textContent)")
     assert len(legend) <= 11
     assert ("10 other classes" in legend) == (kind == "many")
+    if kind == "many":
+        for chart in ("confusion", "relevance"):
+            boxes = [one.bounding_box() for one in tab.query_selector_all(f"#{chart} .xtick text")]
+            title = tab.query_selector(f"#{chart} .xtitle").bounding_box()
+            assert len(boxes) == 20
+            assert max(box["y"] + box["height"] for box in boxes) <= title["y"] + 1
+        whole, last = (tab.query_selector(one).bounding_box() for one in ("#scatter", "#scatter .traces:last-child"))
+        assert last["y"] + last["height"] <= whole["y"] + whole["height"]
     tab.context.close()
 
 
@@ -524,3 +623,21 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
     labels.write_text("node,label\n0,0\n")
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
     assert "every node in it has a label that trained the model" in capsys.readouterr().err
+    labels.write_text("node,label\n0,up\n")
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
+    assert capsys.readouterr().err == (
+        f"cge: {labels} has the class 'up', which the model does not know; it knows '0', '1'\n"
+    )
+
+
+def test_the_page_names_what_is_known_and_shows_settings_that_count() -> None:
+    graph = words(two_groups())
+    model = paths("degree", reader="plain", hops=2, rounds=5, label_votes="auto").fit(graph, some(), some(TRUE, 4))
+    facts = facts_of(model)
+    assert facts["title"] == "cge: 40 nodes"
+    assert facts["words"][0].startswith("A model of 40 nodes, ")
+    assert facts_of(model, name="mine")["words"][0].startswith("A model of mine: 40 nodes, ")
+    settings = dict(facts["settings"])
+    assert settings["hops"] == "2"
+    assert settings["label_votes"] == f"auto: {'yes' if model.label_votes_ else 'no'}"
+    assert settings.keys() & {"walk_length", "window", "negatives"} == set()

@@ -169,6 +169,21 @@ def test_several_labels_are_known_together() -> None:
     assert model.explain(4, top=1, hop=0)[0].labels == (None,)
 
 
+def test_the_score_of_any_class_can_be_explained(fitted: cge.CGE) -> None:
+    whole = fitted.explain("n7", top=100_000)
+    other = next(one for one in ("left", "right") if one != whole.predicted)
+    found = fitted.explain("n7", top=100_000, name=other)
+    adds_up(found)
+    assert (found.predicted, found.predicted_all, found.explained) == (whole.predicted, (whole.predicted,), other)
+    assert {one.path: one.contributions.tolist() for one in found} == {
+        one.path: one.contributions.tolist() for one in whole
+    }
+    sizes = [abs(one.contributions[found.place]) for one in found]
+    assert [abs(one.contribution) for one in found] == sizes == sorted(sizes, reverse=True)
+    assert fitted.explain_pair("n7", "n8", name=np.str_(other)).explained == other
+    assert fitted.explain_class(other).explained == other
+
+
 @pytest.mark.parametrize("which", ["fitted", "listed"])
 def test_types_of_edges_share_out_what_paths_bring(which: str, request: pytest.FixtureRequest) -> None:
     model: cge.CGE = request.getfixturevalue(which)

@@ -27,6 +27,8 @@ from cge.cli.settings import late
 
 __all__ = ["app", "call"]
 
+_OTHER_WORDS = {"export": "embed", "train": "fit"}  # for commands, which look like no name or like a wrong one
+
 app = typer.Typer(
     name="cge",
     cls=Group,
@@ -90,5 +92,7 @@ def _misused(wrong: typer.TyperException) -> int:
         context = getattr(wrong, "ctx", None)
         command = context.command_path if context is not None else "cge"
         what = what.replace(". Did you mean", "; did you mean")
+        meant = [one for word, one in _OTHER_WORDS.items() if what.startswith(f"No such command '{word}'")]
+        what = f"{what.partition(';')[0]}; did you mean '{meant[0]}'?" if meant else what
         complain(f"{what}{'' if what.endswith('?') else ';'} '{command} --help' lists what there is")
     return 2

@@ -31,7 +31,10 @@ def explain(
         str | None, typer.Option(metavar="ID", help="Of the paths from --node, only look at those to this one.")
     ] = None,
     name: Annotated[
-        str | None, typer.Option("--class", metavar="NAME", help="Explain a class: which paths speak for it.")
+        str | None,
+        typer.Option(
+            "--class", metavar="NAME", help="Explain a class: which paths speak for it; with --node, at this node."
+        ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
     hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
@@ -59,11 +62,10 @@ def explain(
       cge explain model
       cge explain model --compare
       cge explain model --node 35
+      cge explain model --node 35 --class Theory
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
     """
-    if node is not None and name is not None:
-        raise InputError("cge explain takes one of --node and --class")
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
     if compare and (node is not None or name is not None):
@@ -95,6 +97,7 @@ def explain(
     notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
     if not quiet:
         tell(notes)
+        tell([] if as_json else [f"{len(found):,} paths are written to {path}" for path, _ in files])
     if as_json:
         print_json({"folder": folder, **found.facts()})
     elif not quiet:
@@ -114,10 +117,11 @@ def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: 
 
 
 def _found(model: CGE, node: str | None, to: str | None, name: str | None, told: dict[str, Any]) -> Explanation:
+    classes = {str(one): one for one in model.classes_.tolist()}
     if node is None:
-        classes = {str(one): one for one in model.classes_.tolist()}
         return model.explain_class(classes.get(str(name), name), **told)
     first = ids_of(model, [node], "--node")[0]
+    told = told | {"name": None if name is None else classes.get(name, name)}
     return (
         model.explain(first, **told)
         if to is None
@@ -151,7 +155,7 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
 
     def cells(name: str) -> list[Any]:
         rows = [getattr(one, name) for one in found]
-        return [_joined(row, str) if text else [None if one is None else _text(one) for one in row] for row in rows]
+        return [_joined(row, str) if text else [_cell(one) for one in row] for row in rows]
 
     paths = list(found)
     names = ("path", "labels", "types") if found.edge_types else ("path", "labels")
@@ -170,28 +174,38 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
 
 def _text(label: Any) -> str:
     """Return an id or a label as text; a node may have several labels."""
-    return " & ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+    if not isinstance(label, tuple):
+        return str(label)
+    from cge.store.tables import SEPARATOR
+
+    return SEPARATOR.join(map(str, label))
+
+
+def _cell(label: Any) -> Any:
+    """Return an id or a label as Parquet holds it: integers stay integers, and what is not known is nothing."""
+    return label if label is None or isinstance(label, int) else _text(label)
 
 
 def _joined(names: Iterable[Any], shown: Callable[[str], str]) -> str:
-    """Return what is known along a path; a dot stands for what is not, and nothing for nothing at all."""
-    known = list(names)
-    if all(one is None for one in known):
-        return ""
-    return " → ".join("·" if one is None else shown(_text(one)) for one in known)
+    """Return what is known along a path; a dot stands for what is not."""
+    return " → ".join("·" if one is None else shown(_text(one)) for one in names)
 
 
 # ---------------------------------------------------------------------- the terminal
 
 
 def _print(found: Explanation) -> None:
-    chance, name = found.chances[found.place], printable(found.predicted)
+    chance, name = found.chances[found.place], printable(found.explained)
     if found.node is None:
         heading(f"Which paths speak for {name}")
         facts([("nodes", f"{found.num_nodes:,} are predicted to be in it"), ("chance", f"{chance:.0%} on average")])
     else:
         via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
-        heading(f"Why {printable(found.node)} is in {name} ({chance:.0%} sure){via}")
+        told = found.explained in found.predicted_all
+        why = f"Why {printable(found.node)} is in" if told else f"What speaks for {printable(found.node)} being in"
+        heading(f"{why} {name} ({chance:.0%} sure){via}")
+        if found.predicted_all != (found.explained,):
+            facts([("predicted", _predicted(found))])
     if found.reader_words():
         print(printable(found.reader_words()))
     print()
@@ -204,6 +218,10 @@ def _print(found: Explanation) -> None:
     if not len(found):
         print("No such path brings anything.")
         return
+    if found.node is not None:
+        listed, every = sum(one.contribution for one in found), found.hops[:, found.place].sum()
+        which = "all paths" if found.end is None else "all paths between the two"
+        print(f"These {len(found)} paths bring {listed:+.2f} of the {every:+.2f} that {which} bring:".replace("-", "−"))
     columns = _told(found)
     for name in _DISPENSABLE:  # as many as there is room for
         if sum(_room(title, cells) for title, cells in columns.items()) > width():
@@ -221,14 +239,14 @@ def _told(found: Explanation) -> dict[str, list[str]]:
         "length": [str(one.length) for one in found],
         "diversity": [str(one.diversity) for one in found],
         "weight": [f"{one.weight:.3g}" for one in found],
-        "brings": [f"{one.contribution:+.4f}" for one in found],
+        "brings": [_signed(one.contribution) for one in found],
     }
     if not found.edge_types:
         del columns["edge types"]
     if found.runner_up is not None:
         place, name = found.runner_up, printable(found.classes.tolist()[found.runner_up])
         columns[f"to {name if len(name) <= _NAME else name[: _NAME - 1] + '…'}"] = [
-            f"{one.contributions[place]:+.4f}" for one in found
+            _signed(float(one.contributions[place])) for one in found
         ]
     return columns
 
@@ -239,12 +257,29 @@ def _room(title: str, cells: list[str]) -> int:
     return min(wide, _FOLDED) + 2 if title in _TEXTS else wide + 2
 
 
+def _signed(number: float) -> str:
+    """Return a number with its sign; what is small has two digits that tell.
+
+    >>> _signed(0.25), _signed(-0.0000314)
+    ('+0.2500', '-3.1e-05')
+    """
+    return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
+
+
+def _predicted(found: Explanation) -> str:
+    """Return the predicted classes with their chances."""
+    chances = dict(zip(found.classes.tolist(), found.chances.tolist(), strict=True))
+    if found.predicted_all:
+        return "; ".join(f"{printable(one)} ({chances[one]:.0%})" for one in found.predicted_all)
+    return f"nothing; the most likely is {printable(found.predicted)} ({chances[found.predicted]:.0%})"
+
+
 def _parts(found: Explanation) -> Iterator[tuple[str, str]]:
     """Return what the score of the explained class is made of."""
     place = found.place
 
     def row(name: str, numbers: Any) -> tuple[str, str]:
-        return name, f"{numbers[place]:+.4f}"
+        return name, _signed(numbers[place])
 
     yield row("constant", found.constant)
     if found.votes.any():

@@ -6,11 +6,13 @@ import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from cge.cli.options import among
+from cge.cli.options import among, dataset_names
+from cge.errors import InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -84,6 +86,11 @@ class Files:
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.read import graph_and_reading
 
+        if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
+            raise InputError(
+                f"{self.edges}: there is no such file; EDGES is one, data sets by name are for 'cge evaluate', "
+                "tune and reproduce"
+            )
         delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
         text = TextOptions(self.header, delimiter, self.comment or None)
         columns = (column_of(self.source), column_of(self.target), column_of(self.weight), column_of(self.edge_type))

@@ -91,4 +91,6 @@ def print_predictions(found: Predictions, out: str | None) -> None:
 
 
 def _text(predicted: Any) -> str:
-    return ", ".join(map(printable, predicted)) or "none" if isinstance(predicted, list) else printable(predicted)
+    from cge.store.tables import SEPARATOR
+
+    return SEPARATOR.join(map(printable, predicted)) or "none" if isinstance(predicted, list) else printable(predicted)

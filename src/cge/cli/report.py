@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -11,7 +10,7 @@ import typer
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import print_json
 from cge.cli.saved import load_model, output_file
-from cge.errors import InputError
+from cge.errors import InputError, listed, shown
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -42,7 +41,7 @@ def report(
             "\\[up to 20,000 nodes].",
         ),
     ] = None,
-    name: Annotated[str | None, typer.Option(help="What to call the graph \\[the folder's name].")] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the graph on the page.")] = None,
     flat: Annotated[
         str, typer.Option("--map", metavar="pca|umap", help="How the map is drawn; umap needs the package umap-learn.")
     ] = "pca",
@@ -78,7 +77,7 @@ def report(
         rows = compared(model, measured, _told if sys.stderr.isatty() and not (quiet or as_json) else None)
     elif compare:
         raise InputError(f"{folder} keeps no labels to compare by; give some with --labels")
-    told: dict[str, Any] = {"name": name or Path(folder).resolve().name, "truth": truth, "accuracy": rows, "flat": flat}
+    told: dict[str, Any] = {"name": name or "", "truth": truth, "accuracy": rows, "flat": flat}
     size = write_page(model, out, **told)
     if as_json:
         by = None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen}
@@ -104,7 +103,7 @@ def _truth(model: Any, file: str) -> Array:
     strange = [one for one in names if one not in known]
     if strange:
         raise InputError(
-            f"{file} has the class {strange[0]!r}, which the model does not know; it knows {', '.join(known)}"
+            f"{file} has the class {shown(strange[0])}, which the model does not know; it knows {listed(list(known))}"
         )
     places = np.array([known[one] for one in names])
     if not several:

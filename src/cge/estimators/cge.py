@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
-from cge.errors import CgeWarning, InputError, shown
+from cge.errors import CgeWarning, InputError, listed, shown
 from cge.estimators.cge_settings import (
     ClassWeight,
     Consistency,
@@ -379,7 +379,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
 
     # ------------------------------------------------------------------ explaining it
 
-    def explain(self, node: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
+    def explain(
+        self, node: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0, name: Any = None
+    ) -> Explanation:
         """Return the paths that bring most to the prediction for a node, the strongest first, and sums over all paths.
 
         With encoder "paths" a constant, the votes of known labels and what all paths bring add up to the class scores.
@@ -395,24 +397,31 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             List only paths of that many steps; sums are over all.
         reader : int
             Where several readers are averaged, the one whose scores are explained, by its place.
+        name : class, optional
+            The class whose score is explained; by default the most likely one.
         """
         explainer, number = self._explainer(reader), self.graph_.index_of(node)
-        return explainer.node(number, *_listed(explainer, top, hop))
+        return explainer.node(
+            number, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
+        )
 
     def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
         """Return the paths that bring most to the score of a class, among those from nodes predicted to be in it.
 
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
-        explainer, known = self._explainer(reader), self.classes_.tolist()
-        plain = name.item() if isinstance(name, np.generic) else name
-        if plain not in known:
-            listed = ", ".join(map(shown, known[:10])) + (f" and {len(known) - 10:,} more" if len(known) > 10 else "")
-            raise InputError(f"there is no class {shown(plain)}; the classes are {listed}")
-        return explainer.of_class(known.index(plain), *_listed(explainer, top, hop))
+        explainer = self._explainer(reader)
+        return explainer.of_class(_place_of(name, self.classes_), *_listed(explainer, top, hop))
 
     def explain_pair(
-        self, node: Hashable, end: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0
+        self,
+        node: Hashable,
+        end: Hashable,
+        top: int = 10,
+        *,
+        hop: int | None = None,
+        reader: int = 0,
+        name: Any = None,
     ) -> Explanation:
         """Return the paths from one node to another, and what they bring to the first one's prediction.
 
@@ -420,7 +429,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         are those of `explain`.
         """
         explainer, (first, last) = self._explainer(reader), self.graph_.indices_of([node, end]).tolist()
-        return explainer.pair(first, last, *_listed(explainer, top, hop))
+        return explainer.pair(
+            first, last, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
+        )
 
     def faithfulness(
         self,
@@ -521,6 +532,14 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def _need_fit(self) -> None:
         if not hasattr(self, "_fitted"):
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+
+
+def _place_of(name: Any, classes: Array) -> int:
+    """Return the number of a class."""
+    plain, known = name.item() if isinstance(name, np.generic) else name, classes.tolist()
+    if plain not in known:
+        raise InputError(f"there is no class {shown(plain)}; the classes are {listed(known)}")
+    return int(known.index(plain))
 
 
 def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:

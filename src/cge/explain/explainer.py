@@ -77,9 +77,12 @@ class Explainer:
     heat: float = 1.0
     reader: WhichReader = ONLY_READER
 
-    def node(self, node: int, top: int, hop: int | None = None) -> Explanation:
-        """Explain the prediction for a node; with `hop`, only paths of that many steps are listed."""
-        nodes, place = np.array([node]), int(self.chances[node].argmax())
+    def node(self, node: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
+        """Explain the score of a class, the predicted one by default, for a node.
+
+        With `hop`, only paths of that many steps are listed.
+        """
+        nodes, place = np.array([node]), int(self.chances[node].argmax()) if place is None else place
         hops = self.paths.by_hop(nodes, self.reading.carried)
         local = self.reading.at(nodes, hops.sum(0))
         found = self.paths.strongest(nodes, local.slopes[:, place], self.reading.carried, top, hop)
@@ -120,9 +123,10 @@ class Explainer:
         mean: Array = brought / max(len(nodes), 1)
         return mean
 
-    def pair(self, node: int, end: int, top: int, hop: int | None = None) -> Explanation:
+    def pair(self, node: int, end: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
         """Explain what the paths from one node to another bring to the first."""
-        nodes, place, carried = np.array([node]), int(self.chances[node].argmax()), self.reading.carried
+        nodes, carried = np.array([node]), self.reading.carried
+        place = int(self.chances[node].argmax()) if place is None else place
         local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
         there = np.zeros_like(carried)
         there[end] = carried[end]
@@ -188,7 +192,9 @@ class Explainer:
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
             end=None if end is None else self.ids[[end]].tolist()[0],
-            predicted=classes.tolist()[place],
+            predicted=classes.tolist()[place if node is None else int(self.chances[node].argmax())],
+            predicted_all=(classes.tolist()[place],) if node is None else self._predicted(node),
+            explained=classes.tolist()[place],
             classes=classes,
             chances=self.chances[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
             edge_types=by_name,
@@ -198,6 +204,12 @@ class Explainer:
             reader=self.reader,
             **mean,
         )
+
+    def _predicted(self, node: int) -> tuple[Any, ...]:
+        """Return the classes that are predicted for a node, the most likely first."""
+        order = np.argsort(-self.chances[node], kind="stable")
+        order = order[self.chances[node, order] > 0.5] if self.labels.several else order[:1]
+        return tuple(self.labels.classes[order].tolist())
 
     def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
         """Return paths with names, weights and what they bring."""

@@ -98,6 +98,10 @@ class Explanation(Sequence[PathShare]):
         Where it is about the paths between two nodes, the other one.
     predicted : class
         The most likely class of the node, or the class that is explained.
+    predicted_all : tuple of classes
+        All that are predicted, the most likely first; where nodes may have several classes these can be none.
+    explained : class
+        The class whose score is explained: the predicted one, unless another was asked for.
     classes : (c,)
         All classes, in the order of the columns below.
     chances : (c,) float64
@@ -127,6 +131,8 @@ class Explanation(Sequence[PathShare]):
     node: Any
     end: Any
     predicted: Any
+    predicted_all: tuple[Any, ...]
+    explained: Any
     classes: Array
     chances: Array
     scores: Array
@@ -155,7 +161,7 @@ class Explanation(Sequence[PathShare]):
         return f"Explanation({about}, {len(self)} paths)"
 
     def __str__(self) -> str:
-        table = [("path", "length", "diversity", "weight", f"brings {self.predicted}")]
+        table = [("path", "length", "diversity", "weight", f"brings {self.explained}")]
         for one in self.paths:
             numbers = f"{one.weight:.3g}", f"{one.contribution:+.4f}"
             table.append((" → ".join(map(str, one.path)), str(one.length), str(one.diversity), *numbers))
@@ -169,7 +175,7 @@ class Explanation(Sequence[PathShare]):
     @property
     def place(self) -> int:
         """Which of the classes is explained."""
-        return int(np.flatnonzero(self.classes == self.predicted)[0])
+        return int(np.flatnonzero(self.classes == self.explained)[0])
 
     @property
     def runner_up(self) -> int | None:
@@ -197,6 +203,8 @@ class Explanation(Sequence[PathShare]):
             "node": self.node,
             "end": self.end,
             "predicted": self.predicted,
+            "predicted_all": list(self.predicted_all),
+            "explained": self.explained,
             "reader": self.reader.place,
             "readers": self.reader.count,
             "reader_name": self.reader.name,

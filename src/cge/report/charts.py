@@ -37,8 +37,8 @@ def curves_of(model: Any) -> list[dict[str, Any]]:
 
 
 def histogram_of(weights: Sequence[Weighed]) -> dict[str, Any] | None:
-    """Return how often weights are how large, by powers of ten; those that are negative or zero are left out."""
-    values = np.array([weight for _, weight in weights])
+    """Return how often |A| is how large, by powers of ten; weights of zero are left out."""
+    values = np.abs([weight for _, weight in weights])
     values = np.log10(values[values > 0])
     if len(values) < 2:
         return None
@@ -48,8 +48,8 @@ def histogram_of(weights: Sequence[Weighed]) -> dict[str, Any] | None:
 
 
 def lengths_of(weights: Sequence[Weighed]) -> list[dict[str, Any]]:
-    """Return the geometric mean of positive weights by number of steps and of distinct nodes, with a standard error."""
-    kept = [(path, weight) for path, weight in weights if weight > 0]
+    """Return the geometric mean of |A| by number of steps and of distinct nodes, with a standard error."""
+    kept = [(path, abs(weight)) for path, weight in weights if weight]
     if not kept:
         return []
     values = np.log(np.array([weight for _, weight in kept]))
@@ -67,18 +67,21 @@ def lengths_of(weights: Sequence[Weighed]) -> list[dict[str, Any]]:
     return found
 
 
-def relevance_of(
-    weights: Sequence[Weighed], told: Array, labels: Array, classes: int
-) -> list[list[float | None]] | None:
-    """Return the geometric mean of weights of paths that contain class i, of nodes predicted to be of class j."""
+def relevance_of(weights: Sequence[Weighed], said: Array, labels: Array) -> list[list[float | None]] | None:
+    """Return the geometric mean of |A| of paths that contain class i, of nodes predicted to be of class j.
+
+    `said` and `labels` are what is predicted and known of nodes, `(n, c)` booleans; a node may have several classes.
+    """
+    classes = labels.shape[1]
+    if classes > _MOST_CLASSES:
+        return None
     total, count = np.zeros((classes, classes)), np.zeros((classes, classes))
     for path, weight in weights:
-        inside = np.unique(labels[path[1:]])
-        inside = inside[inside >= 0]
-        if weight > 0 and len(inside):
-            total[inside, told[path[0]]] += np.log(weight)
-            count[inside, told[path[0]]] += 1
-    if not count.any() or classes > _MOST_CLASSES:
+        if weight:
+            both = np.outer(labels[path[1:]].any(0), said[path[0]])
+            total[both] += np.log(abs(weight))
+            count[both] += 1
+    if not count.any():
         return None
     means = np.exp(total / np.maximum(count, 1))
     return [[round(float(means[i, j]), 4) if count[i, j] else None for j in range(classes)] for i in range(classes)]

@@ -16,7 +16,16 @@ from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.maps import MAPS, flattened, need_map
 from cge.report.measured import Measured, measured_by
 from cge.report.paths import strongest_of
-from cge.report.words import call_of, hints_of, verdict_of, weight_axis_of, words_of
+from cge.report.words import (
+    call_of,
+    colors_of,
+    hints_of,
+    settings_of,
+    signs_of,
+    verdict_of,
+    weight_axis_of,
+    words_of,
+)
 
 __all__ = ["facts_of"]
 
@@ -35,7 +44,7 @@ _OTHERS = "#8a94a3"
 def facts_of(
     model: Any,
     *,
-    name: str = "a graph",
+    name: str = "",
     truth: Array | None = None,
     accuracy: Sequence[dict[str, Any]] = (),
     titles: Array | None = None,
@@ -47,6 +56,8 @@ def facts_of(
 
     Parameters
     ----------
+    name : str
+        What to call the graph; it may be nothing.
     truth : (n,) or (n, c), optional
         Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
         ones: they are shown, and measure the model. Without them, its selection labels do.
@@ -75,17 +86,22 @@ def facts_of(
     weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
     met = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
     listed = np.concatenate([shown, np.setdiff1d(met, shown)])  # nodes that only paths lead to come last
-    first = np.where(labeled(labels), labels.argmax(1), -1)  # the class by which classes on paths are counted
+    said = chances > 0.5 if model._fitted.several else np.eye(len(classes), dtype=bool)[told]
+    sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[shown].sum(0)
+    shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
     parameters = model.weight_parameters_ or {"gate": {}, "hops": []}
     gates = (
         sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1])) if any(parameters["gate"].values()) else []
     )
-    settings = {**model.get_params(), "weights": model.weights_, "readers": ", ".join(model.readers_)}
     return {
-        "title": f"cge: {name}",
+        "title": f"cge: {name or f'{len(told):,} nodes'}",
         "words": words_of(model, name, measured, rows),
         "verdict": verdict_of(model, rows),
-        "hints": hints_of(model, len(told), len(shown), measured, MAPS[flat]),
+        "hints": {
+            **hints_of(model, len(told), len(shown), measured, MAPS[flat]),
+            "colors-words": colors_of(model._fitted.several, len(classes), len(_COLORS)),
+            "signs-words": signs_of([weight for _, weight in weights]),
+        },
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
         "score": "right" if measured is None else measured.score_name,
         "reliability": None if measured is None else measured.reliability(),
@@ -94,8 +110,12 @@ def facts_of(
         "curves": curves_of(model),
         "step": "epoch" if model.encoder == "paths" else "round",
         "classes": classes,
-        "groups": _groups(np.where(first >= 0, first, told)[shown], len(classes)),
-        "nodes": _nodes(model, shown, listed, labels, labeled(known), chances, titles, flat),
+        "groups": _groups(sizes),
+        "nodes": {
+            **_nodes(model, shown, listed, labels, labeled(known), chances, titles, flat),
+            "shade": shades[listed].tolist(),
+            "said": _said(chances[listed]) if model._fitted.several else None,
+        },
         "paths": _numbered(strongest, listed, len(told)),
         "near": _near(model.embedding_, shown),
         "first": _first(model, shown, measured),
@@ -104,10 +124,10 @@ def facts_of(
         "weight_axis": weight_axis_of(model),
         "histogram": histogram_of(weights),
         "lengths": lengths_of(weights),
-        "relevance": relevance_of(weights, told, first, len(classes)),
+        "relevance": relevance_of(weights, said, labels > 0),
         "faithful": _faithful(model, shown),
         "command": command or call_of(model),
-        "settings": [[key, str(value)] for key, value in settings.items()],
+        "settings": settings_of(model),
         "footer": "Made by cge. This page needs no network: chart library and data are inside.",
     }
 
@@ -135,12 +155,20 @@ def _chosen(trained: Array, labels: Array) -> Array:
     return np.unique(np.concatenate([first, more]))
 
 
-def _groups(shown: Array, classes: int) -> list[dict[str, Any]]:
-    """Return the classes that have a color of their own, the most frequent ones, and the others together."""
-    sizes = np.bincount(shown, minlength=classes)
-    own = np.sort(np.argsort(-sizes, kind="stable")[: len(_COLORS)]).tolist()
+def _said(chances: Array) -> list[list[list[Any]]]:
+    """Return the classes that are predicted for each node, the most likely first, and their chances."""
+    orders = np.argsort(-chances, axis=1, kind="stable").tolist()
+    return [
+        [[one, round(float(mine[one]), 4)] for one in order if mine[one] > 0.5]
+        for mine, order in zip(chances, orders, strict=True)
+    ]
+
+
+def _groups(sizes: Array) -> list[dict[str, Any]]:
+    """Return the classes that have a color of their own, the largest ones first, and the others together."""
+    order = np.argsort(-sizes, kind="stable").tolist()
+    own, others = order[: len(_COLORS)], sorted(order[len(_COLORS) :])
     found: list[dict[str, Any]] = [{"classes": [one], "color": color} for one, color in zip(own, _COLORS, strict=False)]
-    others = [one for one in range(classes) if one not in own]
     return [*found, {"classes": others, "color": _OTHERS}] if others else found
 
 
@@ -176,7 +204,7 @@ def _numbered(strongest: list[list[Any]], listed: Array, count: int) -> list[lis
     places = np.empty(count, np.int64)
     places[listed] = np.arange(len(listed))
     return [
-        [[places[path].tolist(), round(float(weight), 4), round(float(brings), 5)] for path, weight, brings in mine]
+        [[places[path].tolist(), float(f"{weight:.4g}"), float(f"{brings:.4g}")] for path, weight, brings in mine]
         for mine in strongest
     ]
 

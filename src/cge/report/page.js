@@ -23,10 +23,16 @@
   const Plotly = window.Plotly;
 
   const short = (text, most = 28) => (text.length > most ? text.slice(0, most - 1) + "…" : text);
+  const digits = (value) => String(Number(value.toPrecision(3))).replace("-", "−");
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const colors = new Map(data.groups.flatMap((group) => group.classes.map((place) => [place, group.color])));
   const color = (place) => colors.get(place);
-  const named = (places) => (places.length ? places.map((place) => data.classes[place]).join(", ") : "unknown");
+  const named = (places) => (places.length ? places.map((place) => data.classes[place]).join("; ") : "unknown");
+  const predicted = (key) => {
+    const said = data.nodes.said ? data.nodes.said[key] : [[data.nodes.told[key], data.nodes.sure[key]]];
+    if (said.length) return said.map(([place, chance]) => `${data.classes[place]} (${percent(chance)})`).join("; ");
+    return `nothing; the most likely is ${named([data.nodes.told[key]])} (${percent(data.nodes.sure[key])})`;
+  };
   // What a chart shows is text: Plotly reads some tags in it, so these are defused.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
@@ -47,13 +53,35 @@
   element("footer").textContent = data.footer;
 
   // ---------------------------------------------------------------- charts
+  // What a chart shows, for those who do not see it.
+  const spoken = (text) => text.replace(/<br>/g, ", ").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+  const summary = (trace) => {
+    if (trace.type === "bar") {
+      const [names, values] = trace.orientation === "h" ? [trace.y, trace.x] : [trace.x, trace.y];
+      return values.map((value, place) => `${trace.customdata ? trace.customdata[place][0] : names[place]} ${digits(value)}`).join(", ");
+    }
+    if (trace.type === "heatmap") {
+      const most = Math.max(...trace.z.flat().filter((one) => one !== null));
+      const row = trace.z.findIndex((one) => one.includes(most));
+      return `the strongest color: ${trace.hovertext[row][trace.z[row].indexOf(most)]}`;
+    }
+    if (trace.mode === "markers") return `${trace.name}: ${trace.x.length} nodes`;
+    const last = trace.y.length - 1;
+    const [from, to] = [0, last].map((place) => `${digits(trace.y[place])} at ${digits(trace.x[place])}`);
+    return `${trace.name ? `${trace.name}: ` : ""}from ${from} to ${to}`;
+  };
   const charts = [];
+  const narrow = innerWidth < 640; // a phone
   const draw = (id, traces, layout, choice, around = id) => {
     if (!traces || !traces.length) {
       element(around).remove();
       return;
     }
     charts.push([id, traces, layout, choice]);
+    const box = element(id);
+    const head = layout.title ? layout.title.text : (box.parentElement.querySelector("h2, h3") || box.closest("section").querySelector("h2")).textContent;
+    box.setAttribute("role", "img");
+    box.setAttribute("aria-label", short(`${head}. ${spoken(traces.map(summary).join("; "))}.`, 600));
   };
   const styled = (layout) => {
     const style = getComputedStyle(document.documentElement);
@@ -66,14 +94,19 @@
       font: { color: ink, family: "system-ui, sans-serif", size: 13 },
       margin: { l: 50, r: 14, t: 34, b: 84 },
       hoverlabel: { align: "left" },
+      modebar: { bgcolor: style.getPropertyValue("--paper").trim(), color: style.getPropertyValue("--soft").trim(), activecolor: ink },
       legend: { orientation: "h", y: -0.34, yanchor: "top" },
       ...layout,
     };
     whole.xaxis = { ...axis, ...(layout.xaxis || {}) };
     whole.yaxis = { ...axis, ...(layout.yaxis || {}) };
+    // Every tick of powers of ten has all its digits: "0.2", where the library would write "2".
+    for (const one of [whole.xaxis, whole.yaxis]) if (one.type === "log") one.tickformat = ".3~r";
     return whole;
   };
   const still = { displaylogo: false, responsive: true, displayModeBar: false };
+  // Buttons by name: the library's own list has one that sends a chart away.
+  const buttons = { displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
 
   const rows = [...data.accuracy].reverse();
   element("accuracy").style.height = 70 + 34 * rows.length + "px";
@@ -97,34 +130,35 @@
     type: "scatter", mode: "lines", name: one.name, x: one.x, y: one.y, yaxis: one.share ? "y2" : "y",
   })), { xaxis: { title: { text: data.step } }, yaxis: { title: { text: "loss" } },
     yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
-  const known = (key) => (data.nodes.label[key].length ? data.nodes.label[key][0] : data.nodes.told[key]);
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, place) => {
-    const mine = data.nodes.keys.filter((key) => group.classes.includes(known(key)));
+    const mine = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.shade[key]));
     const others = group.classes.length;
     return {
       type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
       x: mine.map((key) => data.nodes.x[key]), y: mine.map((key) => data.nodes.y[key]), customdata: mine,
       marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 }, legendrank: 1000 - place,
       text: mine.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
-        `<br>predicted: ${plain(named([data.nodes.told[key]]))} (${percent(data.nodes.sure[key])})`),
+        `<br>predicted: ${plain(predicted(key))}`),
       hovertemplate: "%{text}<extra></extra>",
     };
   }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false },
-    margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant" } }, "pick");
+    margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant", maxheight: 400 } }, "pick");
+  if (narrow) element("scatter").style.height = 340 + 21 * data.groups.length + "px"; // each class has a line below
   // A heat map of classes by classes, with room for every name; places are numbers, for names may be alike when cut.
   const many = data.classes.length;
-  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, 22))),
-    tickfont: { size: many > 20 ? 9 : 12 }, showgrid: false, zeroline: false };
+  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, narrow ? 12 : 22))),
+    tickfont: { size: many > 20 ? (narrow ? 8 : 9) : 12 }, showgrid: false, zeroline: false };
   const grid = (id, around, values, counts, scale, [down, along]) => {
     if (values) element(id).style.height = Math.max(440, 190 + 13 * many) + "px";
     const hovertext = values && values.map((row, i) => row.map((one, j) =>
       `${along} ${plain(data.classes[i])}<br>${down} ${plain(data.classes[j])}: ${counts ? counts[i][j] : (one === null ? "none" : one.toFixed(2))}`));
     draw(id, values ? [{
       type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
-      xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts, colorbar: { thickness: 12 },
+      xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts,
+      colorbar: narrow ? { orientation: "h", y: 1, yanchor: "bottom", thickness: 10 } : { thickness: 12 },
       ...(counts && many <= 12 ? { text: counts, texttemplate: "%{text}" } : {}),
-    }] : null, { xaxis: { ...ticks, tickangle: -45, title: { text: down }, showticklabels: many <= 25 || innerWidth >= 700 }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
+    }] : null, { xaxis: { ...ticks, tickangle: narrow ? -90 : -45, title: { text: down, standoff: narrow ? 22 : 14 }, showticklabels: many <= 40 || !narrow }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
     null, around);
   };
   const shares = data.confusion && data.confusion.map((row) => {
@@ -170,8 +204,11 @@
   const paint = () => {
     const ink = getComputedStyle(document.documentElement).getPropertyValue("--ink").trim();
     for (const [id, traces, layout, choice] of charts) {
-      for (const trace of traces) if (trace.texttemplate) trace.textfont = { color: ink };
-      Plotly.react(id, traces, styled(layout), choice ? { ...still, displayModeBar: "hover", modeBarButtonsToRemove: ["select2d", "lasso2d"] } : still);
+      for (const trace of traces) {
+        if (trace.texttemplate) trace.textfont = { color: ink };
+        for (const error of [trace.error_x, trace.error_y]) if (error) error.color = ink;
+      }
+      Plotly.react(id, traces, styled(layout), choice ? { ...still, ...buttons } : still);
     }
   };
   const dark = matchMedia("(prefers-color-scheme: dark)");
@@ -212,7 +249,11 @@
 
   // ---------------------------------------------------------------- explorer
   const places = new Map(data.nodes.keys.map((key) => [data.nodes.id[key], key]));
-  for (const id of data.nodes.id.slice(0, Math.min(2000, data.nodes.keys.length))) {
+  const offered = Math.min(2000, data.nodes.keys.length);
+  if (offered < data.nodes.keys.length) {
+    element("offered").textContent = `${offered.toLocaleString("en")} ids are offered while you type; the others are found as well.`;
+  }
+  for (const id of data.nodes.id.slice(0, offered)) {
     const option = make("option");
     option.value = id;
     element("ids").append(option);
@@ -222,76 +263,99 @@
     for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
     return made;
   };
-  const drawn = (path) => {
-    const wide = 150 * path.nodes.length;
+  const drawn = (nodes) => {
+    const each = narrow ? 92 : 150; // there is less room, and letters must be as large
+    const wide = each * nodes.length;
     const box = svg("svg", { viewBox: `0 0 ${wide} 56`, role: "img" });
     box.style.maxWidth = wide + "px";
     const title = svg("title", {});
-    title.textContent = path.nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.told[key]])})`).join(" → ");
+    title.textContent = nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.shade[key]])})`).join(" → ");
     box.append(title);
-    path.nodes.forEach((key, place) => {
-      const x = 75 + 150 * place;
+    nodes.forEach((key, place) => {
+      const x = each * (place + 0.5);
       if (place) {
-        box.append(svg("line", { x1: x - 139, y1: 16, x2: x - 11, y2: 16, stroke: "var(--soft)",
-          "stroke-width": 1 + 4 * path.strength }));
+        box.append(svg("line", { x1: x - each + 11, y1: 16, x2: x - 11, y2: 16, stroke: "var(--soft)", "stroke-width": 2 }));
       }
-      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.told[key]),
+      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.shade[key]),
         stroke: data.nodes.trained[key] ? "var(--ink)" : "none", "stroke-width": 2 }));
       const label = svg("text", { x, y: 46, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" });
-      label.textContent = short(data.nodes.id[key], 19);
+      label.textContent = short(data.nodes.id[key], each < 150 ? 11 : 19);
       box.append(label);
     });
     return box;
   };
+  const way = (key) => {
+    const item = make("li");
+    const button = make("button", short(data.nodes.id[key], 30));
+    button.type = "button";
+    button.addEventListener("click", () => show(key));
+    item.append(button);
+    return item;
+  };
+  const alike = (wanted) => {
+    for (let begin = wanted.toLowerCase(); begin; begin = begin.slice(0, -1)) {
+      const found = data.nodes.keys.filter((key) => data.nodes.id[key].toLowerCase().startsWith(begin));
+      if (found.length) return found.slice(0, 5);
+    }
+    return [];
+  };
+  const miss = (wanted) => {
+    const words = make("p", "There is no such node on this page.");
+    const list = make("ul", undefined, "near");
+    list.append(...alike(wanted.slice(0, 100)).map(way));
+    if (list.childElementCount) words.append(" These ids begin alike:");
+    element("one").replaceChildren();
+    element("not-found").replaceChildren(words, list);
+  };
   const show = (key) => {
     const box = element("one");
     box.replaceChildren();
-    element("not-found").textContent = "";
+    element("not-found").replaceChildren();
     element("node").value = data.nodes.id[key];
     const card = make("div", undefined, "card");
-    const head = make("h3", data.nodes.id[key]);
-    const told = make("p");
-    const dot = make("span", "", "dot");
-    dot.style.background = color(data.nodes.told[key]);
-    told.append(dot, `predicted ${named([data.nodes.told[key]])} with ${percent(data.nodes.sure[key])}; ` +
-      (data.nodes.label[key].length ? `its label is ${named(data.nodes.label[key])}.` : "its label is not known here."));
+    const head = make("h3", short(data.nodes.id[key], 120));
+    if (head.textContent !== data.nodes.id[key]) head.title = data.nodes.id[key];
+    const told = make("p", `Predicted: ${predicted(key)}. Label: ${data.nodes.label[key].length ? named(data.nodes.label[key]) : "not known here"}.`);
     card.append(head, told);
     if (data.nodes.says && data.nodes.says[key] !== data.nodes.told[key])
       card.append(make("p", `The explained reader by itself says ${named([data.nodes.says[key]])}; chances are averaged over all readers.`, "hint"));
     const mine = data.paths[key];
-    if (mine && mine.length) {
+    const legend = make("ul", undefined, "classes");
+    for (const place of new Set([key, ...mine.flatMap((one) => one[0])].map((one) => data.nodes.shade[one]))) {
+      const item = make("li");
+      const dot = make("span", "", "dot");
+      dot.style.background = color(place);
+      item.append(dot, data.classes[place]);
+      legend.append(item);
+    }
+    card.append(legend);
+    if (mine.length) {
       const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;
       for (const [nodes, weight, brings] of mine) {
         const row = make("div", undefined, "path");
         const numbers = make("div", undefined, "numbers");
-        numbers.append(`weight ${weight.toFixed(2)}, brings ${brings >= 0 ? "+" : "−"}${Math.abs(brings).toFixed(3)}`);
+        numbers.append(`weight ${digits(weight)}, brings ${brings >= 0 ? "+" : ""}${digits(brings)}`);
         const bar = make("div", "", brings >= 0 ? "bar" : "bar against");
         bar.style.width = (100 * Math.abs(brings)) / most + "%";
         numbers.append(bar);
-        row.append(drawn({ nodes, strength: Math.abs(brings) / most }), numbers);
+        row.append(drawn(nodes), numbers);
         card.append(row);
       }
     } else card.append(make("p", "No path brings anything to this node.", "hint"));
     if (data.near[key] && data.near[key].length) {
       card.append(make("p", "Nearest in the embedding:", "hint"));
       const list = make("ul", undefined, "near");
-      for (const other of data.near[key]) {
-        const item = make("li");
-        const button = make("button", short(data.nodes.id[other], 30));
-        button.type = "button";
-        button.addEventListener("click", () => show(other));
-        item.append(button);
-        list.append(item);
-      }
+      for (const other of data.near[key]) list.append(way(other));
       card.append(list);
     }
     box.append(card);
   };
   element("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    const wanted = element("node").value;
+    const given = element("node").value;
+    const wanted = places.has(given) ? given : given.trim();
     if (places.has(wanted)) show(places.get(wanted));
-    else element("not-found").textContent = "There is no such node on this page.";
+    else miss(wanted);
   });
   element("random").addEventListener("click", () => show(Math.floor(Math.random() * data.nodes.keys.length)));
   const cloud = element("scatter");

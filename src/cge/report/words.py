@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from cge.estimators.storing import name_of
 from cge.report.measured import Measured
 
-__all__ = ["call_of", "hints_of", "verdict_of", "weight_axis_of", "words_of"]
+__all__ = [
+    "call_of",
+    "colors_of",
+    "hints_of",
+    "settings_of",
+    "signs_of",
+    "verdict_of",
+    "weight_axis_of",
+    "words_of",
+]
 
 
 def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -15,7 +25,7 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
     first = (
-        f"A model of {name}: {graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
+        f"A model of {f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
         f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught the weights of "
         f"paths, {seen['selection']:,} chose what was left open."
     )
@@ -55,8 +65,8 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None, flat
         "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_round_}.",
         "map-words": f"Every node by the direction of its vector, in two dimensions ({flat}), colored by its label or "
         f"else by its prediction. Click a node to see its paths.{some}",
-        "explorer-words": "The routes that bring most to the score of the predicted class. A ring marks a node whose "
-        f"label trained the model.{which}{exact}",
+        "explorer-words": "The paths that bring most to the score of the predicted class, for it or against it. A path "
+        f"may stay at a node. A ring marks a node whose label trained the model.{which}{exact}",
         "confusion-words": f"{by} Colors are shares of a line.",
         "by-class-words": by,
         "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
@@ -70,6 +80,42 @@ def hints_of(model: Any, nodes: int, shown: int, measured: Measured | None, flat
         "node, and not of all paths: heavy ones are more frequent among them.",
         "weights-words": f"Weights: {model.weights_}. Readers: {', '.join(model.readers_) or 'the head of the paper'}.",
     }
+
+
+def colors_of(several: bool, classes: int, colors: int) -> str:
+    """Say how a node comes to its color, and how to reach it without a mouse."""
+    which = "A node with several labels has the color of the largest of these classes; one without any label, that of "
+    few = f"The {colors} largest classes have colors, the others share one. " if classes > colors else ""
+    reach = "The path explorer below finds every node by its id, without a mouse as well."
+    return f"{f'{which}its most likely class. ' if several else ''}{few}{reach}"
+
+
+def signs_of(weights: Sequence[float]) -> str:
+    """Say how many of the weights that charts show are negative, where any is."""
+    negative = sum(weight < 0 for weight in weights)
+    if not negative:
+        return ""
+    share = f"{100 * negative / len(weights):.0f} %"
+    return (
+        f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({share}), "
+        "because hops do: what their ends carry counts the other way round. The charts show sizes, |A|."
+    )
+
+
+def settings_of(model: Any) -> list[list[str]]:
+    """Return the settings that this encoder knows, and what was used where that was left open."""
+    from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+
+    idle = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
+    readers, votes = ", ".join(model.readers_), "yes" if model.label_votes_ else "no"
+    used = {"weighting": model.weights_, "reader": readers, "label_votes": votes, "dim": str(model.embedding_.shape[1])}
+    found = []
+    for name, value in model.get_params().items():
+        if name not in idle:
+            text = "by default" if value is None else str(value)
+            known = used.get(name) if value is None or value == "auto" else None
+            found.append([name, f"{text}: {known}" if known else text])
+    return found
 
 
 def weight_axis_of(model: Any) -> str:

@@ -1,7 +1,7 @@
 """Tables of columns as text and as Parquet, written block by block.
 
 A column is an array of numbers, a list of strings (None where there is none) or a list of lists of strings; in Parquet
-also an array of two dimensions, whose rows become lists.
+also a list of lists of integers, or an array of two dimensions, whose rows become lists.
 """
 
 from __future__ import annotations
@@ -77,7 +77,10 @@ def _type(column: Any) -> pa.DataType:
     if isinstance(column, np.ndarray):
         kind = pa.from_numpy_dtype(column.dtype)
         return pa.list_(kind, column.shape[1]) if column.ndim == 2 else kind
-    return pa.list_(pa.string()) if any(isinstance(one, list) for one in column) else pa.string()
+    lists = [one for one in column if isinstance(one, list)]
+    known = [one for row in lists for one in row if one is not None]
+    whole = bool(known) and all(isinstance(one, int) for one in known)
+    return pa.list_(pa.int64() if whole else pa.string()) if lists else pa.string()
 
 
 def _batches(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
