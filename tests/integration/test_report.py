@@ -272,13 +272,13 @@ def test_no_button_of_a_chart_sends_anything_away(browser: Any, page: Path) -> N
 
 def test_ticks_of_powers_of_ten_have_all_their_digits(browser: Any, page: Path) -> None:
     tab, wrong = opened(browser, page)
-    wide = {"type": "scatter", "x": [0.05, 20], "y": [1, 2]}
+    wide = {"type": "scatter", "x": [0.13, 5], "y": [1, 2]}
     tab.evaluate("(trace) => Plotly.react('histogram', [trace], document.getElementById('histogram').layout)", wide)
     ticks = tab.eval_on_selector_all("#histogram .xtick text", "all => all.map((one) => one.textContent)")
     numbers = [float(one) for one in ticks]
     assert numbers == sorted(numbers)
-    assert {0.1, 1, 10} <= set(numbers)
-    assert len(numbers) > 3
+    assert {0.2, 0.5, 1, 2, 5} <= set(numbers)
+    assert len(numbers) <= 7  # so that none lies on another
     assert wrong == []
     tab.context.close()
 

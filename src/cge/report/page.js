@@ -101,7 +101,7 @@
     whole.xaxis = { ...axis, ...(layout.xaxis || {}) };
     whole.yaxis = { ...axis, ...(layout.yaxis || {}) };
     // Every tick of powers of ten has all its digits: "0.2", where the library would write "2".
-    for (const one of [whole.xaxis, whole.yaxis]) if (one.type === "log") one.tickformat = ".3~r";
+    for (const one of [whole.xaxis, whole.yaxis]) if (one.type === "log") Object.assign(one, { tickformat: ".3~r", nticks: 4 });
     return whole;
   };
   const still = { displaylogo: false, responsive: true, displayModeBar: false };
