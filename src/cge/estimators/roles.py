@@ -65,9 +65,9 @@ def membership(codes: Array, nodes: Array, classes: int) -> Array:
 def hold_out(codes: Array, nodes: Array, share: float, seed: int) -> tuple[Array, Array]:
     """Return the nodes that stay for training and those whose labels choose; no class loses its last label."""
     nothing = np.empty(0, np.int64)
-    exact = Fraction(share).limit_denominator(min(100, max(len(nodes), 1)))  # so many of so many equal parts
+    exact = Fraction(share).limit_denominator(100)  # so many of so many equal parts
     parts = exact.denominator
-    if not 0 < exact < 1:
+    if not 0 < exact < 1 or parts > len(nodes):
         return nodes, nothing
     held = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
     kept = np.setdiff1d(nodes, held)
