@@ -15,7 +15,7 @@ SCRIPT = Path(__file__).parents[2] / "scripts" / "kill_test.py"
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no fork")
 def test_killed_commands_leave_whole_files(tmp_path: Path) -> None:
-    words = ["--kills", "2", "--only", "fit --encoder table,embed", "--out", str(tmp_path / "kills.json")]
+    words = ["--kills", "1", "--only", "fit --encoder table,embed", "--out", str(tmp_path / "kills.json")]
     ended = subprocess.run([sys.executable, str(SCRIPT), *words], capture_output=True, text=True)
     assert ended.returncode == 0, ended.stdout + ended.stderr
     found = json.loads((tmp_path / "kills.json").read_text())

@@ -486,8 +486,8 @@ import numpy as np
 import cge
 from tests.unit.test_cge import SMALL, some
 from tests.unit.test_trainer import two_groups
-model = cge.CGE("table", weighting="lstm", rounds=16, patience=99, **SMALL)
-model.fit(two_groups(200), some(np.repeat([0, 1], 200)), resume=sys.argv[1])
+model = cge.CGE("table", weighting="lstm", rounds=8, patience=99, **SMALL)
+model.fit(two_groups(100), some(np.repeat([0, 1], 100)), resume=sys.argv[1])
 model.save(sys.argv[2])
 """
 

@@ -52,7 +52,7 @@ def test_no_argument_is_needed(features: bool) -> None:
     assert model.embedding_.shape == (40, 32)
     assert np.isfinite(model.embedding_).all()
     assert model.weights_ in {row["weights"] for row in model.compared_}
-    assert set(model.readers_) <= {"plain", "deep", "sparse"}
+    assert set(model.readers_) <= {"plain", "deep", "sparse", "gentle", "taught"}
     assert all(isinstance(one, Epoch) for one in told)
     assert {one.stage for one in told} - {"select"} == {"compare", "refit"}  # all may be done in the comparison
     assert model.labels_seen_["train"] == 30
@@ -105,10 +105,11 @@ def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.models.pooling._BLOCK", 7)
     monkeypatch.setattr("cge.models.steps._BLOCK", 7)
     graph = words(two_groups())
-    found = [paths("steps", threads=threads).fit(graph, some(), some(TRUE, 4)) for threads in (1, 2)]
+    told: dict[str, Any] = {"reader": "deep", "label_votes": "yes"}
+    found = [paths("steps", threads=threads, **told).fit(graph, some(), some(TRUE, 4)) for threads in (1, 2)]
     assert found[0].embedding_.tobytes() == found[1].embedding_.tobytes()
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
-    other = paths("steps", random_state=1).fit(graph, some(), some(TRUE, 4))
+    other = paths("steps", random_state=1, **told).fit(graph, some(), some(TRUE, 4))
     assert other.embedding_.tobytes() != found[0].embedding_.tobytes()
 
 
