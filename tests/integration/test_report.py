@@ -442,7 +442,7 @@ def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
     assert found["nodes"]["y"] == pytest.approx(unit[:, 1].tolist(), abs=1e-4)
     assert found["nodes"]["x"] != plain["nodes"]["x"]
     assert run([*asked, "umap", "--quiet"]) == 0
-    assert stand_in.asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 5}] * 2
+    assert stand_in.asked == [{"n_components": 2, "n_neighbors": 15, "random_state": 5, "n_jobs": 1}] * 2
 
 
 def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

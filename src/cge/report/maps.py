@@ -38,7 +38,7 @@ def flattened(vectors: Array, name: str, seed: int) -> Array:
 
         neighbors = max(min(15, len(unit) - 1), 2)  # its default, where there are as many
         found: Array = np.asarray(
-            umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed).fit_transform(unit)
+            umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed, n_jobs=1).fit_transform(unit)
         )
         return found
     centered = unit - unit.mean(0)
