@@ -323,7 +323,9 @@ class PlanMaker:
         asked = self.settings.reader
         if asked != "auto" or not self._selecting:
             return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
-        asked_of = ("plain", "taught") if self._voting else ("plain", "deep", "sparse")
+        asked_of: tuple[str, ...] = ("plain", "deep", "sparse")
+        if self._voting:  # where the selection labels said so, agreement has lost already
+            asked_of = ("plain", "taught") if self.settings.label_votes == "auto" else (*asked_of, "taught")
         judged = {reader: self.judge(weights, reader) for reader in asked_of}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
         if best == "sparse":
