@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from cge.errors import InputError
 
-__all__ = ["checked_labels", "labeled", "likeliest", "micro_f1", "rank_in_class", "strata_of"]
+__all__ = ["checked_labels", "decided", "labeled", "likeliest", "micro_f1", "rank_in_class", "strata_of"]
 
 Array = npt.NDArray[Any]
 
@@ -44,6 +44,15 @@ def labeled(labels: Array) -> npt.NDArray[np.bool_]:
     """
     known = labels >= 0 if labels.ndim == 1 else labels.any(axis=1)
     return np.asarray(known, bool)
+
+
+def decided(chances: Array, several: bool) -> npt.NDArray[np.bool_]:
+    """Return what is predicted by chances `(n, c)`: the likeliest class, or with `several` all above a half, `(n, c)`.
+
+    >>> decided(np.array([[0.6, 0.9, 0.2]]), several=True).tolist()
+    [[True, True, False]]
+    """
+    return chances > 0.5 if several else np.eye(chances.shape[1], dtype=bool)[chances.argmax(1)]
 
 
 def likeliest(scores: Array, labels: Array) -> npt.NDArray[np.bool_]:

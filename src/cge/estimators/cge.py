@@ -401,9 +401,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             The class whose score is explained; by default the most likely one.
         """
         explainer, number = self._explainer(reader), self.graph_.index_of(node)
-        return explainer.node(
-            number, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
-        )
+        place = None if name is None else self._place_of(name)
+        return explainer.node(number, *_listed(explainer, top, hop), place)
 
     def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
         """Return the paths that bring most to the score of a class, among those from nodes predicted to be in it.
@@ -411,7 +410,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
         explainer = self._explainer(reader)
-        return explainer.of_class(_place_of(name, self.classes_), *_listed(explainer, top, hop))
+        return explainer.of_class(self._place_of(name), *_listed(explainer, top, hop))
 
     def explain_pair(
         self,
@@ -429,9 +428,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         are those of `explain`.
         """
         explainer, (first, last) = self._explainer(reader), self.graph_.indices_of([node, end]).tolist()
-        return explainer.pair(
-            first, last, *_listed(explainer, top, hop), None if name is None else _place_of(name, self.classes_)
-        )
+        place = None if name is None else self._place_of(name)
+        return explainer.pair(first, last, *_listed(explainer, top, hop), place)
 
     def faithfulness(
         self,
@@ -488,6 +486,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             gain = None
         return worth_of(self.weights_, fitted.path_weights, self.graph_, explainer, gain, self.random_state)
 
+    def _place_of(self, name: Any) -> int:
+        """Return the number of a class."""
+        plain, known = name.item() if isinstance(name, np.generic) else name, self.classes_.tolist()
+        if plain not in known:
+            raise InputError(f"there is no class {shown(plain)}; the classes are {listed(known)}")
+        return int(known.index(plain))
+
     def _explainer(self, reader: int) -> Explainer:
         self._need_fit()
         place = whole_number("reader", reader, 0)
@@ -532,14 +537,6 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def _need_fit(self) -> None:
         if not hasattr(self, "_fitted"):
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
-
-
-def _place_of(name: Any, classes: Array) -> int:
-    """Return the number of a class."""
-    plain, known = name.item() if isinstance(name, np.generic) else name, classes.tolist()
-    if plain not in known:
-        raise InputError(f"there is no class {shown(plain)}; the classes are {listed(known)}")
-    return int(known.index(plain))
 
 
 def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:

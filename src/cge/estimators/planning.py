@@ -15,7 +15,7 @@ from cge.estimators.roles import hold_out
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
-from cge.training.paths import FEWEST_SELECTING, READERS, PathSettings
+from cge.training.paths import FEWEST_SELECTING, PathSettings
 from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
@@ -129,12 +129,8 @@ def _candidates(
 
 
 def _recipe(settings: PathSettings, size: PathSize, reader: str) -> Any:
-    products = size.hops * size.steps + size.entries
-    return settings.recipe(reader, settings.seed, 3 * _carried(settings, size, reader) * products)
-
-
-def _carried(settings: PathSettings, size: PathSize, reader: str) -> int:
-    return size.classes if READERS[reader].scores else settings.dim
+    width = settings.products(reader, size.classes, size.steps, size.entries)
+    return settings.recipe(reader, settings.seed, width)
 
 
 def _trainings(
@@ -156,7 +152,7 @@ def _trainings(
             recipe = _recipe(settings, size, name)
             epochs = share * recipe.settings.epochs - (recipe.judged_after if begun else 0)
             epochs = max(epochs, 0) if share else recipe.judged_after
-            found.append(Training(recipe.settings.passes, _carried(settings, size, name), epochs / len(names)))
+            found.append(Training(recipe.settings.passes, settings.carried(name, size.classes), epochs / len(names)))
         return found
 
     left = readers if len(readers) == 1 else ("deep", "sparse")

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.data.labels import decided
 from cge.errors import CgeWarning, InputError
 from cge.explain.worth import Gain
 
@@ -79,9 +80,5 @@ def gain_over_twin(model: Any) -> Gain | None:
             "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels"
         )
     other = chances_of(twin_of(model), model, labels_of(model))[chosen.nodes]
-    told = [
-        one > 0.5 if several else np.eye(one.shape[1])[one.argmax(1)]  # as `predict` decides
-        for one in (chosen.chances, other)
-    ]
-    one, two = (how_right(each, chosen.matrix) for each in told)
+    one, two = (how_right(decided(each, several), chosen.matrix) for each in (chosen.chances, other))
     return Gain.between(one, two, chose=model.encoder == "paths" and model.weighting == "auto")

@@ -19,6 +19,7 @@ from cge.errors import InputError
 from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import split_of
 from cge.experiments.methods import make
+from cge.training.paths import READERS
 
 __all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]
 
@@ -56,7 +57,7 @@ _PAIRS: Space = {
 _PATHS: Space = {
     "hops": Range(1, 10),
     "dim": (16, 32, 64, 128),
-    "reader": ("auto", "plain", "deep", "sparse", "gentle", "taught"),
+    "reader": ("auto", *READERS),
     "node_drop": Range(0.0, 0.8),
     "feature_drop": Range(0.0, 0.8),
     "hidden_drop": Range(0.0, 0.8),

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import labeled
+from cge.data.labels import decided, labeled
 from cge.errors import InputError
 from cge.estimators.nearest import lengths, nearest_rows
 from cge.estimators.roles import membership
@@ -86,7 +86,7 @@ def facts_of(
     weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
     met = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
     listed = np.concatenate([shown, np.setdiff1d(met, shown)])  # nodes that only paths lead to come last
-    said = chances > 0.5 if model._fitted.several else np.eye(len(classes), dtype=bool)[told]
+    said = decided(chances, model._fitted.several)
     sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[shown].sum(0)
     shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
     parameters = model.weight_parameters_ or {"gate": {}, "hops": []}

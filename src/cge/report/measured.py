@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import labeled
+from cge.data.labels import decided, labeled
 from cge.estimators.roles import membership
 from cge.estimators.twin import how_right
 from cge.evaluation.calibration import reliability
@@ -44,7 +44,7 @@ class Measured:
 
     def told(self, chances: Array) -> Array:
         """Return what chances speak for, as zeros and ones, `(k, c)`."""
-        return chances > 0.5 if self.several else np.eye(chances.shape[1], dtype=bool)[chances.argmax(1)]
+        return decided(chances, self.several)
 
     def right(self, chances: Array) -> Array:
         """Return how right each node is, `(k,)`: 0 or 1, or the F1 of its classes."""

@@ -109,10 +109,18 @@ class PathSettings:
     walks_per_node: int
     seed: int
 
+    def carried(self, reader: str, classes: int) -> int:
+        """Return how many numbers a node carries along paths."""
+        return classes if READERS[reader].scores else self.dim
+
+    def products(self, reader: str, classes: int, steps: int, entries: int) -> int:
+        """Return the products in a pass: forth, back and for W, along `steps` of all hops and over `entries`."""
+        return 3 * self.carried(reader, classes) * (self.hops * steps + entries)
+
     def recipe(self, reader: str, seed: int, width: int = 0) -> Recipe:
         """Return a recipe with the settings that were given.
 
-        `width` is the number of products for each number that a node carries: large graphs get fewer epochs.
+        `width` is the number of `products` in a pass: large graphs get fewer epochs.
         """
         names = ("passes", "node_drop", "feature_drop", "hidden_drop", "consistency", "temperature", "weight_decay")
         given = {name: getattr(self, name) for name in names} | {"rate": self.learning_rate, "epochs": self.rounds}
@@ -356,10 +364,8 @@ class PlanMaker:
 
     def _recipe(self, reader: str, seed: int) -> Recipe:
         """Return how a reader is trained on this graph."""
-        carried = self.task.classes if READERS[reader].scores else self.settings.dim
-        return self.settings.recipe(
-            reader, seed, 3 * carried * (self.settings.hops * len(self.data.steps) + self._entries)
-        )
+        width = self.settings.products(reader, self.task.classes, len(self.data.steps), self._entries)
+        return self.settings.recipe(reader, seed, width)
 
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
         """Return a training of a reader that has not begun."""
