@@ -316,6 +316,58 @@ def test_chances_are_calibrated_on_the_selection_labels() -> None:
     assert np.array_equal(heated.argmax(1), raw.argmax(1))
 
 
+def overlapping(common: int, rare: int, seed: int) -> tuple[Graph, np.ndarray]:
+    """Return nodes of two classes whose features overlap; there is next to nothing to walk on."""
+    labels = np.repeat([0, 1], [common, rare])
+    features = np.random.default_rng(seed).normal(labels[:, None] * 1.0, 1.0, (len(labels), 2))
+    return Graph.from_edges([(0, 1)], num_nodes=len(labels), features=features.astype(np.float32)), labels
+
+
+def test_classes_are_expected_as_often_as_among_given_selection_labels(tmp_path: Path) -> None:
+    graph, labels = overlapping(900, 300, 0)
+    random = np.random.default_rng(1)
+    y, validation = np.full(1200, -1), np.full(1200, -1)
+    for one in (0, 1):  # as many of each class train
+        y[random.choice(np.flatnonzero(labels == one), 50, replace=False)] = one
+    rest = np.flatnonzero(y < 0)
+    choosing = random.choice(rest, 500, replace=False)
+    validation[choosing] = labels[choosing]
+    others = np.setdiff1d(rest, choosing)
+    settings: dict[str, Any] = {"reader": "plain", "label_votes": "no"}
+    model = paths("none", **settings).fit(graph, y, validation)
+    fixed = paths("none", label_shift="no", **settings).fit(graph, y, validation)
+    assert (model.label_shift_, fixed.label_shift_) == (True, False)
+    assert model.score(others, labels[others]) > fixed.score(others, labels[others]) + 0.02
+    # For one reader it is Bayes' rule: chances times how much commoner a class is; only the heat is found again.
+    counts = np.bincount(labels[choosing])
+    ratio = (counts + 1) / (502 * 51 / 102)
+    by_rule = fixed.predict_proba().astype(np.float64) * ratio
+    by_rule = calibration.heated(by_rule / by_rule.sum(1, keepdims=True), model._fitted.heat / fixed._fitted.heat)
+    np.testing.assert_allclose(model.predict_proba(), by_rule, atol=2e-4)
+    off = [calibration.surprise(one.predict_proba(others), labels[others]) for one in (model, fixed)]
+    assert off[0] < off[1] - 0.02
+    told = model.explain(int(others[0]))
+    assert told.scores.argmax() == model.predict_proba([others[0]]).argmax()
+    model.save(tmp_path / "m")
+    again = cge.load(tmp_path / "m")
+    assert again.label_shift_
+    assert np.array_equal(again.predict_proba(), model.predict_proba())
+
+
+def test_classes_stay_as_common_as_among_training_labels_where_nothing_speaks_against_it() -> None:
+    graph, labels = overlapping(600, 200, 2)
+    random = np.random.default_rng(3).permutation(800)
+    y, validation = (np.where(np.isin(np.arange(800), some), labels, -1) for some in (random[:200], random[200:500]))
+    assert not paths("none", reader="plain", label_votes="no").fit(graph, y, validation).label_shift_  # as common
+    balanced, few = np.full(800, -1), np.full(800, -1)
+    balanced[[*range(40), *range(600, 640)]] = labels[[*range(40), *range(600, 640)]]
+    few[100:104] = 0  # four selection labels prove nothing
+    for told in (balanced, few):
+        assert not paths("none", reader="plain").fit(graph, balanced, None if told is balanced else few).label_shift_
+    asked = paths("none", reader="plain", label_votes="no", class_weight="balanced")
+    assert not asked.fit(graph, balanced, validation).label_shift_  # every class was to count alike
+
+
 def test_no_label_reaches_itself() -> None:
     """A training label that is turned over changes what others say of the node by nothing but what it taught them."""
     graph = two_groups(features=False)

@@ -61,6 +61,14 @@ def test_per_class_draws_k_of_each_class() -> None:
     assert per_class(LABELS, 5, 10, None).sizes == (15, 10, 75)
 
 
+def test_rare_classes_are_among_validation_and_test_nodes_alike() -> None:
+    labels = np.repeat([0, *range(1, 9)], [2000, *[30] * 8])  # after 20 of each train, 80 of 2,060 are of rare classes
+    splits = [per_class(labels, 20, validation=200, test=None, seed=seed) for seed in range(20)]
+    rare = [np.mean(labels[one.validation] > 0) for one in splits]
+    assert np.mean(rare) == pytest.approx(80 / 2060, abs=4 * np.std(rare) / np.sqrt(20))
+    assert max(rare) > 0
+
+
 def test_per_class_gives_each_of_several_labels_its_k() -> None:
     split = per_class(MULTI, 4, validation=5, test=None)
     assert (MULTI[split.train].sum(axis=0) >= 4).all()

@@ -34,6 +34,7 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
         "weight_parameters": model.weight_parameters_,
         "readers": model.readers_,
         "label_votes": model.label_votes_,
+        "label_shift": model.label_shift_,
         "compared": model.compared_,
         "worth": model.worth().facts(),
         "seconds": seconds,
@@ -91,7 +92,8 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
 def _readers(found: dict[str, Any]) -> str:
     """Say which readers predict."""
     words = " and ".join(found["readers"]) + (" readers, averaged" if len(found["readers"]) > 1 else " reader")
-    return words + (", and the known labels vote" if found["label_votes"] else "")
+    words += ", and the known labels vote" if found["label_votes"] else ""
+    return words + ("; classes as common as among the selection labels" if found["label_shift"] else "")
 
 
 def _verdict(found: dict[str, Any]) -> str:

@@ -98,7 +98,7 @@ def per_class(
         chosen = rank < k
     else:
         chosen = _few_of_each(labels[order].astype(bool), k, class_names)
-    rest = order[~chosen]
+    rest = random.permutation(order[~chosen])  # in `order` the first ones are of common classes, as rare ones trained
     wanted = validation + (0 if test is None else whole_number("test", test, 0))
     if wanted > len(rest):
         raise InputError(

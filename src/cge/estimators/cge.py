@@ -26,6 +26,7 @@ from cge.estimators.cge_settings import (
     HeldOut,
     Hidden,
     Hops,
+    LabelShift,
     LabelVotes,
     Loss,
     Models,
@@ -80,6 +81,7 @@ PATHS_ONLY = (
     "hops",
     "payload",
     "label_votes",
+    "label_shift",
     "reader",
     "n_models",
     "class_weight",
@@ -142,6 +144,8 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         With encoder "paths", the readers that predict; two are averaged.
     label_votes_ : bool
         Whether known labels at the ends of paths vote.
+    label_shift_ : bool
+        Whether classes are expected as often as among the selection labels that were given.
     fit_call_ : dict
         How it was trained: whether "validation" labels were given, and the "command" of `cge fit`, empty in Python.
     compared_ : list of dict
@@ -171,6 +175,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         hops: Hops = 4,
         payload: Payload = "auto",
         label_votes: LabelVotes = "auto",
+        label_shift: LabelShift = "auto",
         reader: ReaderKind = "auto",
         n_models: Models = 1,
         class_weight: ClassWeight = "none",
@@ -215,6 +220,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self.hops = hops
         self.payload = payload
         self.label_votes = label_votes
+        self.label_shift = label_shift
         self.reader = reader
         self.n_models = n_models
         self.class_weight = class_weight
@@ -530,7 +536,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self.history_, self.best_round_ = fitted.history, fitted.best_round
         self.selection_history_, self.embedding_ = fitted.selection_history, fitted.vectors()
         self.weights_, self.compared_ = fitted.weights_name, fitted.comparison
-        self.readers_, self.label_votes_ = fitted.reader_names, fitted.voting
+        self.readers_, self.label_votes_, self.label_shift_ = fitted.reader_names, fitted.voting, fitted.shifted
         self.weight_parameters_ = fitted.weight_parameters
         self._explainers: dict[int, Explainer] = {}
 

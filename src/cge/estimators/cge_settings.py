@@ -20,6 +20,7 @@ __all__ = [
     "HeldOut",
     "Hidden",
     "Hops",
+    "LabelShift",
     "LabelVotes",
     "Loss",
     "Models",
@@ -87,6 +88,14 @@ LabelVotes = Annotated[
     Setting(
         "encoder 'paths': whether the known labels at the ends of paths vote as well; 'auto' asks the selection labels",
         choices=("auto", "yes", "no"),
+    ),
+]
+LabelShift = Annotated[
+    str,
+    Setting(
+        "encoder 'paths': whether classes are expected as often as among given selection labels, and not as often as "
+        "among training labels; 'auto' asks the selection labels",
+        choices=("auto", "no"),
     ),
 ]
 ReaderKind = Annotated[

@@ -154,6 +154,7 @@ class PairFit:
 
     reader_names: ClassVar[list[str]] = []
     voting: ClassVar[bool] = False
+    shifted: ClassVar[bool] = False
     over_none: ClassVar[None] = None
     weight_parameters: ClassVar[dict[str, Any]] = {}
 

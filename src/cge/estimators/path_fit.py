@@ -16,13 +16,14 @@ from cge.errors import InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.path_model import PathFit, mean_chances, path_settings, plan_facts, plan_from
 from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, membership
-from cge.evaluation.calibration import best_heat, heated
+from cge.evaluation.calibration import best_heat, commoner, heated, surprises
 from cge.graph import Graph
+from cge.models.ends import Reader
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.embedding import embed_walks
-from cge.training.guard import better, screened
+from cge.training.guard import Screened, better, difference, screened, surprise_saved
 from cge.training.history import History
 from cge.training.parameters import module_arrays
 from cge.training.path_data import PathData
@@ -35,6 +36,7 @@ __all__ = ["WALK_VECTORS", "fit_paths", "payload_of", "refuse_paths"]
 Array = npt.NDArray[Any]
 
 _SAVED_EVERY = 5.0  # seconds between checkpoints
+_SHIFT_ERRORS = 3.0  # standard errors by which shares of classes have to make selection labels less surprising
 _WALKS = (80, 10)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
 
@@ -103,9 +105,8 @@ class _Fitting:
         again = model.refit and not given and len(held) > 0
         members = self._members(maker, plan, "select" if again else "train")
         leaders = _level([one for one in members if one.reader in plan.readers])
-        heat = _heat(leaders) if len(held) >= FEWEST_SELECTING else 1.0
-        several = self.codes.ndim == 2
-        chosen = Chosen(held, self._matrix(held), heated(_chances(leaders), heat, several))
+        chances, heat, shift = self._calibrated(leaders, given)
+        chosen = Chosen(held, self._matrix(held), chances)
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if not READERS[one.reader].scores), members[0])
@@ -125,18 +126,48 @@ class _Fitting:
         return PathFit(
             self.data,
             plan,
-            tuple((one.reader, one.trainer.best_reader()) for one in leaders),
+            tuple((one.reader, _shifted(one.trainer.best_reader(), shift)) for one in leaders),
             (vectors.reader, vectors.trainer.best_reader()),
             known,
             self._matrix(known),
             chosen,
-            several,
+            self.codes.ndim == 2,
             heat,
+            shift is not None,
             history,
             best,
             selection,
             seen,
         )
+
+    def _calibrated(self, members: list[_Member], given: bool) -> tuple[Array, float, Array | None]:
+        """Return the chances of the selection labels, the heat they are taken at, and what is added to class scores.
+
+        Training labels are often drawn so that every class has as many; nodes are not. Where selection labels were
+        given, a class may be worth as much more as it is commoner among them. Each label is judged by what the others
+        say, and has to be less surprising by more than chance explains; hits count less, as the epoch was chosen by
+        them.
+        """
+        task, several = members[0].trainer.task, self.codes.ndim == 2
+        labels, trained = task.labels[task.validation].numpy(), task.labels[task.train].numpy()
+        scores = [one.trainer.best_scores()[task.validation] for one in members]
+        chances = mean_chances(scores, several)
+        if len(labels) < FEWEST_SELECTING:
+            return chances, 1.0, None
+        heat = best_heat(chances, labels)
+        plain = heated(chances, heat, several)
+        if several or not given or self.model.label_shift == "no" or self.model.class_weight == "balanced":
+            return plain, heat, None
+        whole, others = commoner(labels, np.bincount(trained, minlength=task.classes))
+        moved = mean_chances([one + heat * torch.from_numpy(others) for one in scores], several)
+        again = best_heat(moved, labels)
+        found = heated(moved, again)
+        judged, holder = (Screened(*_judged(one, labels)) for one in (found, plain))
+        saved, error = surprise_saved(judged, holder)
+        gain, doubt = difference(judged, holder)
+        if saved <= _SHIFT_ERRORS * error or gain < -doubt:
+            return plain, heat, None
+        return found, again, heat * whole
 
     def _learns(self, plan: Plan) -> bool:
         """Say whether any weights were learned."""
@@ -251,13 +282,15 @@ def _level(members: list[_Member]) -> list[_Member]:
     return [one for reader in left for one in members if one.reader == reader]
 
 
-def _heat(members: list[_Member]) -> float:
-    """Return the temperature that makes the mean chances of the selection labels likeliest."""
-    task = members[0].trainer.task
-    return best_heat(_chances(members), task.labels[task.validation].numpy())
+def _judged(chances: Array, labels: Array) -> tuple[float, Array, Array]:
+    """Return the share of labels that chances are right about, which ones, and how surprising each is."""
+    right = (chances.argmax(axis=1) == labels).astype(np.float64)
+    return float(right.mean()), right, surprises(chances, labels)
 
 
-def _chances(members: list[_Member]) -> Array:
-    """Return the mean chances that members give the selection labels, `(k, c)`."""
-    task = members[0].trainer.task
-    return mean_chances([one.trainer.best_scores()[task.validation] for one in members], task.labels.ndim == 2)
+def _shifted(reader: Reader, shift: Array | None) -> Reader:
+    """Return a reader to whose class scores `shift (c,)` was added."""
+    if shift is not None:
+        with torch.no_grad():
+            reader.constants().add_(torch.from_numpy(shift))
+    return reader

@@ -56,7 +56,7 @@ class PathFit:
     """A trained model: weights of paths, readers whose chances are averaged, and a reader that gives vectors.
 
     `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes; `chosen` are the labels that
-    chose.
+    chose. `shifted` says that the readers expect classes to be as common as among those.
     """
 
     data: PathData
@@ -68,6 +68,7 @@ class PathFit:
     chosen: Chosen
     several: bool
     heat: float
+    shifted: bool
     history: History
     best_round: int
     selection_history: History | None
@@ -178,6 +179,7 @@ class PathFit:
             "reader": self.reader[0],
             "selection_history": None if self.selection_history is None else self.selection_history.rows(),
             "several": self.several,
+            "shifted": self.shifted,
         }
 
     def arrays(self) -> dict[str, Array]:
@@ -235,6 +237,7 @@ class PathFit:
             Chosen.restored(arrays, len(graph), len(classes)),
             bool(facts["several"]),
             float(facts["heat"]),
+            bool(facts.get("shifted", False)),
             History([Epoch(**one) for one in facts["history"]]),
             int(facts["best_round"]),
             None if rows is None else History([Epoch(**one) for one in rows]),

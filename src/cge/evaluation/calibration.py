@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Reliability", "best_heat", "heated", "reliability", "surprise"]
+__all__ = ["Reliability", "best_heat", "commoner", "heated", "reliability", "surprise", "surprises"]
 
 Array = npt.NDArray[Any]
 
-_HEATS = np.exp(np.linspace(np.log(0.2), np.log(5.0), 81))
+_HEATS = 5.0 ** (np.arange(-97, 41) / 40)
 
 
 def heated(chances: Array, heat: float, several: bool = False) -> Array:
@@ -31,17 +31,43 @@ def heated(chances: Array, heat: float, several: bool = False) -> Array:
     return found
 
 
-def surprise(chances: Array, labels: Array) -> float:
-    """Return the mean of −log of the chance given to what is so; `labels (n,)`, or `(n, c)` of zeros and ones."""
+def surprises(chances: Array, labels: Array) -> Array:
+    """Return −log of the chance given to what is so: `labels (n,)`, or `(n, c)` of zeros and ones."""
     right = chances[np.arange(len(labels)), labels] if labels.ndim == 1 else np.where(labels > 0, chances, 1 - chances)
-    return float(-np.log(np.maximum(right, 1e-12)).mean())
+    found: Array = -np.log(np.maximum(right, 1e-12))
+    return found
+
+
+def surprise(chances: Array, labels: Array) -> float:
+    """Return the mean of `surprises`."""
+    return float(surprises(chances, labels).mean())
 
 
 def best_heat(chances: Array, labels: Array) -> float:
-    """Return the heat, between 0.2 and 5, at which labels surprise least; few labels move it little from 1."""
-    surprises = np.array([surprise(heated(chances, heat, labels.ndim == 2), labels) for heat in _HEATS])
+    """Return the heat, between 0.02 and 5, at which labels surprise least; few labels move it little from 1."""
+    found = np.array([surprise(heated(chances, heat, labels.ndim == 2), labels) for heat in _HEATS])
     doubt = 2 * np.log(_HEATS) ** 2 / len(labels)
-    return float(_HEATS[int(np.argmin(surprises + doubt))])
+    return float(_HEATS[int(np.argmin(found + doubt))])
+
+
+def commoner(labels: Array, trained: Array) -> tuple[Array, Array]:
+    """Return how much commoner each class is among `labels (k,)` than among `trained (c,)` labels, as logarithms.
+
+    The second, `(k, c)`, leaves each label itself out: what the others say before it is asked. A class counts one
+    label more than it has, so that none is impossible.
+
+    >>> whole, others = commoner(np.array([0, 0, 0, 1]), np.array([2, 2]))
+    >>> np.exp(whole).round(2).tolist(), np.exp(others[3]).round(2).tolist()
+    ([1.33, 0.67], [1.6, 0.4])
+    """
+    counts, classes = np.bincount(labels, minlength=len(trained)), len(trained)
+
+    def shares(counts: Array) -> Array:
+        found: Array = np.log((counts + 1) / (counts.sum(axis=-1, keepdims=True) + classes))
+        return found
+
+    before = shares(trained)
+    return shares(counts) - before, shares(counts - np.eye(classes)[labels]) - before
 
 
 @dataclass(frozen=True, eq=False)

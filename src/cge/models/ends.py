@@ -40,6 +40,10 @@ class Reader(nn.Module):
         """Return class scores of e, `(k, classes)`; hidden numbers are multiplied by the mask, `(k, dim)`."""
         raise NotImplementedError
 
+    def constants(self) -> nn.Parameter:
+        """Return what is in the scores of every node, `(classes,)`."""
+        raise NotImplementedError
+
 
 class DeepReader(Reader):
     """ReLU(e) and one linear layer. At home with many features of which each says a little, as words do."""
@@ -62,6 +66,10 @@ class DeepReader(Reader):
         hidden = torch.relu(vectors)
         found: Tensor = self.score(hidden if mask is None else hidden * mask)
         return found
+
+    def constants(self) -> nn.Parameter:
+        """Return the constants of the layer."""
+        return self.score.bias
 
 
 class SparseReader(Reader):
@@ -98,3 +106,7 @@ class SparseReader(Reader):
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - nothing is hidden
         """Return e itself."""
         return vectors
+
+    def constants(self) -> nn.Parameter:
+        """Return b."""
+        return self.bias

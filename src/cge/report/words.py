@@ -107,8 +107,8 @@ def settings_of(model: Any) -> list[list[str]]:
     from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 
     idle = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
-    readers, votes = ", ".join(model.readers_), "yes" if model.label_votes_ else "no"
-    used = {"weighting": model.weights_, "reader": readers, "label_votes": votes, "dim": str(model.embedding_.shape[1])}
+    used = {"weighting": model.weights_, "reader": ", ".join(model.readers_), "dim": str(model.embedding_.shape[1])}
+    used |= {name: "yes" if getattr(model, f"{name}_") else "no" for name in ("label_votes", "label_shift")}
     found = []
     for name, value in model.get_params().items():
         if name not in idle:
