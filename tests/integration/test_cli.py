@@ -183,8 +183,7 @@ def test_paths_of_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_piped_tables_have_no_blanks_at_the_ends_of_lines(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "e.csv").write_text("a,b\n")
-    quick = ["demo", "--rounds", "2", "--out", str(tmp_path / "demo")]
-    for words in (["check", str(tmp_path / "e.csv")], quick, ["datasets"]):
+    for words in (["check", str(tmp_path / "e.csv")], ["datasets"]):
         assert run(words) == 0
         lines = capsys.readouterr().out.split("\n")
         assert [line for line in lines if line != line.rstrip()] == []
@@ -206,6 +205,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     words = ["demo", "--rounds", "20", "--out", str(tmp_path / "demo")]
     assert run(words) == 0
     shown = capsys.readouterr().out
+    assert [line for line in shown.split("\n") if line != line.rstrip()] == []  # nothing but words in a pipe
     assert "2,708" in shown
     assert "Right on 1,000 test papers" in shown
     assert shown.count("Why paper ") == 3
@@ -322,7 +322,7 @@ def environment() -> dict[str, str]:
     return os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
-@pytest.mark.parametrize("words", ["demo --rounds 1", "datasets", "--help", "check --help"])
+@pytest.mark.parametrize("words", ["datasets", "--help", "check --help"])
 def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     read, write = os.pipe()
     os.close(read)

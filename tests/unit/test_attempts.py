@@ -28,7 +28,7 @@ def with_validation() -> Task:
 
 def situation(task: Task) -> Situation:
     data = PathData(task.graph, threads=1)
-    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4))
+    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4), 2)
     maker = PlanMaker(task, data, settings)
     return Situation(task, data, maker, maker.likelier("degree", "degree"), QUICK)
 
@@ -36,7 +36,7 @@ def situation(task: Task) -> Situation:
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_every_attempt_ends_with_chances(name: str) -> None:
     task = with_validation()
-    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=80, dim=16))
+    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=80, dim=16), 2)
     found, readers = attempt(name, task, PathData(task.graph, threads=1), settings)
     torch.testing.assert_close(found.sum(1), torch.ones(80))
     assert float((found.argmax(1) == task.labels)[:60].float().mean()) >= 0.7

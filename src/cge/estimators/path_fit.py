@@ -84,7 +84,7 @@ class _Fitting:
         self.model, self.graph, self.codes, self.classes = model, graph, codes, classes
         self.store, self.on = store, on
         self.data = PathData(graph, model.payload, model.threads, table=self._table())
-        self.settings = path_settings(model)
+        self.settings = path_settings(model, len(classes))
 
     def _table(self) -> Array | None:
         """Return the vectors of walks that nodes carry: where asked for, and for several labels without features."""

@@ -29,19 +29,17 @@ __all__ = ["PathFit", "mean_chances", "path_settings", "plan_facts", "plan_from"
 
 Array = npt.NDArray[Any]
 
-_DEFAULTS: dict[str, Any] = {"dim": 32, "patience": 100, "walks_per_node": 20}  # what `CGE` leaves open
+_DEFAULTS = {"dim": 32, "patience": 100, "walks_per_node": 20}  # what `CGE` leaves open
+_MANY_CLASSES = {"dim": 64}  # where there are more classes than numbers in a vector
 
 
-def chosen(model: Any, name: str) -> Any:
-    """Return a setting of `CGE`, or the default of this encoder where it is left open."""
-    value = getattr(model, name)
-    return _DEFAULTS[name] if name in _DEFAULTS and value is None else value
-
-
-def path_settings(model: Any) -> PathSettings:
-    """Return the settings of `CGE` that the path encoder knows."""
+def path_settings(model: Any, classes: int) -> PathSettings:
+    """Return the settings of `CGE` that the path encoder knows; what is left open goes by the number of classes."""
     names = [field.name for field in fields(PathSettings) if field.name != "seed"]
-    return PathSettings(**{name: chosen(model, name) for name in names}, seed=model.random_state)
+    told = {name: getattr(model, name) for name in names}
+    free = _DEFAULTS | (_MANY_CLASSES if classes > _DEFAULTS["dim"] else {})
+    told |= {name: value for name, value in free.items() if told[name] is None}
+    return PathSettings(**told, seed=model.random_state)
 
 
 def mean_chances(scores: Sequence[Tensor], several: bool) -> Array:
@@ -215,7 +213,7 @@ class PathFit:
         if table is not None and (table.ndim != 2 or len(table) != len(graph)):
             raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
         data = PathData(graph, carried, model.threads, scale=scale, dense=dense, table=table)
-        settings = path_settings(model)
+        settings = path_settings(model, len(classes))
         plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
 
         def reader(name: str, where: str) -> tuple[str, Reader]:

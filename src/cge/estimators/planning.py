@@ -82,7 +82,7 @@ def _held_out(model: Any, known: Known) -> Any:
 
 
 def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
-    settings = path_settings(model)
+    settings = path_settings(model, len(known.classes))
     features: Any = graph.features
     payload = payload_of(model.payload, graph, known.codes)
     entries, columns = graph.num_nodes, graph.num_nodes

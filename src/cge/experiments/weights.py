@@ -77,6 +77,7 @@ class Alike(PathWeighting):
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
+    "auto with shares": {"label_shift": "auto"},
     "none": {"weighting": "none"},
     "degree": {"weighting": "degree"},
     "cosine": {"weighting": "cosine"},
@@ -160,7 +161,8 @@ def run(cell: Cell) -> dict[str, Any]:
         return _attempted(cell, graph, labels, split)
     began = time.perf_counter()
     y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
-    model = CGE(**METHODS[cell.method], random_state=cell.seed, threads=1).fit(graph, y, validation)
+    settings = {"label_shift": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
+    model = CGE(**settings, random_state=cell.seed, threads=1).fit(graph, y, validation)
     seconds = time.perf_counter() - began
     ids = graph.node_ids
     row = {
@@ -187,7 +189,7 @@ def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[st
     folds = [torch.from_numpy(one) for one in folds_of(labels, split.train, CGE().folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
     task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
-    settings = path_settings(CGE(weighting="steps", label_votes="no", random_state=seed))
+    settings = path_settings(CGE(weighting="steps", label_votes="no", random_state=seed), task.classes)
     scores, readers = attempt(cell.method, task, PathData(graph, threads=1), settings)
     right = (scores.argmax(1) == codes).numpy()
     return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from functools import cached_property
 from itertools import pairwise
 from typing import Any, TypeAlias
@@ -50,7 +51,8 @@ class SparseFeatures:
 
     def with_values(self, values: Array) -> SparseFeatures:
         """Return features with other values at the same places; what is known of the places is shared."""
-        rows = sp.csr_array((values, self.rows.indices, self.rows.indptr), shape=self.rows.shape)
+        rows = copy(self.rows)  # the places were checked when the matrix was made
+        rows.data = values
         other = SparseFeatures(rows, self.threads)
         other.__dict__["_turned"] = self._turned
         return other
@@ -110,14 +112,18 @@ def sparse_product(
     dense = np.ascontiguousarray(dense, out.dtype)
     start = out if base is None else np.ascontiguousarray(base, out.dtype)  # not looked at where share is 0
     values = matrix.data.astype(out.dtype, copy=False)
-    pieces = max(min(matrix.nnz * dense.shape[1] // _WORK, 2 * thread_count(threads)), 1)
-    places = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, pieces + 1)[1:-1])
-    cuts = np.unique(np.r_[0, places, len(out)]).tolist()
     kind = out.dtype.type
 
     def block(first: int, stop: int) -> None:
         _rows(matrix.indptr, matrix.indices, values, dense, first, stop, kind(factor), start, kind(share), out)
 
+    worth = matrix.nnz * dense.shape[1] // _WORK
+    if worth < 2:
+        block(0, len(out))
+        return out
+    pieces = min(worth, 2 * thread_count(threads))
+    places = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, pieces + 1)[1:-1])
+    cuts = np.unique(np.r_[0, places, len(out)]).tolist()
     run_blocks(block, list(pairwise(cuts)), threads)
     return out
 
