@@ -175,8 +175,8 @@ def test_a_dry_run_plans_and_writes_nothing(
     shown = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert shown["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
     assert (shown["encoder"], shown["nodes carry"]) == ("paths", "a learned table")
-    assert shown["path weights"] == "degree, none or gates, by the selection labels"
-    assert shown["read by"] == "plain, deep or sparse, by the selection labels"
+    assert shown["path weights"].startswith("degree, none or gates, by the selection labels; where a plain reader")
+    assert shown["read by"] == "plain, deep or sparse, by the selection labels; where labels vote, also taught"
     assert re.fullmatch(r"about \d+ seconds, a rough estimate", shown["time"])
     assert re.match(r"about \d+ MB at most", shown["memory"])
     assert shown["would save to"] == str(files / "m")

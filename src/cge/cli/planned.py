@@ -51,10 +51,15 @@ def _of_paths(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
     carried = {"table": "a learned table", "walks": "vectors of random walks"}.get(str(plan.payload), "features")
     carried += "" if features is None else f", {features.shape[1]:,} for each node"
     epochs = ", ".join(f"{count} {name}" for name, count in sizes["epochs"].items())
+    weights, readers = _compared(plan.weightings), _compared(plan.readers)
+    if len(plan.weightings) > 1 and "plain" in plan.readers:
+        weights += "; where a plain reader is best, also hop profiles and steps"
+    if len(plan.readers) > 1 and plan.label_votes != "no":
+        readers += "; where labels vote, also taught"
     return [
         ("nodes carry", carried),
-        ("path weights", _compared(plan.weightings)),
-        ("read by", _compared(plan.readers)),
+        ("path weights", weights),
+        ("read by", readers),
         ("labels vote", str(plan.label_votes).replace("asked for", "if the selection labels say so")),
         ("sizes", f"paths of up to {sizes['hops']} steps, vectors of {sizes['dim']} numbers"),
         ("epochs", f"at most {epochs}"),
