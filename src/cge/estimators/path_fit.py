@@ -23,6 +23,7 @@ from cge.randomness import key
 from cge.sampling import Walker
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.embedding import embed_walks
+from cge.training.factors import FACTORED_UP_TO, path_factors
 from cge.training.guard import Screened, better, difference, screened, surprise_saved
 from cge.training.history import History
 from cge.training.parameters import module_arrays
@@ -91,9 +92,13 @@ class _Fitting:
         model, graph = self.model, self.graph
         if payload_of(model.payload, graph, self.codes) != "walks":
             return None
-        walker = Walker(graph, *_WALKS, seed=model.random_state, threads=model.threads, shuffle=True)
-        found = embed_walks(walker, **WALK_VECTORS, seed=model.random_state, threads=model.threads).sources
-        found = (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), np.float32(1e-6))  # as dense features are
+        told: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "threads": model.threads}
+        if len(graph) <= FACTORED_UP_TO:
+            found = path_factors(graph, **told)
+        else:
+            walker = Walker(graph, *_WALKS, seed=model.random_state, threads=model.threads, shuffle=True)
+            found = embed_walks(walker, **(WALK_VECTORS | told)).sources
+            found = (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), np.float32(1e-6))  # as dense features
         unit: Array = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
         return unit
 
