@@ -74,15 +74,15 @@ def test_planted_features_tell_of_classes_a_little():
     assert 0.2 < np.mean(nearest == classes[10_000:]) < 0.5
 
 
-def test_spread_classes_are_shared_by_neighbors_and_equally_common():
+def test_spread_classes_are_shared_by_neighbors_and_none_is_rare():
     source, target = graphs.power_law_edges(5000, 15_000, 0)
     graph = cge.Graph.from_edges((source, target), num_nodes=5000)
     classes = planted.spread_classes(graph.indptr, graph.indices, 0)
     assert classes.shape == (5000,)
     share = np.bincount(classes, minlength=planted.CLASSES) / 5000
-    assert share.min() > 0.05
-    assert share.max() < 0.2
-    assert np.mean(classes[source] == classes[target]) > 0.2
+    assert share.min() > 0.02
+    assert share.max() < 0.3
+    assert np.mean(classes[source] == classes[target]) > 0.3
     assert np.array_equal(classes, planted.spread_classes(graph.indptr, graph.indices, 0))
 
 
