@@ -28,7 +28,16 @@ from benchmarks.harness import cache_folder
 
 from cge.errors import MissingDataError
 
-__all__ = ["GRAPHS", "GraphFiles", "graph_files", "power_law_edges"]
+__all__ = [
+    "GRAPHS",
+    "GraphFiles",
+    "distinct",
+    "edge_keys",
+    "graph_files",
+    "power_law_edges",
+    "write_file",
+    "write_named",
+]
 
 Array = npt.NDArray[Any]
 
@@ -62,9 +71,9 @@ def graph_files(name: str, share: float = 1.0) -> GraphFiles:
         source, target = _edges(name)
         kept = slice(None, max(1, round(len(source) * share)))
         source, target = _compact(source[kept], target[kept])
-        _write(integers, lambda file: _write_integers(file, source, target))
-        _write(strings, lambda file: _write_strings(file, source, target))
-        _write(arrays, lambda file: _write_arrays(file, source, target))
+        write_file(integers, lambda file: _write_integers(file, source, target))
+        write_file(strings, lambda file: write_named(file, source, target))
+        write_file(arrays, lambda file: _write_arrays(file, source, target))
     with np.load(arrays) as file:
         return GraphFiles(label, len(file["indptr"]) - 1, len(file["indices"]) // 2, arrays, integers, strings)
 
@@ -77,14 +86,14 @@ def power_law_edges(nodes: int, edges: int, seed: int) -> tuple[Array, Array]:
     """
     random = np.random.default_rng(seed)
     own = np.arange(nodes, dtype=np.int64)
-    keys = _keys(own, _ranks(random, nodes, nodes), nodes)
+    keys = edge_keys(own, _ranks(random, nodes, nodes), nodes)
     missed = np.setdiff1d(own, np.concatenate([keys // nodes, keys % nodes]))  # drew themselves
-    keys = np.concatenate([keys, _keys(missed, (missed + 1) % nodes, nodes)])
-    keys = _distinct(keys)
+    keys = np.concatenate([keys, edge_keys(missed, (missed + 1) % nodes, nodes)])
+    keys = distinct(keys)
     while len(keys) < edges:
         count = int((edges - len(keys)) * 1.2) + 1000
-        more = _keys(_ranks(random, count, nodes), _ranks(random, count, nodes), nodes)
-        keys = _distinct(np.concatenate([keys, more]))
+        more = edge_keys(_ranks(random, count, nodes), _ranks(random, count, nodes), nodes)
+        keys = distinct(np.concatenate([keys, more]))
     keys = keys[:edges]
     number = random.permutation(nodes)
     source, target = number[keys // nodes], number[keys % nodes]
@@ -101,7 +110,7 @@ def _ranks(random: np.random.Generator, count: int, nodes: int) -> Array:
     return drawn
 
 
-def _keys(source: Array, target: Array, nodes: int) -> Array:
+def edge_keys(source: Array, target: Array, nodes: int) -> Array:
     """Return one number per undirected edge, self-loops left out."""
     apart = source != target
     low, high = np.minimum(source, target)[apart], np.maximum(source, target)[apart]
@@ -109,7 +118,7 @@ def _keys(source: Array, target: Array, nodes: int) -> Array:
     return keys
 
 
-def _distinct(keys: Array) -> Array:
+def distinct(keys: Array) -> Array:
     """Return each key once, in order of first appearance."""
     _, first = np.unique(keys, return_index=True)
     return keys[np.sort(first)]
@@ -121,7 +130,7 @@ def _edges(name: str) -> tuple[Array, Array]:
     graph = _catalog_graph(name)
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     target = graph.indices.astype(np.int64)
-    keys = np.unique(_keys(source, target, graph.num_nodes))
+    keys = np.unique(edge_keys(source, target, graph.num_nodes))
     keys = np.random.default_rng(_SEED).permutation(keys)
     return keys // graph.num_nodes, keys % graph.num_nodes
 
@@ -140,7 +149,7 @@ def _compact(source: Array, target: Array) -> tuple[Array, Array]:
     return codes[: len(source)], codes[len(source) :]
 
 
-def _write(path: Path, fill: Callable[[io.BufferedWriter], None]) -> None:
+def write_file(path: Path, fill: Callable[[io.BufferedWriter], None]) -> None:
     """Write a file under another name and rename it when it is complete."""
     part = path.with_name(f"{path.name}.{os.getpid()}.part")
     with part.open("wb") as file:
@@ -161,11 +170,12 @@ def _write_integers(file: io.BufferedWriter, source: Array, target: Array) -> No
     _write_columns(file, pa.array(source), pa.array(target))
 
 
-def _write_strings(file: io.BufferedWriter, source: Array, target: Array) -> None:
-    named = (pc.binary_join_element_wise("node", pa.array(ids).cast(pa.string()), "-") for ids in (source, target))
+def write_named(file: io.BufferedWriter, *columns: Array) -> None:
+    """Write columns of node numbers as lines of names: node 7 is called `node-7`."""
+    named = (pc.binary_join_element_wise("node", pa.array(ids).cast(pa.string()), "-") for ids in columns)
     _write_columns(file, *named)
 
 
-def _write_columns(file: io.BufferedWriter, source: Any, target: Any) -> None:
+def _write_columns(file: io.BufferedWriter, *columns: Any) -> None:
     options = pa.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-    pa.csv.write_csv(pa.table({"source": source, "target": target}), file, options)
+    pa.csv.write_csv(pa.table({str(place): column for place, column in enumerate(columns)}), file, options)

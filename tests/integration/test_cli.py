@@ -259,7 +259,7 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         ),
         (["check"], "Missing argument 'EDGES'; 'cge check --help' lists what there is"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists what there is"),
-        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, skipgram, walks"),
+        (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, walks"),
         (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file"),
     ],
 )

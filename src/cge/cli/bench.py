@@ -21,8 +21,8 @@ def bench(
         str,
         typer.Argument(
             metavar="NAME",
-            help="walks, load, skipgram or fit.",
-            autocompletion=among("walks", "load", "skipgram", "fit"),
+            help="walks, load, skipgram, fit or scale.",
+            autocompletion=among("walks", "load", "skipgram", "fit", "scale"),
         ),
     ],
     as_json: Json = False,

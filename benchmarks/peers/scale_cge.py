@@ -1,0 +1,125 @@
+# mypy: disable-error-code="import-not-found"
+"""The whole journey from files to vectors, predictions and a saved model: seconds and memory of each step."""
+
+import math
+import tempfile
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from measure import job, peak_mb, report, timed
+
+import cge
+from cge.store.exports import Export, write_export
+
+_GROWING = ("fit", "embed", "export")  # whose seconds are held against those of a smaller graph
+
+
+@dataclass(frozen=True)
+class Step:
+    """A step of the journey: wall seconds, CPU seconds, and the peak memory of the process up to its end."""
+
+    seconds: float
+    cpu_seconds: float
+    peak_mb: float
+
+
+def main() -> None:
+    """Do the job."""
+    task = job()
+    warnings.simplefilter("ignore")
+    journey(task, task["warm_up"], rounds=2)  # compiles, and loads what libraries load once
+    baseline = peak_mb()
+    steps, model, accuracy = journey(task, task["files"], task["rounds"])
+    peak = peak_mb()
+    for _ in range(task["repeats"] - 1):
+        again, _, _ = journey(task, task["files"], task["rounds"])
+        steps = min(steps, again, key=_seconds)
+    size = {
+        "nodes": model.graph_.num_nodes,
+        "growing_seconds": sum(steps[name].seconds for name in _GROWING),
+        "above_mb": peak - baseline,
+    }
+    votes = "with votes" if model.label_votes_ else "no votes"
+    notes = [
+        f"{_seconds(steps):.1f} s: " + ", ".join(f"{name} {one.seconds:.1f}" for name, one in steps.items()),
+        f"{size['above_mb']:,.0f} MB above {baseline:,.0f}",
+        f"accuracy {accuracy:.3f}",
+        f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}",
+    ]
+    facts: dict[str, Any] = {}
+    if task["smaller"]:
+        facts["slopes"] = slopes(task["smaller"], size)
+        grown = ", ".join(f"{what} {slope:.2f}" for what, slope in facts["slopes"].items())
+        notes.append(f"slope from {task['smaller']['nodes']:,} nodes: {grown}")
+    report(
+        work=size["nodes"],
+        seconds=_seconds(steps),
+        cpu_seconds=sum(one.cpu_seconds for one in steps.values()),
+        peak_mb=peak,
+        **size,
+        **facts,
+        edges=model.graph_.num_edges,
+        baseline_mb=baseline,
+        steps={name: vars(one) for name, one in steps.items()},
+        accuracy=accuracy,
+        weights=model.weights_,
+        readers=model.readers_,
+        label_votes=model.label_votes_,
+        compared=len(model.compared_),
+        epochs=len(model.history_),
+        repeats=task["repeats"],
+        note="; ".join(notes),
+    )
+
+
+def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> tuple[dict[str, Step], Any, float]:
+    """Read, fit, embed, export, save and predict; return the steps, the model and its accuracy."""
+    steps: dict[str, Step] = {}
+
+    def step(name: str, work: Callable[[], Any]) -> Any:
+        result, seconds, cpu_seconds = timed(work)
+        steps[name] = Step(seconds, cpu_seconds, peak_mb())
+        return result
+
+    def read() -> Any:
+        graph = cge.read_graph(files["edges"], files["features"], nodes=files["nodes"])
+        return graph, *cge.read_labels(files["labels"], graph)
+
+    graph, labels, names = step("read", read)
+    model = cge.CGE(rounds=rounds, random_state=task["seed"], threads=task["threads"])
+    step("fit", lambda: model.fit(graph, labels))
+    vectors = step("embed", model.transform)
+    with tempfile.TemporaryDirectory() as folder:
+        step("export", lambda: write_export(Export(graph, vectors), Path(folder) / "vectors.parquet"))
+        step("save", lambda: model.save(Path(folder) / "model"))
+    predicted = step("predict", model.predict)
+    planted = np.array([int(name.removeprefix("class-")) for name in names])[predicted]
+    return steps, model, float((planted == np.load(files["classes"]))[labels < 0].mean())
+
+
+def _seconds(steps: dict[str, Step]) -> float:
+    return sum(one.seconds for one in steps.values())
+
+
+def slopes(smaller: dict[str, float], larger: dict[str, float]) -> dict[str, float]:
+    """Return the powers of the number of nodes by which time and memory grow, where both are positive.
+
+    >>> one = {"nodes": 10, "growing_seconds": 1.0, "above_mb": 5.0}
+    >>> slopes(one, {"nodes": 1000, "growing_seconds": 100.0, "above_mb": 50.0})
+    {'time': 1.0, 'memory': 0.5}
+    """
+    times = math.log(larger["nodes"] / smaller["nodes"])
+    keys = {"time": "growing_seconds", "memory": "above_mb"}
+    return {
+        name: math.log(larger[key] / smaller[key]) / times
+        for name, key in keys.items()
+        if smaller[key] > 0 and larger[key] > 0
+    }
+
+
+if __name__ == "__main__":
+    main()

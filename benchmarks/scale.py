@@ -1,0 +1,81 @@
+"""`cge bench scale`: seconds and memory of the whole journey, from files to vectors, as graphs grow.
+
+The journey is what a user does: read edges, features and labels from files, `CGE().fit` with the defaults, vectors of
+all nodes, export to Parquet, save the model, predict. Graphs are generated with 10 k, 100 k and 1 M nodes, ten edges
+per node, 100 dense features, ten planted classes and labels of 1 % of the nodes; `npm` has 304 k nodes and planted
+classes too. Each journey runs in a process of its own, after one over 1,000 nodes that compiles; the memory of that
+one is the baseline.
+
+`M nodes/s` counts the nodes once, over the seconds of the whole journey. The note tells the seconds of each step,
+memory above the baseline, accuracy on nodes without labels, and how steeply time (fit, embed and export) and memory
+above the baseline grow from the next smaller generated graph: the slope between the two on logarithmic scales. 1 is
+linear.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from benchmarks.harness import OURS, Journal, cache_folder
+from benchmarks.planted import PlantedFiles, planted_files
+from benchmarks.session import Task, options, run
+
+__all__ = ["main"]
+
+_GROWING = ("10k", "100k", "1M")
+_CASES = (*_GROWING, "npm")
+_WARM_UP = "1k"
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the benchmark."""
+    parser = options("scale", str(__doc__).splitlines()[0], _CASES, (OURS,), limit=7200)
+    parser.set_defaults(threads="all", repeats=1)
+    parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, help="epochs at most, for a trial (default: those of CGE)")
+    given = parser.parse_args(argv)
+    return run("scale", list(_tasks(given)), given)
+
+
+def _tasks(given: Any) -> Iterator[Task]:
+    note = "" if given.rounds is None else f"a trial of {given.rounds} epochs at most"
+    for threads in given.threads:
+        for case in given.cases:
+            yield Task(case, OURS, threads, "nodes/s", partial(_job, case, threads, given), note)
+
+
+def _job(case: str, threads: int, given: Any) -> dict[str, Any]:
+    return {
+        "files": _paths(planted_files(case)),
+        "warm_up": _paths(planted_files(_WARM_UP)),
+        "seed": given.seed,
+        "rounds": given.rounds,
+        "repeats": given.repeats,
+        "smaller": _measured_smaller(case, threads),
+    }
+
+
+def _paths(files: PlantedFiles) -> dict[str, str]:
+    return {name: str(path) for name, path in vars(files).items()}
+
+
+def _measured_smaller(case: str, threads: int) -> dict[str, float] | None:
+    """Return what the next smaller generated graph took in this run; None where there is no such number."""
+    place = _GROWING.index(case) if case in _GROWING else 0
+    if not place:
+        return None
+    journal = Journal(cache_folder() / "journal-scale.jsonl", resume=True)
+    row = journal.get(_GROWING[place - 1], OURS, threads)
+    if row is None or row.facts is None:
+        return None
+    return {name: row.facts[name] for name in ("nodes", "growing_seconds", "above_mb")}
+
+
+if __name__ == "__main__":
+    sys.exit(main())

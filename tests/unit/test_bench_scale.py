@@ -1,0 +1,212 @@
+"""`cge bench scale`: the graphs it plants, the slopes it tells, the runs it asks for, and one from files to report."""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cge
+
+ROOT = Path(__file__).parents[2]
+sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
+
+import scale_cge  # noqa: E402
+from benchmarks import graphs, planted, scale, session  # noqa: E402
+from benchmarks.harness import Journal, Row, cache_folder  # noqa: E402
+
+TINY = {"1k": 200, "10k": 200, "100k": 300, "1M": 500}
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """Make all graphs tiny, npm a circle of 100 nodes, and the cache folder an empty one."""
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
+    monkeypatch.setattr(planted, "SIZES", TINY)
+    circle = np.arange(100)
+    monkeypatch.setattr(graphs, "_catalog_graph", lambda _: cge.Graph.from_edges((circle, (circle + 1) % 100)))
+    return tmp_path
+
+
+@pytest.fixture
+def measured(tiny, monkeypatch):
+    """Replace the measurement; return what is asked for: task and job."""
+    asked = []
+
+    def measure_one(_bench, task, _limit):
+        asked.append((task, task.job()))
+        nodes = TINY.get(task.case, 100)
+        facts = {"nodes": nodes, "growing_seconds": 0.1 * nodes * task.threads, "above_mb": nodes**0.5}
+        return Row(task.case, task.tool, task.threads, 1e3, task.unit, 100.0, facts=facts)
+
+    monkeypatch.setattr(session, "_measure", measure_one)
+    return asked
+
+
+# ---------------------------------------------------------------------- planted graphs
+
+
+def test_planted_edges_are_simple_and_mostly_within_a_class():
+    classes = np.random.default_rng(1).integers(0, planted.CLASSES, 5000)
+    source, target = planted.planted_edges(classes, 50_000, 0)
+    assert np.all(source != target)
+    low, high = np.minimum(source, target), np.maximum(source, target)
+    assert len(np.unique(low * 5000 + high)) == 50_000
+    # 70 % are led to their class, and a tenth of the others are there by chance; some of the former meet others.
+    assert np.mean(classes[source] == classes[target]) == pytest.approx(0.73, abs=0.03)
+    degrees = np.bincount(np.concatenate([source, target]), minlength=5000)
+    assert degrees.max() > 10 * np.median(degrees)
+    again = planted.planted_edges(classes, 50_000, 0)
+    other = planted.planted_edges(classes, 50_000, 1)
+    assert np.array_equal([source, target], again)
+    assert not np.array_equal([source, target], other)
+
+
+def test_planted_features_tell_of_classes_a_little():
+    classes = np.random.default_rng(1).integers(0, planted.CLASSES, 20_000)
+    features = planted.planted_features(classes, 0)
+    assert (features.shape, features.dtype) == ((20_000, 100), np.float32)
+    assert np.array_equal(features, planted.planted_features(classes, 0))
+    own = np.stack([features[:10_000][classes[:10_000] == one].mean(axis=0) for one in range(planted.CLASSES)])
+    nearest = (features[10_000:] @ own.T - (own**2).sum(axis=1) / 2).argmax(axis=1)
+    assert 0.2 < np.mean(nearest == classes[10_000:]) < 0.5
+
+
+def test_spread_classes_are_shared_by_neighbors_and_none_is_rare():
+    source, target = graphs.power_law_edges(5000, 15_000, 0)
+    graph = cge.Graph.from_edges((source, target), num_nodes=5000)
+    classes = planted.spread_classes(graph.indptr, graph.indices, 0)
+    assert classes.shape == (5000,)
+    share = np.bincount(classes, minlength=planted.CLASSES) / 5000
+    assert share.min() > 0.02
+    assert share.max() < 0.3
+    assert np.mean(classes[source] == classes[target]) > 0.3
+    assert np.array_equal(classes, planted.spread_classes(graph.indptr, graph.indices, 0))
+
+
+@pytest.mark.parametrize(("name", "nodes"), [("1M", 500), ("npm", 100)])
+def test_files_are_read_as_the_graph_that_was_planted(name, nodes, tiny):
+    files = planted.planted_files(name)
+    graph = cge.read_graph(files.edges, files.features, nodes=files.nodes)
+    labels, names = cge.read_labels(files.labels, graph)
+    classes = np.load(files.classes)
+    assert graph.node_ids.tolist() == [f"node-{node}" for node in range(nodes)]
+    assert graph.features.shape == (nodes, 100)
+    assert classes.shape == (nodes,)
+    assert set(classes.tolist()) <= set(range(planted.CLASSES))
+    known = np.flatnonzero(labels >= 0)
+    assert len(known) == 50
+    assert [names[labels[node]] for node in known] == [f"class-{classes[node]}" for node in known]
+    written = files.features.stat().st_mtime_ns
+    assert planted.planted_files(name) == files
+    assert files.features.stat().st_mtime_ns == written
+
+
+def test_one_node_in_a_hundred_is_labeled(tiny, monkeypatch):
+    monkeypatch.setattr(planted, "SIZES", {"10k": 7000})
+    files = planted.planted_files("10k")
+    assert len(files.labels.read_text().splitlines()) == 1 + 70
+    assert len(files.edges.read_text().splitlines()) == 70_000
+
+
+# ---------------------------------------------------------------------- slopes
+
+
+@pytest.mark.parametrize(("time", "memory"), [(1.0, 1.0), (2.0, 0.5), (1.1, 0.0)])
+def test_slopes_are_the_powers_of_growth(time, memory):
+    sizes = [
+        {"nodes": nodes, "growing_seconds": 3e-4 * nodes**time, "above_mb": 0.2 * nodes**memory}
+        for nodes in (10_000, 100_000, 1_000_000)
+    ]
+    for smaller, larger in (sizes[:2], sizes[1:], sizes[::2]):
+        assert scale_cge.slopes(smaller, larger) == pytest.approx({"time": time, "memory": memory})
+
+
+def test_memory_that_is_not_above_the_baseline_has_no_slope():
+    smaller = {"nodes": 10, "growing_seconds": 1.0, "above_mb": 0.0}
+    larger = {"nodes": 100, "growing_seconds": 10.0, "above_mb": 5.0}
+    assert scale_cge.slopes(smaller, larger) == pytest.approx({"time": 1.0})
+
+
+# ---------------------------------------------------------------------- runs
+
+
+def test_each_generated_graph_is_compared_with_the_next_smaller_one_on_as_many_threads(measured, capsys):
+    assert scale.main(["--json", "--threads", "1,2"]) == 0
+    assert json.loads(capsys.readouterr().out)["bench"] == "scale"
+    assert [(task.case, task.threads) for task, _ in measured] == [
+        (case, threads) for threads in (1, 2) for case in ("10k", "100k", "1M", "npm")
+    ]
+    smaller = {(task.case, task.threads): job["smaller"] for task, job in measured}
+    for threads in (1, 2):
+        assert smaller["10k", threads] is None
+        assert smaller["npm", threads] is None
+        for case, before in (("100k", 200), ("1M", 300)):
+            told = {"nodes": before, "growing_seconds": 0.1 * before * threads, "above_mb": before**0.5}
+            assert smaller[case, threads] == told
+    assert {job["warm_up"]["edges"] for _, job in measured} == {str(planted.planted_files("1k").edges)}
+    assert {job["files"]["edges"] for task, job in measured if task.case == "npm"} == {
+        str(graphs.graph_files("npm").strings)
+    }
+
+
+def test_without_a_number_of_the_smaller_graph_there_is_no_slope(measured, monkeypatch):
+    assert scale.main(["--json", "--cases", "1M"]) == 0
+    assert [job["smaller"] for _, job in measured] == [None]
+
+    def crash(_bench, task, _limit):
+        measured.append((task, task.job()))
+        return Row(task.case, task.tool, task.threads, None, task.unit, note="crashed with SIGKILL")
+
+    monkeypatch.setattr(session, "_measure", crash)
+    assert scale.main(["--json", "--cases", "10k,100k"]) == 0
+    assert [job["smaller"] for _, job in measured[1:]] == [None, None]
+
+
+def test_a_resumed_run_compares_with_the_rows_it_has(measured):
+    assert scale.main(["--json", "--threads", "1", "--cases", "10k"]) == 0
+    assert scale.main(["--json", "--threads", "1", "--cases", "10k,100k", "--resume"]) == 0
+    assert [task.case for task, _ in measured] == ["10k", "100k"]
+    assert measured[-1][1]["smaller"]["nodes"] == 200
+
+
+def test_a_trial_says_so_and_one_run_is_the_default(measured):
+    assert scale.main(["--json", "--cases", "10k", "--rounds", "2"]) == 0
+    ((task, job),) = measured
+    assert task.note == "a trial of 2 epochs at most"
+    assert (job["rounds"], job["repeats"]) == (2, 1)
+
+
+def test_a_data_set_that_is_missing_is_a_row(tiny, monkeypatch, capsys):
+    def no_data(_name):
+        raise graphs.MissingDataError("npm is not on this machine")
+
+    monkeypatch.setattr(graphs, "_catalog_graph", no_data)
+    assert scale.main(["--json", "--threads", "1", "--cases", "npm"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["rows"]
+    assert (row["value"], row["note"]) == (None, "npm is not on this machine")
+
+
+@pytest.mark.slow
+def test_the_journey_is_measured_from_files_to_report(tiny, capsys):
+    before = {"nodes": 200, "growing_seconds": 0.5, "above_mb": 0.1}
+    journal = Journal(cache_folder() / "journal-scale.jsonl", resume=False)
+    journal.add(Row("10k", "cge", 1, 1e3, "nodes/s", facts=before))
+    quick = ["--json", "--threads", "1", "--cases", "10k,100k", "--rounds", "2", "--resume"]
+    assert scale.main([*quick, "--save", "--results", str(tiny / "results")]) == 0
+    _, row = json.loads(capsys.readouterr().out)["rows"]
+    facts = row["facts"]
+    assert row["value"] * row["seconds"] == pytest.approx(300)
+    assert list(facts["steps"]) == ["read", "fit", "embed", "export", "save", "predict"]
+    assert row["seconds"] == pytest.approx(sum(step["seconds"] for step in facts["steps"].values()))
+    assert row["peak_mb"] == pytest.approx(facts["baseline_mb"] + facts["above_mb"])
+    assert (facts["nodes"], facts["repeats"]) == (300, 1)
+    assert 2000 < facts["edges"] <= 3000
+    assert 0 < facts["accuracy"] < 1
+    assert facts["compared"] > 0
+    assert "a trial of 2 epochs at most" in row["note"]
+    assert facts["slopes"] == pytest.approx(scale_cge.slopes(before, facts))
+    for text in (row["note"], (tiny / "results" / "bench-scale.md").read_text()):
+        assert f"slope from 200 nodes: time {facts['slopes']['time']:.2f}" in text
