@@ -14,6 +14,7 @@ import torch
 import cge
 from cge.errors import InputError
 from cge.estimators.path_model import path_settings
+from cge.estimators.planning import plan_fit
 from cge.evaluation import calibration
 from cge.graph import Graph
 from cge.models.gates import StepWeighting
@@ -622,6 +623,43 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
     profiles = {one.weights for one in maker.compared} - {"degree", "none", "cosine"}
     assert ("own" in profiles) == (votes == "no")
     assert len(profiles) == (0 if votes == "yes" else 10)
+
+
+def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the weights that are compared where the search may cost so many products."""
+    monkeypatch.setattr(paths_module, "SEARCH", search)
+    model = paths(label_votes="no", reader="plain").fit(words(two_groups()), some(), some(TRUE, 4))
+    return list(dict.fromkeys(row["weights"] for row in model.compared_))
+
+
+def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = path_settings(paths(), 2)
+    data = PathData(words(two_groups()), threads=1)
+    entries = data.graph.features.nnz
+    width = settings.products("plain", 2, len(data.steps), entries)
+    judging = width * settings.recipe("plain", 0, width).judged_after
+    learning = settings.learning(len(data.steps), entries, 3)
+    assert compared_within(0, monkeypatch) == ["degree", "none"]
+    assert compared_within(3 * judging, monkeypatch) == ["degree", "none", "cosine"]
+    some_profiles = compared_within(6 * judging, monkeypatch)
+    assert some_profiles[:4] == ["degree", "none", "cosine", "own"]
+    assert len(some_profiles) == 6
+    all_profiles = compared_within(13 * judging + learning / 2, monkeypatch)
+    assert "gates" not in all_profiles
+    whole = compared_within(20 * judging + 2 * learning, monkeypatch)
+    assert whole == [*all_profiles, "gates", "steps"]
+
+
+def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = path_settings(cge.CGE(), 2)
+    assert settings.bearable("deep", 10**9)
+    assert not settings.bearable("deep", 10**10)  # 50 epochs of four passes
+    assert settings.bearable("plain", 10**10)
+    monkeypatch.setattr(paths_module, "_WORK", 1.0)
+    model = cge.CGE(weighting="degree", label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
+    assert {row["reader"] for row in model.compared_} == {"plain"}
+    plan = plan_fit(cge.CGE(label_votes="no"), words(two_groups()), some(), some(TRUE, 4))
+    assert plan.readers == ("plain",)
 
 
 def test_many_classes_get_longer_vectors() -> None:

@@ -15,7 +15,7 @@ from cge.estimators.roles import hold_out
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
-from cge.training.paths import FEWEST_SELECTING, PathSettings
+from cge.training.paths import DENSE, FEWEST_SELECTING, SEARCH, PathSettings
 from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
@@ -91,10 +91,19 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     elif payload == "walks":
         entries, columns = graph.num_nodes * WALK_VECTORS["dim"], WALK_VECTORS["dim"]
     steps = len(graph.indices) + graph.num_nodes
-    size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops)
+    dense = payload == "walks" or (payload == "features" and not hasattr(features, "nnz"))
+    work = entries // DENSE if dense else entries
+    size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops, work)
     selecting = labels["selection"] >= FEWEST_SELECTING
     asked = model.weighting if isinstance(model.weighting, str) else "custom"
     weightings, readers = _candidates(asked, settings.reader, selecting, features is not None, kept > 3)
+    if len(readers) > 1:
+        bearable = [
+            name for name in readers if name == "plain" or settings.bearable(name, _width(settings, size, name))
+        ]
+        readers = tuple(bearable)
+    if asked == "auto" and settings.learning(steps, size.work, model.folds) > SEARCH:
+        weightings = tuple(name for name in weightings if name in _PRIORS)
     learned = [name for name in weightings if name not in _PRIORS]
     votes = {"yes": "yes", "no": "no"}.get(settings.label_votes, "asked for" if selecting else "no")
     votes = "yes" if settings.reader == "taught" else votes
@@ -128,9 +137,12 @@ def _candidates(
     return weightings, ("plain", "deep", "sparse") if selecting else ("plain",)
 
 
+def _width(settings: PathSettings, size: PathSize, reader: str) -> int:
+    return settings.products(reader, size.classes, size.steps, size.work)
+
+
 def _recipe(settings: PathSettings, size: PathSize, reader: str) -> Any:
-    width = settings.products(reader, size.classes, size.steps, size.entries)
-    return settings.recipe(reader, settings.seed, width)
+    return settings.recipe(reader, settings.seed, _width(settings, size, reader))
 
 
 def _trainings(
@@ -155,7 +167,7 @@ def _trainings(
             found.append(Training(recipe.settings.passes, settings.carried(name, size.classes), epochs / len(names)))
         return found
 
-    left = readers if len(readers) == 1 else ("deep", "sparse")
+    left = readers if len(readers) == 1 else tuple(name for name in readers if name != "plain")
     compared = len(readers) > 1 or len(weightings) > 1
     found = [one for name in readers for one in some((name,))] if compared else []
     if votes == "asked for":

@@ -39,8 +39,8 @@ class Cost:
 class PathSize:
     """A graph and its labels as the cost of the path encoder goes by them.
 
-    `entries` and `columns` are those of what nodes carry; `steps` counts both directions and a step of each node to
-    itself.
+    `entries` and `columns` are those of what nodes carry, of which `work` cost as much as steps; `steps` counts both
+    directions and a step of each node to itself.
     """
 
     nodes: int
@@ -50,6 +50,7 @@ class PathSize:
     classes: int
     train: int
     hops: int
+    work: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -38,7 +38,17 @@ from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import OuterSettings, learn_weights
 from cge.training.settings import Task
 
-__all__ = ["FEWEST_SELECTING", "READERS", "Compared", "PathSettings", "Plan", "PlanMaker", "make_reader"]
+__all__ = [
+    "DENSE",
+    "FEWEST_SELECTING",
+    "READERS",
+    "SEARCH",
+    "Compared",
+    "PathSettings",
+    "Plan",
+    "PlanMaker",
+    "make_reader",
+]
 
 Array = npt.NDArray[Any]
 
@@ -46,7 +56,9 @@ FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
 _WORK = 5e11  # products of two numbers in a training: about two minutes on two cores
+SEARCH = 2 * _WORK  # products in all comparisons; once they are used up, what is left open stays as it is
 _FEWEST_EPOCHS = 50
+DENSE = 6  # entries of dense features that cost as much as a sparse one
 _AGREEMENT = 0.2  # more than that agreement never brought
 
 
@@ -116,6 +128,16 @@ class PathSettings:
     def products(self, reader: str, classes: int, steps: int, entries: int) -> int:
         """Return the products in a pass: forth, back and for W, along `steps` of all hops and over `entries`."""
         return 3 * self.carried(reader, classes) * (self.hops * steps + entries)
+
+    def learning(self, steps: int, entries: int, folds: int) -> float:
+        """Return the products in learning weights: a step costs about three passes of a reader on every fold."""
+        outer = OuterSettings()
+        return 9.0 * (outer.alone + outer.steps) * folds * outer.dim * (self.hops * steps + entries)
+
+    def bearable(self, reader: str, width: int) -> bool:
+        """Say whether a reader's epochs, of which there are some at least, are no more work than is meant."""
+        recipe = self.recipe(reader, self.seed, width)
+        return width * recipe.settings.passes * recipe.settings.epochs <= 1.5 * _WORK
 
     def recipe(self, reader: str, seed: int, width: int = 0) -> Recipe:
         """Return a recipe with the settings that were given.
@@ -214,10 +236,11 @@ class PlanMaker:
         self._votes: dict[str, Tensor] = {}
         self._poolings: dict[str, Pooling] = {}
         self._selecting = len(task.validation) >= FEWEST_SELECTING
+        self._left = SEARCH
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
         payload = data.payload("l2")
-        self._entries = payload.numel() if isinstance(payload, Tensor) else payload.rows.nnz
+        self._entries = payload.numel() // DENSE if isinstance(payload, Tensor) else payload.rows.nnz
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
@@ -292,21 +315,39 @@ class PlanMaker:
         # It is as simple as the base, so no margin is asked for; but hits and surprise have to agree.
         if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
             base, holder = self._prior("none"), found
-        tried = [(self._prior("cosine"), readers, 1.0)] if "cosine" in self._priors else []
-        # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
-        differ = "plain" in readers and not self._voting
-        if differ:
-            # One of a dozen is ahead by chance more easily than one alone.
-            for name, module in profiles(self.data.scale.names, self.settings.hops).items():
-                tried.append((PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0))
-        if len(self.task.folds) > 1:
-            start = self.likelier(base.name, "cosine")
-            tried += [(self.learned(kind, start), readers, 1.0) for kind in ("gates", "steps")[: 1 + differ]]
-        for challenger, by, errors in tried:  # the simpler ones first; each has to beat what is left
+        for challenger, by, errors in self._challengers(base, readers):  # each has to beat what is left
             found = self._best(challenger, by, holder)
             if better(found, holder, errors, more=1):
                 base, holder = challenger, found
         return base
+
+    def _challengers(
+        self, base: PathWeights, readers: tuple[str, ...]
+    ) -> Iterator[tuple[PathWeights, tuple[str, ...], float]]:
+        """Yield weights, readers and the standard errors to win by: the simpler ones first, as long as work is left."""
+        if "cosine" in self._priors and self._affords(readers):
+            yield self._prior("cosine"), readers, 1.0
+        # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
+        differ = "plain" in readers and not self._voting
+        if differ:
+            for name, module in profiles(self.data.scale.names, self.settings.hops).items():
+                if self._affords(("plain",)):  # one of a dozen is ahead by chance more easily than one alone
+                    yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
+        folds = len(self.task.folds)
+        learning = self.settings.learning(len(self.data.steps), self._entries, folds)
+        for kind in ("gates", "steps")[: 1 + differ] if folds > 1 else ():
+            if self._affords(readers, learning):
+                self._left -= learning
+                yield self.learned(kind, self.likelier(base.name, "cosine")), readers, 1.0
+
+    def _affords(self, readers: tuple[str, ...], more: float = 0.0) -> bool:
+        """Say whether there is work left for judging weights with some readers, and for `more` products."""
+        return more + sum(self._judging(reader) for reader in readers) <= self._left
+
+    def _judging(self, reader: str) -> float:
+        """Return the products in judging one reader."""
+        recipe = self._recipe(reader, self.settings.seed)
+        return float(recipe.judged_after * recipe.settings.passes * self._width(reader))
 
     def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
         """Return how weights do with the reader that does best with them."""
@@ -334,6 +375,7 @@ class PlanMaker:
         asked_of: tuple[str, ...] = ("plain", "deep", "sparse")
         if self._voting:  # where the selection labels said so, agreement has lost already
             asked_of = ("plain", "taught") if self.settings.label_votes == "auto" else (*asked_of, "taught")
+        asked_of = tuple(one for one in asked_of if one == "plain" or self.settings.bearable(one, self._width(one)))
         judged = {reader: self.judge(weights, reader) for reader in asked_of}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
         if best == "sparse":
@@ -355,17 +397,19 @@ class PlanMaker:
             return False
         if gain > _AGREEMENT or self.settings.reader != "auto":
             return True
-        agreeing = max(
-            (self.judge(weights, name, votes=False) for name in ("deep", "sparse")), key=lambda one: one.accuracy
-        )
-        return max(found.accuracy, self.judge(weights, "taught", votes=True).accuracy) > agreeing.accuracy
+        bearable = [name for name in ("deep", "sparse") if self.settings.bearable(name, self._width(name))]
+        agreeing = max((self.judge(weights, name, votes=False).accuracy for name in bearable), default=0.0)
+        return max(found.accuracy, self.judge(weights, "taught", votes=True).accuracy) > agreeing
 
     # ------------------------------------------------------------------ trainings
 
     def _recipe(self, reader: str, seed: int) -> Recipe:
         """Return how a reader is trained on this graph."""
-        width = self.settings.products(reader, self.task.classes, len(self.data.steps), self._entries)
-        return self.settings.recipe(reader, seed, width)
+        return self.settings.recipe(reader, seed, self._width(reader))
+
+    def _width(self, reader: str) -> int:
+        """Return the products in a pass of a reader over this graph."""
+        return self.settings.products(reader, self.task.classes, len(self.data.steps), self._entries)
 
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
         """Return a training of a reader that has not begun."""
@@ -409,6 +453,7 @@ class PlanMaker:
         votes = self._voting if votes is None else votes
         key = (weights.name, reader, votes)
         if key not in self.begun:
+            self._left -= self._judging(reader)
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
             stage = "-".join(["compare", *re.findall(r"\w+", weights.name), reader, "votes" if votes else "alone"])
             self._train(self.begun[key], stage, self._recipe(reader, self.settings.seed).judged_after)
