@@ -12,9 +12,11 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge.data.additions import Additions
 from cge.errors import InputError
 from cge.estimators.path_model import path_settings
 from cge.estimators.planning import plan_fit
+from cge.estimators.predictions import predict_nodes
 from cge.evaluation import calibration
 from cge.graph import Graph
 from cge.models.gates import StepWeighting
@@ -240,6 +242,12 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
         chances = one.predict_proba([40, 41, 42], graph=grown)
         assert chances[0].argmax() == 0
         assert np.array_equal(chances[1], chances[2])
+    choosing = np.where((np.arange(40) % 3 == 1)[:, None], matrix, 0)
+    own = paths("auto", **quick).fit(graph, known, choosing)
+    assert own.compared_[0]["weights"] == "own"  # which hold what paths bring, and others have to beat
+    assert {"none", "degree"} <= {row["weights"] for row in own.compared_}
+    told, _ = predict_nodes(own, new=Additions([(0, 40), (1, 40), (2, 40)]))
+    assert (told.predicted, told.counts()) == ([[0]], {"new: edges only": 1})
     single = paths("degree", **quick).fit(graph, MOST)
     assert single._fitted.data.table is None  # with one label per node they carry themselves
     asked = paths("degree", payload="walks", **quick).fit(graph, MOST)

@@ -20,7 +20,7 @@ from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
 
-_PRIORS = ("none", "degree", "cosine")
+_PRIORS = ("none", "degree", "cosine", "own")
 _LASTS = 0.7  # share of the epochs at most after which patience ends, as measured
 
 
@@ -97,6 +97,8 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     selecting = labels["selection"] >= FEWEST_SELECTING
     asked = model.weighting if isinstance(model.weighting, str) else "custom"
     weightings, readers = _candidates(asked, settings.reader, selecting, features is not None, kept > 3)
+    if asked == "auto" and payload == "walks":  # they hold what paths bring: a node's own comes first
+        weightings = ("own", *(weightings if selecting else ()))
     if len(readers) > 1:
         bearable = [
             name for name in readers if name == "plain" or settings.bearable(name, _width(settings, size, name))

@@ -179,7 +179,7 @@ def _path_ways(fitted: PathFit, grown: Extended) -> Array:
     away = sources != graph.indices
     moves = sp.csr_array((np.ones(int(away.sum())), (sources[away], graph.indices[away])), shape=(len(graph),) * 2)
     own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < grown.old
-    far = int(hops.max(initial=0))
+    far = max(int(hops.max(initial=0)), int(fitted.data.table is not None))  # new nodes ask neighbors for vectors
     met = _met(moves, own, far)
     if fitted.plan.votes:
         labeled = np.zeros(len(graph), bool)

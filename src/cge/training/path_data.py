@@ -97,7 +97,7 @@ class PathData:
     def _made(self, rows: str) -> NodeFeatures:
         features: Any = self.graph.features
         if not self.by_features and self.table is not None:
-            return torch.from_numpy(self._identity() @ self.table)
+            return torch.from_numpy(self._vectors_of_walks(self.table))
         if not self.by_features:
             return SparseFeatures(self._identity(), self.threads)
         if sp.issparse(features):
@@ -112,6 +112,15 @@ class PathData:
         told = (features - self.dense[0]) / self.dense[1]
         norms = np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-12)
         return torch.from_numpy((told / norms).astype(np.float32))
+
+    def _vectors_of_walks(self, table: Array) -> Array:
+        """Return the vector that each node carries; a new one has the mean direction of its neighbors'."""
+        found: Array = self._identity() @ table
+        if self.like is not None:
+            new = np.flatnonzero(~self.like.graph.contains(self.graph.node_ids))
+            around = self.graph.to_scipy()[new] @ found
+            found[new] = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
+        return found
 
     def _identity(self) -> sp.csr_array:
         """Return a row for each node with a one in the column of that node in the graph that was trained on."""

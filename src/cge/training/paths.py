@@ -269,11 +269,15 @@ class PlanMaker:
         if isinstance(asked, str) and asked in self._priors:
             return self._prior(asked)
         if asked == "auto":
-            return self._prior("degree")
+            # Vectors of walks hold already what paths of many steps bring: a node's own is the simplest to read.
+            return self._prior("degree") if self.data.table is None else self._profile("own")
         return self.learned(asked, self.likelier("degree", "cosine"))
 
     def _prior(self, name: str) -> PathWeights:
         return PathWeights(name, self._priors[name])
+
+    def _profile(self, name: str) -> PathWeights:
+        return PathWeights(name, profiles(self.data.scale.names, self.settings.hops)[name])
 
     def likelier(self, first: str, second: str) -> PathWeights:
         """Return the prior that the plain reader does better with; the first one where they are level."""
@@ -325,6 +329,8 @@ class PlanMaker:
         self, base: PathWeights, readers: tuple[str, ...]
     ) -> Iterator[tuple[PathWeights, tuple[str, ...], float]]:
         """Yield weights, readers and the standard errors to win by: the simpler ones first, as long as work is left."""
+        if base.name == "own" and self._affords(readers):
+            yield self._prior("degree"), readers, 1.0
         if "cosine" in self._priors and self._affords(readers):
             yield self._prior("cosine"), readers, 1.0
         # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
@@ -333,12 +339,12 @@ class PlanMaker:
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 if self._affords(("plain",)):  # one of a dozen is ahead by chance more easily than one alone
                     yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
-        folds = len(self.task.folds)
+        folds, start = len(self.task.folds), base.name if base.name in self._priors else "degree"
         learning = self.settings.learning(len(self.data.steps), self._entries, folds)
         for kind in ("gates", "steps")[: 1 + differ] if folds > 1 else ():
             if self._affords(readers, learning):
                 self._left -= learning
-                yield self.learned(kind, self.likelier(base.name, "cosine")), readers, 1.0
+                yield self.learned(kind, self.likelier(start, "cosine")), readers, 1.0
 
     def _affords(self, readers: tuple[str, ...], more: float = 0.0) -> bool:
         """Say whether there is work left for judging weights with some readers, and for `more` products."""
