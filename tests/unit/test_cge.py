@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import cge
+from cge.estimators.labels import encode_labels
 from cge.estimators.settings import settings_of
 from cge.training.history import Round
 from tests.unit.test_trainer import Constant, two_groups
@@ -159,6 +160,20 @@ def test_labels_in_every_form_give_the_same_model() -> None:
         model = pairs(weighting="none", **SMALL).fit(graph, form)
         assert np.array_equal(model.embedding_, as_numbers.embedding_)
         assert np.array_equal(np.searchsorted(model.classes_, model.predict()), as_numbers.predict())
+
+
+def test_a_column_with_an_index_goes_by_it() -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = two_groups()
+    known = {node: int(TRUE[node]) for node in range(0, 40, 3)}
+    column = pandas.Series(known)
+    expected, classes = encode_labels(graph, known, "y")
+    for y in (column, column.iloc[::-1], pandas.Series(some_codes := np.where(np.arange(40) % 3 == 0, TRUE, -1))):
+        found, names = encode_labels(graph, y, "y")
+        assert np.array_equal(found, expected)
+        assert np.array_equal(names, classes)
+    turned = pandas.Series(some_codes).iloc[::-1]  # every node, in another order
+    assert np.array_equal(encode_labels(graph, turned, "y")[0], expected)
 
 
 @pytest.mark.filterwarnings("ignore:path weights stayed flat")  # an early round is as good as any

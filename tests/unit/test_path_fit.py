@@ -14,6 +14,7 @@ import torch
 import cge
 from cge.data.additions import Additions
 from cge.errors import InputError
+from cge.estimators.path_fit import _Fitting, _Member
 from cge.estimators.path_model import path_settings
 from cge.estimators.planning import plan_fit
 from cge.estimators.predictions import predict_nodes
@@ -368,6 +369,61 @@ def test_classes_are_expected_as_often_as_among_given_selection_labels(tmp_path:
     assert np.array_equal(again.predict_proba(), model.predict_proba())
 
 
+class Told:
+    """Stands for a trainer that gave these scores."""
+
+    def __init__(self, task: Task, scores: Any) -> None:
+        self.task, self._scores = task, torch.from_numpy(scores)
+
+    def best_scores(self) -> Any:
+        return self._scores
+
+
+def calibrated(
+    scores: list[Any], labels: np.ndarray, train: np.ndarray, held: np.ndarray, given: bool = True
+) -> tuple[np.ndarray, float, np.ndarray | None]:
+    """Return what `_calibrated` makes of scores that are made up."""
+    numbers = [torch.from_numpy(one) for one in (train, held)]
+    task = Task(two_groups(), None, torch.from_numpy(labels), 2, *numbers, [])
+    fitting = _Fitting.__new__(_Fitting)
+    fitting.codes, fitting.model = labels, cge.CGE()
+    return fitting._calibrated([_Member("plain", 0, Told(task, one)) for one in scores], given)
+
+
+def skewed(seed: int, rare: float, count: int = 400) -> tuple[Any, ...]:
+    """Return scores that expect both classes as often, labels of which a share is rare, and who trains and chooses."""
+    random = np.random.default_rng(seed)
+    labels = (random.random(count + 40) < rare).astype(np.int64)
+    labels[:40] = np.arange(40) % 2
+    scores = np.stack([np.zeros(len(labels)), 2 * random.normal(labels - 0.5, 1.0)], axis=1)
+    return scores, labels, np.arange(40), np.arange(40, count + 40)
+
+
+def test_each_selection_label_is_judged_by_the_shares_of_the_others() -> None:
+    scores, labels, train, held = skewed(0, 0.1)
+    again = scores + np.random.default_rng(1).normal(0, 0.5, scores.shape)
+    chances, heat, shift = calibrated([scores, again], labels, train, held)
+    assert shift is not None
+    _, first, none = calibrated([scores, again], labels, train, held, given=False)
+    assert none is None  # held out of `y` in equal shares, they say nothing of shares
+    counts = np.bincount(labels[held])
+    for place in (0, 1, 17, 399):
+        node, others = held[place], counts - np.eye(2, dtype=int)[labels[held[place]]]
+        moved = first * np.log((others + 1) / (others.sum() + 2) / (21 / 42))
+        mean = np.mean([np.exp(one[node] + moved) / np.exp(one[node] + moved).sum() for one in (scores, again)], axis=0)
+        raised = mean ** (1 / heat)
+        np.testing.assert_allclose(chances[place], raised / raised.sum(), rtol=1e-6)
+    np.testing.assert_allclose(shift, first * np.log((counts + 1) / 402 / 0.5), rtol=1e-6)
+
+
+def test_shares_that_chance_explains_are_not_believed() -> None:
+    assert calibrated([skewed(3, 0.1, 40)[0]], *skewed(3, 0.1, 40)[1:])[2] is None  # 40 labels
+    only_rare = skewed(4, 1.0, 45)
+    assert calibrated([only_rare[0]], *only_rare[1:])[2] is None  # all of one class, and so all helped alike
+    believed = [calibrated([one[0]], *one[1:])[2] is not None for one in (skewed(seed, 0.42) for seed in range(10))]
+    assert sum(believed) <= 1  # a little more of one class saves a little surprise, mostly by less than three errors
+
+
 def test_classes_stay_as_common_as_among_training_labels_where_nothing_speaks_against_it() -> None:
     graph, labels = overlapping(600, 200, 2)
     random = np.random.default_rng(3).permutation(800)
@@ -670,10 +726,13 @@ def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatc
     assert plan.readers == ("plain",)
 
 
-def test_many_classes_get_longer_vectors() -> None:
+def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
     model = cge.CGE("paths")
     assert [path_settings(model, classes).dim for classes in (2, 32, 33, 500)] == [32, 32, 64, 64]
     assert path_settings(paths(), 500).dim == 8  # what is told counts
+    told = paths("degree", reader="plain", label_votes="no").fit(words(two_groups()), some())
+    told.set_params(dim=None).save(tmp_path / "m")  # as if the default had been another one then
+    assert np.array_equal(cge.load(tmp_path / "m").predict_proba(), told.predict_proba())
 
 
 def test_wide_features_count_as_work() -> None:

@@ -46,7 +46,8 @@ def fit(
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Labels of other nodes that only choose the best round; by default, a share of the labels does.",
+            help="Labels of other nodes, best a random sample, that choose the best round and calibrate chances; "
+            "by default, a share of the labels does.",
             rich_help_panel=FILES,
         ),
     ] = None,

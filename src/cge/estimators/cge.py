@@ -279,9 +279,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         y : {node id: label}, (n,) array with −1 for unknown, or (n, c) array of zeros and ones
             A row of zeros is a node whose labels are not known. With {node id: list of labels} nodes have several.
         validation : like `y`, optional
-            Labels of other nodes, which only choose the best round; a node that is in `y` as well trains. Without
-            them, the share `held_out` of `y` chooses it, and then training starts anew on all of `y` and ends after
-            that round (`refit=False` keeps the first training).
+            Labels of other nodes, best a random sample, which choose the best round and calibrate chances; a node that
+            is in `y` as well trains. Without them, the share `held_out` of `y` chooses it, and then training starts
+            anew on all of `y` and ends after that round (`refit=False` keeps the first training).
         resume : folder, optional
             Write a checkpoint here after each round, and go on from the one that is there. The result has the same
             bytes as that of a fit that was never stopped.

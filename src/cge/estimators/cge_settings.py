@@ -70,7 +70,12 @@ Weighting = Annotated[
 ]
 VectorSize = Annotated[
     int | None,
-    Setting("numbers in a vector; None is 32 with encoder 'paths' and 128 otherwise", low=1, high=4096, optional=True),
+    Setting(
+        "numbers in a vector; None is 128, but with encoder 'paths' 32, or 64 for more than 32 classes",
+        low=1,
+        high=4096,
+        optional=True,
+    ),
 ]
 Hops = Annotated[
     int, Setting("encoder 'paths': steps in the longest path; 0 looks at nobody but the node itself", low=0, high=100)

@@ -22,12 +22,15 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
     Parameters
     ----------
     y : {node id: label}, {node id: list of labels}, (n,) array, or (n, c) array of zeros and ones
-        Arrays are in the order of `graph.node_ids`. −1, None and NaN are unknown, and so is a row of zeros or of −1.
+        Arrays are in the order of `graph.node_ids`; a pandas Series goes by its index, if that is not just 0 … n-1.
+        −1, None and NaN are unknown, and so is a row of zeros or of −1.
     what : str
         What to call them in messages.
     classes : array, optional
         The classes there are; a label beyond them is an error. Without it, those that occur, ascending.
     """
+    if _named(y, graph.num_nodes):
+        y = dict(y.items())
     if isinstance(y, Mapping):
         return _from_mapping(graph, y, what, classes)
     values = _array(y, what)
@@ -56,6 +59,13 @@ def members(labels: Any, classes: Array) -> Array:
     if strange:
         raise InputError(f"labels has the class {shown(strange[0])}, which no training label has")
     return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
+
+
+def _named(y: Any, count: int) -> bool:
+    """Say whether this is a column whose index tells the nodes, as a pandas Series is."""
+    if isinstance(y, Mapping) or not (hasattr(y, "items") and hasattr(y, "index") and getattr(y, "ndim", 0) == 1):
+        return False
+    return list(y.index) != list(range(count))
 
 
 def _array(y: Any, what: str) -> Array:

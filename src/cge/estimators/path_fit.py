@@ -38,6 +38,7 @@ Array = npt.NDArray[Any]
 
 _SAVED_EVERY = 5.0  # seconds between checkpoints
 _SHIFT_ERRORS = 3.0  # standard errors by which shares of classes have to make selection labels less surprising
+_SHIFT_LABELS = 50  # selection labels that can tell shares at all: of fewer, the spread proves nothing
 _WALKS = (80, 10)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
 
@@ -161,7 +162,8 @@ class _Fitting:
             return chances, 1.0, None
         heat = best_heat(chances, labels)
         plain = heated(chances, heat, several)
-        if several or not given or self.model.label_shift == "no" or self.model.class_weight == "balanced":
+        asked = self.model.label_shift == "auto" and self.model.class_weight != "balanced"
+        if several or not given or not asked or len(labels) < _SHIFT_LABELS:
             return plain, heat, None
         whole, others = commoner(labels, np.bincount(trained, minlength=task.classes))
         moved = mean_chances([one + heat * torch.from_numpy(others) for one in scores], several)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -213,7 +213,8 @@ class PathFit:
         if table is not None and (table.ndim != 2 or len(table) != len(graph)):
             raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
         data = PathData(graph, carried, model.threads, scale=scale, dense=dense, table=table)
-        settings = path_settings(model, len(classes))
+        # Vectors are as long as they were: the default has changed before.
+        settings = replace(path_settings(model, len(classes)), dim=len(arrays["reader.bias"]))
         plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
 
         def reader(name: str, where: str) -> tuple[str, Reader]:

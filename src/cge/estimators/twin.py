@@ -12,14 +12,20 @@ from cge.data.labels import decided
 from cge.errors import CgeWarning, InputError
 from cge.explain.worth import Gain
 
-__all__ = ["chances_of", "gain_over_twin", "how_right", "labels_of", "twin_of"]
+__all__ = ["chances_of", "gain_over_twin", "how_right", "judged_by", "labels_of", "twin_of"]
 
 Array = npt.NDArray[Any]
 
 
 def twin_of(model: Any) -> Any:
-    """Return the twin of a `CGE`, not trained yet."""
-    return type(model)(**(model.get_params() | {"weighting": "none", "outer": "unrolled"}))
+    """Return the twin of a `CGE`, not trained yet.
+
+    Where the model held labels out, the twin is given them (`labels_of`), but may learn no more from them.
+    """
+    told = model.get_params() | {"weighting": "none", "outer": "unrolled"}
+    if model.selection_history_ is not None:
+        told["label_shift"] = "no"
+    return type(model)(**told)
 
 
 def labels_of(model: Any, again: bool = False) -> tuple[Array, Array | None]:
@@ -59,6 +65,15 @@ def chances_of(method: Any, model: Any, labels: tuple[Array, Array | None]) -> A
     return chances
 
 
+def judged_by(method: Any, chances: Array, nodes: Array) -> Array:
+    """Return a method's chances `(n, c)` for some nodes; for labels that chose, those that it judged them by."""
+    chosen = getattr(getattr(method, "_fitted", None), "chosen", None)
+    if chosen is not None and np.array_equal(chosen.nodes, nodes) and chosen.chances.shape[1] == chances.shape[1]:
+        kept: Array = chosen.chances
+        return kept
+    return chances[nodes]
+
+
 def how_right(told: Array, truth: Array) -> Array:
     """Return how right each node is, `(k,)`: the F1 of its classes, which with one class is 0 or 1.
 
@@ -79,6 +94,7 @@ def gain_over_twin(model: Any) -> Gain | None:
         raise InputError(
             "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels"
         )
-    other = chances_of(twin_of(model), model, labels_of(model))[chosen.nodes]
+    twin = twin_of(model)
+    other = judged_by(twin, chances_of(twin, model, labels_of(model)), chosen.nodes)
     one, two = (how_right(decided(each, several), chosen.matrix) for each in (chosen.chances, other))
     return Gain.between(one, two, chose=model.encoder == "paths" and model.weighting == "auto")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
-from cge.estimators.twin import chances_of, labels_of, twin_of
+from cge.estimators.twin import chances_of, judged_by, labels_of, twin_of
 from cge.explain.worth import Gain
 from cge.report.measured import Measured
 
@@ -34,14 +34,15 @@ def compared(
     others["label propagation"] = LabelPropagation()
     for name, method in others.items():
         if name == _TWIN and twin is not None:
-            chances = twin.predict_proba()
+            method, chances = twin, twin.predict_proba()
         else:
             if on_method is not None:
                 on_method(name)
             chances = chances_of(method, model, labels)
-        rows.append(measured.row(name, chances[measured.nodes]))
+        told = judged_by(method, chances, measured.nodes)
+        rows.append(measured.row(name, told))
         if name == _TWIN:
-            both = (measured.right(one) for one in (measured.chances, chances[measured.nodes]))
+            both = (measured.right(one) for one in (measured.chances, told))
             chose = not measured.unseen and model.encoder == "paths" and model.weighting == "auto"
             rows[-1]["gain"] = Gain.between(*both, chose=chose)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]
