@@ -84,9 +84,9 @@ def remove_others(folder: Path, name: str, keep: str | None) -> None:
     """Remove temporary files and tensors of `name`, but for the tensors `keep`; the caller holds the lock."""
     ours = re.compile(rf"\.{name}-[0-9a-f]{{16}}\.tmp|{name}-[0-9a-f]{{16}}\.safetensors")
     with suppress(OSError):  # what stays is removed by the next writer
-        for entry in list(os.scandir(folder)):
+        for entry in list(folder.iterdir()):
             if ours.fullmatch(entry.name) and entry.name != keep:
-                Path(entry).unlink()
+                entry.unlink()
 
 
 def open_regular(path: Path) -> BinaryIO:

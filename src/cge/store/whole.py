@@ -102,13 +102,13 @@ def _claimed(folder: Path, locks: ExitStack) -> Path:
 def _sweep(folder: Path) -> None:
     """Remove temporary files whose writer is gone."""
     with suppress(OSError):
-        for entry in list(os.scandir(folder)):
-            if _TEMPORARY.fullmatch(entry.name) and entry.is_file(follow_symlinks=False):
+        for entry in list(folder.iterdir()):
+            if _TEMPORARY.fullmatch(entry.name) and entry.is_file() and not entry.is_symlink():
                 with suppress(OSError):
-                    handle = os.open(entry.path, os.O_RDONLY)
+                    handle = os.open(entry, os.O_RDONLY)
                     try:
                         if _locked(handle, wait=False):
-                            Path(entry.path).unlink()
+                            entry.unlink()
                     finally:
                         os.close(handle)
 
