@@ -43,8 +43,10 @@ set_up() {
     NUMBA_CACHE_DIR=${NUMBA_CACHE_DIR:-$venv/kernels/$state}
     export NUMBA_CACHE_DIR
     if [ ! -d "$NUMBA_CACHE_DIR" ]; then
-        rm -rf "$venv/kernels"
-        mkdir -p "$NUMBA_CACHE_DIR"
+        mkdir -p "$NUMBA_CACHE_DIR" # first, and others only: a second call may be here at the same time
+        for old in "$venv"/kernels/*; do
+            [ "$old" = "$NUMBA_CACHE_DIR" ] || rm -rf "$old"
+        done
     fi
 }
 
