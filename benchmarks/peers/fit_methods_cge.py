@@ -4,7 +4,7 @@
 import warnings
 from typing import Any
 
-from measure import job, peak_mb, report, timed
+from measure import chosen_by, job, peak_mb, report, timed
 
 import cge
 from cge.estimators.convolutions import GCN
@@ -43,15 +43,9 @@ def main() -> None:
         facts[part] = model.score(data.graph.node_ids[nodes], data.labels[nodes])
     notes.append(f"accuracy {facts['validation']:.3f} validation, {facts['test']:.3f} test")
     if task["estimator"] == "CGE":
-        facts |= {
-            "epochs": len(model.history_),
-            "weights": model.weights_,
-            "readers": model.readers_,
-            "label_votes": model.label_votes_,
-            "compared": len(model.compared_),
-        }
-        votes = "with votes" if model.label_votes_ else "no votes"
-        notes.append(f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}")
+        more, note = chosen_by(model)
+        facts |= more
+        notes.append(note)
     report(
         work=data.graph.num_nodes,
         seconds=wall,

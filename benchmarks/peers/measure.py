@@ -52,6 +52,19 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
+def chosen_by(model: Any) -> tuple[dict[str, Any], str]:
+    """Return what a trained `CGE` chose: facts, and words for a note."""
+    facts = {
+        "epochs": len(model.history_),
+        "weights": model.weights_,
+        "readers": model.readers_,
+        "label_votes": model.label_votes_,
+        "compared": len(model.compared_),
+    }
+    votes = "with votes" if model.label_votes_ else "no votes"
+    return facts, f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}"
+
+
 def report(**facts: Any) -> None:
     """Print the report."""
     print(json.dumps(facts))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from measure import job, peak_mb, report, timed
+from measure import chosen_by, job, peak_mb, report, timed
 
 import cge
 from cge.store.exports import Export, write_export
@@ -43,14 +43,13 @@ def main() -> None:
         "growing_seconds": sum(steps[name].seconds for name in _GROWING),
         "above_mb": peak - baseline,
     }
-    votes = "with votes" if model.label_votes_ else "no votes"
+    facts, chosen = chosen_by(model)
     notes = [
         f"{_seconds(steps):.1f} s: " + ", ".join(f"{name} {one.seconds:.1f}" for name, one in steps.items()),
         f"{size['above_mb']:,.0f} MB above {baseline:,.0f}",
         f"accuracy {accuracy:.3f}",
-        f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}",
+        chosen,
     ]
-    facts: dict[str, Any] = {}
     if task["smaller"]:
         facts["slopes"] = slopes(task["smaller"], size)
         grown = ", ".join(f"{what} {slope:.2f}" for what, slope in facts["slopes"].items())
@@ -66,11 +65,6 @@ def main() -> None:
         baseline_mb=baseline,
         steps={name: vars(one) for name, one in steps.items()},
         accuracy=accuracy,
-        weights=model.weights_,
-        readers=model.readers_,
-        label_votes=model.label_votes_,
-        compared=len(model.compared_),
-        epochs=len(model.history_),
         repeats=task["repeats"],
         note="; ".join(notes),
     )

@@ -169,7 +169,7 @@ class _Fitting:
         moved = mean_chances([one + heat * torch.from_numpy(others) for one in scores], several)
         again = best_heat(moved, labels)
         found = heated(moved, again)
-        judged, holder = (Screened(*_judged(one, labels)) for one in (found, plain))
+        judged, holder = (_judged(one, labels) for one in (found, plain))
         saved, error = surprise_saved(judged, holder)
         gain, doubt = difference(judged, holder)
         if saved <= _SHIFT_ERRORS * error or gain < -doubt:
@@ -289,10 +289,10 @@ def _level(members: list[_Member]) -> list[_Member]:
     return [one for reader in left for one in members if one.reader == reader]
 
 
-def _judged(chances: Array, labels: Array) -> tuple[float, Array, Array]:
-    """Return the share of labels that chances are right about, which ones, and how surprising each is."""
+def _judged(chances: Array, labels: Array) -> Screened:
+    """Return how chances, as they are, do on labels."""
     right = (chances.argmax(axis=1) == labels).astype(np.float64)
-    return float(right.mean()), right, surprises(chances, labels)
+    return Screened(float(right.mean()), right, surprises(chances, labels))
 
 
 def _shifted(reader: Reader, shift: Array | None) -> Reader:

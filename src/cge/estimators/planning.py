@@ -100,10 +100,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     if asked == "auto" and payload == "walks":  # they hold what paths bring: a node's own comes first
         weightings = ("own", *(weightings if selecting else ()))
     if len(readers) > 1:
-        bearable = [
-            name for name in readers if name == "plain" or settings.bearable(name, _width(settings, size, name))
-        ]
-        readers = tuple(bearable)
+        readers = tuple(name for name in readers if settings.bearable(name, _width(settings, size, name)))
     if asked == "auto" and settings.learning(steps, size.work, model.folds) > SEARCH:
         weightings = tuple(name for name in weightings if name in _PRIORS)
     learned = [name for name in weightings if name not in _PRIORS]

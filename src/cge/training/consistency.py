@@ -31,7 +31,7 @@ from cge.models.ends import Reader
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
 from cge.training.history import Epoch
-from cge.training.parameters import load_module, load_optimizer, module_arrays, optimizer_arrays
+from cge.training.parameters import load_module, load_optimizer, module_arrays, one_thread, optimizer_arrays
 from cge.training.settings import Task
 from cge.training.trainer import Saved, accuracy_of
 
@@ -114,9 +114,7 @@ class ConsistencyTrainer:
         on_state: Callable[[Callable[[], Saved]], None] | None = None,
     ) -> None:
         """Train to the last epoch, to epoch `stop_after`, or until patience ends. A later call goes on."""
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # sums of several threads depend on their number
-        try:
+        with one_thread():
             last = self.settings.epochs if stop_after is None else min(stop_after, self.settings.epochs)
             while len(self.epochs) < last and not self.out_of_patience():
                 self.run_epoch(len(self.epochs))
@@ -124,8 +122,6 @@ class ConsistencyTrainer:
                     on_state(self.state)
                 if on_epoch is not None:
                     on_epoch(self.epochs[-1])
-        finally:
-            torch.set_num_threads(threads)
 
     def out_of_patience(self) -> bool:
         """Say whether the last epochs brought nothing better; λ must have had its time first."""

@@ -14,7 +14,7 @@ from cge.models.convolutions import TwoLayers
 from cge.models.products import NodeFeatures
 from cge.randomness import generator
 from cge.training.consistency import dropped, kept
-from cge.training.parameters import load_module, module_arrays
+from cge.training.parameters import load_module, module_arrays, one_thread
 from cge.training.trainer import accuracy_of
 
 __all__ = ["NetworkSettings", "train_network"]
@@ -46,9 +46,7 @@ def train_network(
     """
     optimizer = torch.optim.Adam(network.groups(settings.weight_decay), settings.rate)
     best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums of several threads depend on their number
-    try:
+    with one_thread():
         for epoch in range(settings.epochs):
             random = generator(settings.seed, "network", epoch)
             scores = network(dropped(features, settings.drop, random), lambda x: _thinned(x, settings.drop, random))  # noqa: B023
@@ -71,8 +69,6 @@ def train_network(
         if len(selection):
             load_module(network, "network", best)
         return _scores(network, features)
-    finally:
-        torch.set_num_threads(threads)
 
 
 def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tensor:

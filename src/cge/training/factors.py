@@ -8,7 +8,7 @@ with their square.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from torch import Tensor
 from cge.graph import Graph
 from cge.models.products import sparse_product
 from cge.randomness import generator
+from cge.training.parameters import one_thread
 
 __all__ = ["FACTORED_UP_TO", "path_factors"]
 
@@ -36,12 +37,8 @@ def path_factors(graph: Graph, dim: int, window: int = 10, seed: int = 0, thread
 
     Of a directed graph both directions of an edge count. A node without edges has a vector of zeros.
     """
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums of several threads depend on their number
-    try:
+    with one_thread():
         return _factors(graph, dim, window, seed, threads)
-    finally:
-        torch.set_num_threads(before)
 
 
 def _factors(graph: Graph, dim: int, window: int, seed: int, threads: int | None) -> Array:
@@ -64,7 +61,7 @@ def _factors(graph: Graph, dim: int, window: int, seed: int, threads: int | None
     rows = scaled.float()
 
     def logarithms(x: Tensor) -> Tensor:
-        parts = [(rows[block] @ rows.T).clamp_(min=1).log_() @ x.float() for block in _blocks(count)]
+        parts = [(block @ rows.T).clamp_(min=1).log_() @ x.float() for block in torch.split(rows, _BLOCK)]
         return torch.cat(parts).double()
 
     values, vectors = _leading(logarithms, count, min(dim, count), 3, random)
@@ -88,7 +85,3 @@ def _leading(
     values, turned = torch.linalg.eigh((small + small.T) / 2)
     order = torch.arange(len(values) - 1, len(values) - 1 - wanted, -1)
     return values[order], basis @ turned[:, order]
-
-
-def _blocks(count: int) -> Iterator[slice]:
-    return (slice(first, first + _BLOCK) for first in range(0, count, _BLOCK))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ __all__ = [
     "make_head",
     "make_optimizer",
     "module_arrays",
+    "one_thread",
     "optimizer_arrays",
     "seeded",
 ]
@@ -102,6 +104,17 @@ def make_head(shape: Shape) -> Any:
     if shape.encoder == "table":
         return TransductiveHead(shape.features, shape.dim, shape.classes, shape.hidden)
     return InductiveHead(shape.features, shape.dim, shape.classes)
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within it, PyTorch uses one thread: sums of several depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
 
 
 class seeded:  # noqa: N801 - reads as a word

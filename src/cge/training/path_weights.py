@@ -22,7 +22,7 @@ from cge.models.ends import DeepReader
 from cge.models.products import NodeFeatures
 from cge.randomness import generator
 from cge.training.consistency import dropped, kept
-from cge.training.parameters import seeded
+from cge.training.parameters import one_thread, seeded
 from cge.training.settings import Task
 
 __all__ = ["Learned", "Outer", "OuterSettings", "WeightedPooling", "learn_weights"]
@@ -121,12 +121,8 @@ class Outer:
 
     def run(self, on_step: Callable[[int], None] | None = None) -> Learned:
         """Descend."""
-        threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # sums of several threads depend on their number
-        try:
+        with one_thread():
             return self._run(on_step)
-        finally:
-            torch.set_num_threads(threads)
 
     def _run(self, on_step: Callable[[int], None] | None) -> Learned:
         settings, prior = self.settings, [parameter.detach().clone() for parameter in self.weights]

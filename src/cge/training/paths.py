@@ -135,9 +135,9 @@ class PathSettings:
         return 9.0 * (outer.alone + outer.steps) * folds * outer.dim * (self.hops * steps + entries)
 
     def bearable(self, reader: str, width: int) -> bool:
-        """Say whether a reader's epochs, of which there are some at least, are no more work than is meant."""
-        recipe = self.recipe(reader, self.seed, width)
-        return width * recipe.settings.passes * recipe.settings.epochs <= 1.5 * _WORK
+        """Say whether a reader may be asked: plain always, others if the epochs they need at least can be paid."""
+        settings = self.recipe(reader, self.seed, width).settings
+        return reader == "plain" or width * settings.passes * settings.epochs <= 1.5 * _WORK
 
     def recipe(self, reader: str, seed: int, width: int = 0) -> Recipe:
         """Return a recipe with the settings that were given.
@@ -381,8 +381,7 @@ class PlanMaker:
         asked_of: tuple[str, ...] = ("plain", "deep", "sparse")
         if self._voting:  # where the selection labels said so, agreement has lost already
             asked_of = ("plain", "taught") if self.settings.label_votes == "auto" else (*asked_of, "taught")
-        asked_of = tuple(one for one in asked_of if one == "plain" or self.settings.bearable(one, self._width(one)))
-        judged = {reader: self.judge(weights, reader) for reader in asked_of}
+        judged = {reader: self.judge(weights, reader) for reader in self._bearable(asked_of)}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
         if best == "sparse":
             judged["gentle"] = self.judge(weights, "gentle")
@@ -394,6 +393,9 @@ class PlanMaker:
         partner = [reader for reader in level if _kind(reader) != _kind(best)]
         return (best, *sorted(partner, key=lambda reader: -judged[reader].accuracy)[:1])
 
+    def _bearable(self, readers: tuple[str, ...]) -> list[str]:
+        return [reader for reader in readers if self.settings.bearable(reader, self._width(reader))]
+
     def _votes_help(self, weights: PathWeights) -> bool:
         """Say whether known labels at the ends of paths help a plain reader, clearly, and more than agreement does."""
         found, holder = self.judge(weights, "plain", votes=True), self.judge(weights, "plain", votes=False)
@@ -403,8 +405,8 @@ class PlanMaker:
             return False
         if gain > _AGREEMENT or self.settings.reader != "auto":
             return True
-        bearable = [name for name in ("deep", "sparse") if self.settings.bearable(name, self._width(name))]
-        agreeing = max((self.judge(weights, name, votes=False).accuracy for name in bearable), default=0.0)
+        others = self._bearable(("deep", "sparse"))
+        agreeing = max((self.judge(weights, name, votes=False).accuracy for name in others), default=0.0)
         return max(found.accuracy, self.judge(weights, "taught", votes=True).accuracy) > agreeing
 
     # ------------------------------------------------------------------ trainings

@@ -29,6 +29,7 @@ from cge.training.parameters import (
     load_module,
     load_optimizer,
     module_arrays,
+    one_thread,
     optimizer_arrays,
 )
 from cge.training.settings import Task, TrainingSettings
@@ -83,9 +84,7 @@ def train(
     on_state : callable, optional
         Called after each round with a function that returns the state.
     """
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums of several threads depend on their number
-    try:
+    with one_thread():
         trainer = Trainer(task, settings, "train" if stop_after is None else "refit")
         if saved is not None:
             trainer.load(saved)
@@ -97,8 +96,6 @@ def train(
             if on_round is not None:
                 on_round(trainer.rounds[-1])
         trainer.parameters.load(trainer.best)
-    finally:
-        torch.set_num_threads(threads)
     return Trained(trainer.parameters, History(trainer.rounds), trainer.best_round)
 
 
