@@ -488,3 +488,9 @@ def test_a_regression_reads_vectors_of_unit_length_and_features() -> None:
 def test_walks_give_the_same_bytes_on_any_threads() -> None:
     found = [WalkClassifier(dim=8, threads=threads).fit(words(), labels_of(TRAIN)) for threads in (1, 2)]
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
+
+
+def test_a_class_for_almost_every_label_is_no_reason_to_warn() -> None:
+    graph = cge.Graph.from_edges([(0, 1)], features=np.eye(30), num_nodes=30)
+    model = FeatureClassifier().fit(graph, {node: f"class {node % 20}" for node in range(30)})
+    assert model.predict([3, 23]).tolist() == ["class 3", "class 3"]

@@ -261,7 +261,9 @@ def test_cells_of_a_table() -> None:
     assert list(cells("table3", "cora/gcn+cge", 2)) == [Cell("cora", "gcn+cge", 0), Cell("cora", "gcn+cge", 1)]
     assert list(cells("table3", "*/gcn", 1)) == [Cell(dataset, "gcn", 0) for dataset in DATASETS[:3]]
     assert list(cells("table2", "cora/planetoid-i, strict", 1)) == [Cell("cora", "planetoid-i, strict", 0)]
-    assert len(list(cells("table2", None, 5))) == 5 * 6 * 22
+    assert len(list(cells("table2", None, 5))) == 5 * 6 * 18 + 6 * 4  # four draw no random numbers
+    assert list(cells("table2", "cora/sgc", 3)) == [Cell("cora", "sgc", 0)]
+    assert list(cells("table2", "cora/cge-i-lstm, strict", 2))[1] == Cell("cora", "cge-i-lstm, strict", 1)
 
 
 @pytest.mark.parametrize(

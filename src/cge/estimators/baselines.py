@@ -5,6 +5,7 @@ All choose their one number (the strength of regularization, or how far labels s
 
 from __future__ import annotations
 
+import warnings
 from typing import Annotated, Any
 
 import numpy as np
@@ -194,7 +195,9 @@ def _regressed(x: Any, known: Known) -> Array:
                 varied = column.min() < column.max()
                 chances[:, place] = model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
         else:
-            model.fit(x[known.train], labels)
+            with warnings.catch_warnings():  # a label for every second class is no reason to regress
+                warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+                model.fit(x[known.train], labels)
             chances[:, model.classes_] = model.predict_proba(x)
         found.append(chances)
     return _best(found, known)
