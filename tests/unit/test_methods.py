@@ -578,6 +578,7 @@ def test_what_is_fixed_makes_a_study_of_its_own() -> None:
     tune(groups(), "gcn", 1, storage, fixed=FEW)
     tune(groups(), "gcn", 1, storage, fixed=FEW | {"hidden": 8})
     tune(groups(), "gcn", 1, storage, 2, fixed=FEW)
+    tune(groups(), "gcn", 1, storage, fixed=FEW, first_seed=7)
     names = {one.study_name for one in optuna.get_all_study_summaries(storage)}
     assert names == {
         "groups/sgc",
@@ -585,7 +586,10 @@ def test_what_is_fixed_makes_a_study_of_its_own() -> None:
         "groups/gcn, epochs=3, threads=1",
         "groups/gcn, epochs=3, hidden=8, threads=1",
         "groups/gcn, epochs=3, threads=1, 2 seeds",
+        "groups/gcn, epochs=3, threads=1, from seed 7",
     }
+    proposed = [trials_of(storage, name)[0][2] for name in (NAME, f"{NAME}, from seed 7")]
+    assert proposed[0] != proposed[1]
 
 
 @pytest.fixture
@@ -627,6 +631,26 @@ def test_the_mean_over_splits_counts(scripted: list[Any]) -> None:
         ]
         * 2
     )
+
+
+def test_the_first_seed_of_a_search(scripted: list[Any]) -> None:
+    scripted.append(lambda hops, seed: hops / 100 + seed / 10)
+    found = tune(groups(), "sgc", 1, in_memory(), seeds=2, first_seed=4)
+    assert [one[0] for one in scripted[1:]] == [4, 5]
+    assert found.accuracy == pytest.approx(found.settings["hops"] / 100 + 0.45)
+
+
+def test_machines_that_share_a_study_propose_different_things() -> None:
+    storage = in_memory()
+    tune(groups(), "gcn", 1, storage, fixed=FEW)
+    study = optuna.load_study(study_name=NAME, storage=storage)
+    others = study.ask()  # another machine is at work on the second trial
+    tune(groups(), "gcn", 2, storage, fixed=FEW)
+    assert others.number == 1
+    first, _, third = trials_of(storage, NAME)
+    alone = in_memory()
+    tune(groups(), "gcn", 2, alone, fixed=FEW)
+    assert trials_of(alone, NAME)[1][2] not in (first[2], third[2])
 
 
 def test_the_search_finds_what_is_best(scripted: list[Any]) -> None:

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 
 import cge
+from cge.losses import supervised_loss
 from cge.models.ends import DeepReader, SparseReader
 from cge.models.gates import Scale, StepPooling, StepWeighting, step_inputs
 from cge.models.pooling import FixedPool, StepRows
@@ -127,6 +128,29 @@ def test_several_labels_per_node_teach_as_well() -> None:
     assert found.taught
     assert found.after < 0.5 * found.before
     assert gate["type within"] - gate["type across"] > 1
+
+
+@pytest.mark.parametrize("balanced", [False, True])
+@pytest.mark.parametrize("several", [False, True])
+def test_who_guesses_knows_how_common_classes_are(balanced: bool, several: bool) -> None:
+    labels = torch.from_numpy(np.random.default_rng(4).integers(0, 3, NODES))
+    labels = torch.stack([labels == 0, labels > 0], dim=1).long() if several else labels
+    task = replace(planted(typed=True, told=0.5, labels=labels), classes=2 if several else 3)
+    known = labels[task.train]
+    members = known if several else torch.eye(3)[known]
+    weights = (1 / members.double().mean(0)) if balanced else None
+    outer = Outer(task, payload_of(task), weighted_of(task)[0], QUICK, weights)
+    constants = torch.zeros(task.classes, dtype=torch.float64, requires_grad=True)
+    descent = torch.optim.LBFGS([constants], max_iter=200, line_search_fn="strong_wolfe")
+
+    def loss() -> Tensor:
+        descent.zero_grad()
+        found = supervised_loss(constants.expand(len(known), -1), known, weights)
+        found.backward()  # type: ignore[no-untyped-call]
+        return found
+
+    descent.step(loss)
+    assert outer._guess() == pytest.approx(float(loss().detach()), abs=1e-6)
 
 
 # ---------------------------------------------------------------------- how it is learned

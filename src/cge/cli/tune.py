@@ -31,6 +31,9 @@ def tune(
         ),
     ] = None,
     seeds: Annotated[int, typer.Option(min=1, help="Fits of each trial, whose mean counts.")] = 1,
+    first_seed: Annotated[
+        int, typer.Option("--seed", "--first-seed", min=0, help="The first seed, of fits and of proposals.")
+    ] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
@@ -69,7 +72,17 @@ def tune(
             print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
 
     try:
-        found = search(data, method, trials, open_storage(where), seeds, threads=threads, fixed=fixed, on_trial=told)
+        found = search(
+            data,
+            method,
+            trials,
+            open_storage(where),
+            seeds,
+            first_seed=first_seed,
+            threads=threads,
+            fixed=fixed,
+            on_trial=told,
+        )
     except KeyboardInterrupt:
         raise Stopped("the same command goes on where it was stopped") from None
     if out is not None:

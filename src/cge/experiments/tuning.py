@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -135,20 +135,25 @@ def tune(
     storage: Any,
     seeds: int = 1,
     *,
+    first_seed: int = 0,
     threads: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None], None] | None = None,
 ) -> Found:
     """Search until the study of this data set, method and `fixed` settings in `storage` has `trials` finished trials.
 
-    A trial trains on the training labels of `seeds` splits or seeds, and its accuracy on the validation labels counts.
-    One that is worse half-way than the median of the others is ended.
+    A trial trains on the training labels of `seeds` splits or seeds, from `first_seed` on, and its accuracy on the
+    validation labels counts. One that is worse half-way than the median of the others is ended.
     """
     fixed = dict(fixed or {})
-    space, parts = space_of(method, fixed), [split_of(data, seed) for seed in range(seeds)]
-    if not all(len(split.validation) for _, split in parts):
+    space, parts = (
+        space_of(method, fixed),
+        {seed: split_of(data, seed) for seed in range(first_seed, first_seed + seeds)},
+    )
+    if not all(len(split.validation) for _, split in parts.values()):
         raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
     told = [f"{name}={value}" for name, value in sorted(fixed.items())] + [f"{seeds} seeds"] * (seeds > 1)
+    told += [f"from seed {first_seed}"] * (first_seed > 0)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         storage=storage,
@@ -159,9 +164,9 @@ def tune(
     )
     reason = "ask for more trials"
     while _finished(study) < trials:
-        # Machines that share a study have to propose different things.
-        study.sampler = optuna.samplers.TPESampler(seed=len(study.trials))
         trial = study.ask()
+        # Machines that share a study have to propose different things: each trial has a number of its own.
+        study.sampler = optuna.samplers.TPESampler(seed=first_seed + trial.number)
         settings = fixed | {name: _proposed(trial, name, one) for name, one in space.items()}
         try:
             value = _validated(parts, method, settings, threads, trial)
@@ -205,13 +210,17 @@ def _proposed(trial: Any, name: str, space: Range | tuple[Any, ...]) -> Any:
 
 
 def _validated(
-    parts: Sequence[tuple[Dataset, Split]], method: str, settings: Mapping[str, Any], threads: int | None, trial: Any
+    parts: Mapping[int, tuple[Dataset, Split]],
+    method: str,
+    settings: Mapping[str, Any],
+    threads: int | None,
+    trial: Any,
 ) -> float:
     """Return the mean accuracy on validation labels; ends early where the trial looks hopeless."""
     scores: list[float] = []
-    for seed, (chosen, split) in enumerate(parts):
+    for seed, (chosen, split) in parts.items():
         model = make(method, seed, threads, **settings)
-        told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and seed == 0 else {}
+        told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and not scores else {}
         model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)
         ids = chosen.graph.node_ids[split.validation]
         scores.append(float(model.score(ids, chosen.labels[split.validation])))

@@ -155,10 +155,10 @@ class Outer:
         """Return the loss of who knows nothing but how common classes are."""
         labels = self.task.labels[self.task.train]
         if labels.ndim == 2:
-            if self.class_weights is not None:
-                return float("inf")
-            share = labels.double().mean(0).clamp(1e-9, 1 - 1e-9)
-            return float(-(share * share.log() + (1 - share) * (1 - share).log()).sum())
+            share = labels.double().mean(0)
+            having = share if self.class_weights is None else self.class_weights.double() * share
+            chance = (having / (having + 1 - share)).clamp(1e-9, 1 - 1e-9)  # what costs least for everybody
+            return float(-(having * chance.log() + (1 - share) * (1 - chance).log()).sum())
         if self.class_weights is not None:
             return float(np.log(self.task.classes))
         share = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
