@@ -17,7 +17,7 @@ import cge
 from cge.data import Dataset, Split, catalog
 from cge.errors import FileFormatError, InputError
 from cge.estimators import convolutions
-from cge.estimators.baselines import SGC
+from cge.estimators.baselines import SGC, WalkClassifier
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import check_settings, settings_of
 from cge.estimators.settings_file import read_settings
@@ -795,3 +795,28 @@ def test_a_method_of_a_table_has_the_settings_of_its_twin() -> None:
     for one, other in table.against.items():
         for dataset in table.datasets:
             assert table.settings_of(dataset, one) == table.settings_of(dataset, other)
+
+
+def test_vectors_of_walks_are_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    honest = WalkClassifier._vectors
+
+    def counted(self: Any, graph: Any) -> Any:
+        made.append(self.vectors)
+        return honest(self, graph)
+
+    monkeypatch.setattr(WalkClassifier, "_vectors", counted)
+    monkeypatch.setattr(tables, "_dataset", lambda name: groups(name=name))
+
+    def run(method: str, seed: int = 0, folder: Path | None = tmp_path / "vectors") -> float:
+        return float(tables.run(Cell("cora", method, seed), "table2", folder)["test"])
+
+    scores = [run("deepwalk"), run("deepwalk+features")]
+    assert made == ["deepwalk"]
+    assert len(list((tmp_path / "vectors").iterdir())) == 1
+    assert scores == [run("deepwalk", folder=None), run("deepwalk+features", folder=None)]
+    made.clear()
+    run("deepwalk", seed=1)
+    run("node2vec")
+    assert made == ["deepwalk", "node2vec"]
+    assert len(list((tmp_path / "vectors").iterdir())) == 3

@@ -57,9 +57,14 @@ def reproduce(
     from cge.experiments import figures, figures_report, tables, weights, weights_report
     from cge.experiments.cells import run_cells
 
+    folder = Path(out)
     studies: dict[str, tuple[Any, Any, Any]] = {
         **{
-            name: (partial(tables.cells, name), partial(tables.run, name=name), partial(tables.write_report, name))
+            name: (
+                partial(tables.cells, name),
+                partial(tables.run, name=name, folder=folder / name / "vectors"),
+                partial(tables.write_report, name),
+            )
             for name in tables.TABLES
         },
         "figures": (figures.cells, figures.run, figures_report.write_report),
@@ -67,7 +72,7 @@ def reproduce(
     }
     if study not in studies:
         raise InputError(f"there is no study {study!r}; there are {', '.join(studies)}")
-    folder, (cells, one, report) = Path(out), studies[study]
+    cells, one, report = studies[study]
     if not show:
         work = list(cells(only, seeds))
         try:

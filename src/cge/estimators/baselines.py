@@ -148,14 +148,18 @@ class WalkClassifier(NodeClassifier):
 
     def _train(self, graph: Graph, known: Known) -> Array:
         more = _unit(graph) if self.features else None
+        self.embedding_ = self._vectors(graph)
+        x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
+        return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
+
+    def _vectors(self, graph: Graph) -> Array:
         settings: dict[str, Any] = {"random_state": self.random_state, "threads": self.threads}
         if self.vectors == "node2vec":
             made: Any = Node2Vec(self.dim, p=self.p, q=self.q, **settings)
         else:
             made = DeepWalk(self.dim, **settings)
-        self.embedding_ = made.fit(graph).embedding_
-        x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
-        return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
+        found: Array = made.fit(graph).embedding_
+        return found
 
     def _arrays(self) -> dict[str, Array]:
         return {"embedding": self.embedding_}
@@ -187,6 +191,8 @@ def _unit(graph: Graph) -> sp.csr_array:
 def _regressed(x: Any, known: Known) -> Array:
     """Return the chances that logistic regression gives, with the strength that does best on the selection labels."""
     labels, found = known.codes[known.train], []
+    if sp.issparse(x):  # the weight of what no training node has is zero
+        x = x[:, np.unique(x[known.train].indices)]
     for strength in _STRENGTHS if len(known.selection) else (10.0,):
         model: Any = LogisticRegression(C=strength, max_iter=1000)
         chances = np.zeros((x.shape[0], len(known.classes)))

@@ -14,11 +14,13 @@ from typing import Any
 from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.errors import InputError
+from cge.estimators.baselines import WalkClassifier
 from cge.estimators.settings import settings_of
 from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
 from cge.experiments.cells import Cell, read_cells, replaced
 from cge.experiments.methods import METHODS, make
+from cge.experiments.shared import SharedVectors
 from cge.store.whole import write_whole
 
 __all__ = ["TABLES", "Table", "cells", "read_table", "run", "tables_of", "write_report"]
@@ -105,11 +107,14 @@ def _dataset(name: str) -> Dataset:
     return load_dataset(name)
 
 
-def run(cell: Cell, name: str) -> dict[str, Any]:
-    """Run a cell of a table on one thread."""
+def run(cell: Cell, name: str, folder: Path | None = None) -> dict[str, Any]:
+    """Run a cell of a table on one thread; what its neighbors can use as well is kept in a folder."""
     data, split = split_of(_dataset(cell.graph), cell.seed)
     settings = read_table(name).settings_of(cell.graph, cell.method)
     model = make(cell.method.removesuffix(_STRICT), cell.seed, 1, **settings)
+    if folder is not None and isinstance(model, WalkClassifier):
+        model = SharedVectors(**model.get_params())
+        model.folder = folder
     row = run_once(model, data, split, cell.method.endswith(_STRICT))
     return row | {"settings": settings, "test": row["metrics"]["accuracy"]}
 

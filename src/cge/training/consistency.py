@@ -102,7 +102,7 @@ class ConsistencyTrainer:
         self.task, self.payload, self.pooling, self.settings = task, payload, pooling, settings
         self.reader, self.votes, self.class_weights, self.stage = reader, votes, class_weights, stage
         self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
-        self.optimizer = torch.optim.Adam(reader.groups(settings.weight_decay), settings.rate)
+        self.optimizer = torch.optim.Adam(reader.groups(settings.weight_decay), settings.rate, fused=True)
         self.epochs: list[Epoch] = []
         self.best, self.best_epoch = module_arrays(reader, "reader"), 0
         self._best_score = (-1.0, 0.0)  # below any accuracy

@@ -44,7 +44,7 @@ def train_network(
 
     The epoch counts with the best accuracy on `selection`, by the loss where two are level; the last without any.
     """
-    optimizer = torch.optim.Adam(network.groups(settings.weight_decay), settings.rate)
+    optimizer = torch.optim.Adam(network.groups(settings.weight_decay), settings.rate, fused=True)
     best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
     with one_thread():
         for epoch in range(settings.epochs):

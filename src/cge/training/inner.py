@@ -55,6 +55,7 @@ class Inner:
         self.head_optimizer = self.optimizer_of(parameters.head)
         # Tables take the gradient of a sum over pairs, the layer of a feature encoder that of a mean.
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
+        self._descent: Array | None = None  # of a feature encoder's vectors
         table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
         if settings.encoder == "features":
             layer = parameters.encoder.parameters()
@@ -132,7 +133,8 @@ class Inner:
         common |= {"seed": settings.seed, "threads": settings.threads}
         descent = None
         if settings.encoder == "features":
-            descent = np.zeros_like(targets)
+            descent = self._descent = np.zeros_like(targets) if self._descent is None else self._descent
+            descent.fill(0)  # fresh memory for every batch costs more than the rest of it
             common |= {"written": descent, "target_rate": 1.0}
         ahead = settings.window - 1
         of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": SHORTEST}
@@ -143,7 +145,8 @@ class Inner:
         # Streams of negatives below zero are those of same-label pairs.
         pairs = train_walks(extra, first, sources, targets, self.parts, ahead=1, stream=-1 - number, **common)
         if descent is not None:
-            self._optimize(vectors, torch.from_numpy(-descent), paths + pairs, rates[0])
+            np.negative(descent, out=descent)
+            self._optimize(vectors, torch.from_numpy(descent), paths + pairs, rates[0])
         return paths
 
     def _exact_step(self, starts: Array, ends: Array, worth: Array, rate: float, stream: list[str | int]) -> None:
@@ -159,10 +162,13 @@ class Inner:
         self._optimize(vectors, to_targets, len(starts), rate)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
-        """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike."""
+        """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike.
+
+        The gradient is changed in place.
+        """
         mean = self.settings.encoder == "features"
         self.optimizers["encoder"].zero_grad()
-        vectors.backward(gradient / max(pairs, 1) if mean else gradient)  # type: ignore[no-untyped-call]
+        vectors.backward(gradient.div_(max(pairs, 1)) if mean else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate

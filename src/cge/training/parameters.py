@@ -156,7 +156,9 @@ def make_optimizer(
     kind: str, parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     """Return the optimizer called "sgd" (as in the paper), "adam" or "adagrad"."""
-    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adam": torch.optim.Adam, "adagrad": torch.optim.Adagrad}
+    if kind == "adam":
+        return torch.optim.Adam(list(parameters), rate, weight_decay=weight_decay, fused=True)
+    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
     made: torch.optim.Optimizer = kinds[kind](list(parameters), lr=rate, weight_decay=weight_decay)
     return made
 

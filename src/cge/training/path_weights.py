@@ -113,10 +113,10 @@ class Outer:
             first = DeepReader(int(payload.shape[1]), settings.dim, task.classes)
         self.readers = [deepcopy(first) for _ in folds]
         inner = [parameter for reader in self.readers for parameter in reader.parameters()]
-        self.inner = torch.optim.Adam(inner, settings.rate, weight_decay=settings.weight_decay)
+        self.inner = torch.optim.Adam(inner, settings.rate, weight_decay=settings.weight_decay, fused=True)
         self.heat = nn.Parameter(torch.zeros(()))  # logarithm of the temperature
         self.weights = list(weighted.parameters())
-        self.outer = torch.optim.Adam([*self.weights, self.heat], settings.weights_rate, betas=(0.9, 0.99))
+        self.outer = torch.optim.Adam([*self.weights, self.heat], settings.weights_rate, betas=(0.9, 0.99), fused=True)
         self.labels = sum(len(fold) for fold in folds)
 
     def run(self, on_step: Callable[[int], None] | None = None) -> Learned:
