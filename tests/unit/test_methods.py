@@ -285,7 +285,7 @@ def test_what_a_table_has_not(only: str, sentence: str) -> None:
     ("table", "method", "dataset", "settings", "strict"),
     [
         ("table2", "cge-t-lstm", "cora", {"dim": 135, "label_pairs": 0.01, "head_lr": 0.03}, False),
-        ("table2", "planetoid-i, strict", "citeseer", {"dim": 50}, True),
+        ("table2", "planetoid-i, strict", "nell-0.1", {"dim": 256, "walks_per_node": 2}, True),
         ("table2", "deepwalk", "cora", {}, False),
         ("table2", "cge", "cora", {"label_shift": "no"}, False),
         ("table3", "gcn", "cora", {}, False),
