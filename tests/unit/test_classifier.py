@@ -16,7 +16,7 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, decided, known_labels, share_right
+from cge.estimators.classifier import NodeClassifier, as_classes, known_labels, share_right
 from cge.estimators.convolutions import APPNP, GCN
 from cge.estimators.roles import hold_out
 from cge.estimators.settings import settings_of
@@ -297,8 +297,8 @@ def test_micro_f1_by_hand() -> None:
     assert share_right(told, [["a", "b"], ["c"]], classes, several=True) == pytest.approx(2 * 2 / (3 + 3))
     assert share_right(told, np.array([[0, 0, 1], [1, 0, 0]]), classes, several=True) == 0
     assert share_right(np.array(["a", "b"]), ["a", "c"], classes, several=False) == 0.5
-    assert decided(np.array([[0.5, 0.6, 0.2]]), classes, several=True).tolist() == [[0, 1, 0]]
-    assert decided(np.array([[0.1, 0.6, 0.3]]), classes, several=False).tolist() == ["b"]
+    assert as_classes(np.array([[0.5, 0.6, 0.2]]), classes, several=True).tolist() == [[0, 1, 0]]
+    assert as_classes(np.array([[0.1, 0.6, 0.3]]), classes, several=False).tolist() == ["b"]
     with pytest.raises(InputError, match="labels has the class 'z', which no training label has"):
         share_right(told, [["a"], ["z"]], classes, several=True)
 

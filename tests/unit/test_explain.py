@@ -17,7 +17,7 @@ from cge.evaluation.calibration import heated
 from cge.explain.exact import AllPaths
 from cge.explain.paths import Explanation
 from cge.explain.sampled import SampledPaths
-from cge.training.paths import READERS
+from cge.training.recipes import READERS
 from tests.unit.test_cge import TRUE, pairs, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import Constant, two_groups

@@ -23,11 +23,13 @@ from cge.graph import Graph
 from cge.models.gates import StepWeighting
 from cge.models.weighting import make_weighting
 from cge.training import paths as paths_module
+from cge.training import recipes
 from cge.training.guard import Screened, priors
 from cge.training.history import Epoch
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import Learned
-from cge.training.paths import READERS, PlanMaker
+from cge.training.paths import PlanMaker
+from cge.training.recipes import READERS
 from cge.training.settings import Task
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_trainer import Constant, two_groups
@@ -719,7 +721,7 @@ def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatc
     assert settings.bearable("deep", 10**9)
     assert not settings.bearable("deep", 10**10)  # 50 epochs of four passes
     assert settings.bearable("plain", 10**10)
-    monkeypatch.setattr(paths_module, "_WORK", 1.0)
+    monkeypatch.setattr(recipes, "_WORK", 1.0)
     model = cge.CGE(weighting="degree", label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
     assert {row["reader"] for row in model.compared_} == {"plain"}
     plan = plan_fit(cge.CGE(label_votes="no"), words(two_groups()), some(), some(TRUE, 4))

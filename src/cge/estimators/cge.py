@@ -55,7 +55,7 @@ from cge.estimators.cge_settings import (
     WeightingRate,
 )
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import decided, share_right
+from cge.estimators.classifier import as_classes, share_right
 from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
 from cge.estimators.explaining import explainer_of
 from cge.estimators.pair_fit import PairFit, fit_pairs
@@ -338,7 +338,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         nodes, graph
             As for `predict_proba`.
         """
-        return decided(self.predict_proba(nodes, graph), self.classes_, self._fitted.several)
+        return as_classes(self.predict_proba(nodes, graph), self.classes_, self._fitted.several)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the share of right predictions; with several labels per node, micro-F1.

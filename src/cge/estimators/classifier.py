@@ -21,7 +21,7 @@ from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 
-__all__ = ["Known", "NodeClassifier", "decided", "known_labels", "share_right"]
+__all__ = ["Known", "NodeClassifier", "as_classes", "known_labels", "share_right"]
 
 Array = npt.NDArray[Any]
 
@@ -123,7 +123,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
-        return decided(self.predict_proba(nodes), self.classes_, self._several)
+        return as_classes(self.predict_proba(nodes), self.classes_, self._several)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the share of right predictions; with several labels per node, micro-F1.
@@ -152,7 +152,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
 
 
-def decided(chances: Array, classes: Array, several: bool) -> Array:
+def as_classes(chances: Array, classes: Array, several: bool) -> Array:
     """Return the classes that chances `(k, c)` speak for."""
     found: Array = (chances > 0.5).astype(np.int64) if several else classes[chances.argmax(1)]
     return found

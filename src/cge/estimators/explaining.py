@@ -30,7 +30,7 @@ from cge.models.tree import PathTree
 from cge.sampling import Walker
 from cge.training.inner import SHORTEST
 from cge.training.path_data import PathData, PathWeights
-from cge.training.paths import READERS
+from cge.training.recipes import READERS
 
 __all__ = ["explainer_of"]
 

@@ -28,7 +28,8 @@ from cge.training.guard import Screened, better, difference, screened, surprise_
 from cge.training.history import History
 from cge.training.parameters import module_arrays
 from cge.training.path_data import PathData
-from cge.training.paths import FEWEST_SELECTING, READERS, Plan, PlanMaker
+from cge.training.paths import FEWEST_SELECTING, Plan, PlanMaker
+from cge.training.recipes import READERS
 from cge.training.settings import Task
 from cge.training.trainer import Saved
 

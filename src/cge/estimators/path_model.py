@@ -22,7 +22,8 @@ from cge.training.guard import priors
 from cge.training.history import Epoch, History
 from cge.training.parameters import load_module, module_arrays
 from cge.training.path_data import PathData, PathWeights
-from cge.training.paths import READERS, Compared, PathSettings, Plan, make_reader
+from cge.training.paths import Compared, Plan
+from cge.training.recipes import READERS, PathSettings, make_reader
 from cge.training.trainer import Saved
 
 __all__ = ["PathFit", "mean_chances", "path_settings", "plan_facts", "plan_from"]

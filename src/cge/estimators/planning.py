@@ -15,7 +15,8 @@ from cge.estimators.roles import hold_out
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
-from cge.training.paths import DENSE, FEWEST_SELECTING, SEARCH, PathSettings
+from cge.training.paths import FEWEST_SELECTING
+from cge.training.recipes import DENSE, SEARCH, PathSettings
 from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 
 from cge.data.additions import Additions, Extended, extended
 from cge.errors import InputError, UnknownNodeError
-from cge.estimators.classifier import decided
+from cge.estimators.classifier import as_classes
 from cge.estimators.path_model import PathFit
 from cge.training.path_data import LABEL_HOPS
 
@@ -52,7 +52,7 @@ class Predictions:
     @cached_property
     def predicted(self) -> list[Any]:
         """The class of each node; a list of classes where nodes may have several."""
-        found = decided(self.chances, self.classes, self.several)
+        found = as_classes(self.chances, self.classes, self.several)
         if not self.several:
             return list(found.tolist())
         return [self.classes[row.astype(bool)].tolist() for row in found]

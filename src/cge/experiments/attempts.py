@@ -24,7 +24,8 @@ from cge.models.pooling import StepRows, product
 from cge.training.consistency import ConsistencyTrainer, Pooling
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import Outer, OuterSettings
-from cge.training.paths import PathSettings, PlanMaker
+from cge.training.paths import PlanMaker
+from cge.training.recipes import PathSettings
 from cge.training.settings import Task
 
 __all__ = ["ATTEMPTS", "attempt"]

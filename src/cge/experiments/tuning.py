@@ -19,7 +19,7 @@ from cge.errors import InputError
 from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import split_of
 from cge.experiments.methods import make
-from cge.training.paths import READERS
+from cge.training.recipes import READERS
 
 __all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]
 
