@@ -1,5 +1,5 @@
 #!/usr/bin/env python
-"""Write what `cge demo` prints and what the benchmarks measured into the README.
+"""Write what `cge demo` prints and what was measured into the README and the page of results.
 
 `--check` only compares, and only what takes no training.
 """
@@ -57,20 +57,38 @@ def _machine(saved: dict[str, Any]) -> str:
     return f"`./run bench walks`, {where}; {what}."
 
 
+def table(name: str) -> str:
+    """Return the first table of a study's report."""
+    file = ROOT / "results" / f"{name}.md"
+    if not file.exists():
+        return f"Not run yet: `cge reproduce {name}`."
+    lines = file.read_text().splitlines()
+    first = next(place for place, line in enumerate(lines) if line.startswith("|"))
+    return "\n".join(lines[first : lines.index("", first)])
+
+
 def main() -> int:
-    """Update the README, or say that it is stale."""
-    page = ROOT / "README.md"
-    text = old = page.read_text()
+    """Update the pages, or say that one is stale."""
     checking = "--check" in sys.argv
-    blocks = {"speed": speed()} if checking else {"demo": demo(), "speed": speed()}
+    readme = {"speed": speed()} if checking else {"demo": demo(), "speed": speed()}
+    pages = {"README.md": readme, "docs/results.md": {name: table(name) for name in ("table2", "table3")}}
+    stale = False
+    for name, blocks in pages.items():
+        old = (ROOT / name).read_text()
+        text = _with(old, blocks)
+        stale |= text != old
+        if not checking:
+            (ROOT / name).write_text(text)
+    return int(stale and checking)
+
+
+def _with(text: str, blocks: dict[str, str]) -> str:
+    """Return a text with blocks between the marks that have their names."""
     for name, block in blocks.items():
         before, _, rest = text.partition(f"<!-- {name} -->\n")
         _, mark, after = rest.partition(f"<!-- /{name} -->")
         text = f"{before}<!-- {name} -->\n{block}\n{mark}{after}"
-    if checking:
-        return int(text != old)
-    page.write_text(text)
-    return 0
+    return text
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from cge.experiments.methods import LINK_METHODS, METHODS, make
 from tests.unit.test_classifier import TRUE, words
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
-KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
+KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions", "protocol"]
 F1 = ["micro_f1", "macro_f1", "micro_f1_above_half", "macro_f1_above_half"]
 PAIRS = ["--set", "dim=4", "--set", "rounds=1", "--set", "pretrain=1", "--set", "walks_per_node=1"]
 
@@ -187,8 +187,16 @@ def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
     call = ["evaluate", bare, "--method", "label-propagation", "--seeds", "2"]
     found = told(capsys, *call, "--per-class", "5")
     assert (found["labels"]["train"], found["labels"]["selection"], found["n_test"]) == (10, 15, 15)
-    assert len(set(found["accuracy"]["per_seed"])) >= 1
+    assert len(found["accuracy"]["per_seed"]) == 2
+    assert found["protocol"] == {
+        "strict": False,
+        "first_seed": 0,
+        "published_splits": 0,
+        "per_class": 5,
+        "train_share": None,
+    }
     share = told(capsys, *call, "--train-share", "0.5")
+    assert share["protocol"]["train_share"] == 0.5
     assert (share["labels"]["train"], share["labels"]["selection"], share["n_test"]) == (18, 2, 20)
     assert refused(capsys, *call, "--per-class", "30") == (
         "fewer than two classes have 60 labels; ask for fewer labels of each class"
@@ -218,7 +226,7 @@ def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["accuracy"]["ci95"] == [None, None]
 
 
-LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:], "edges", "scorers"]
+LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:-1], "edges", "scorers", "protocol"]
 WALKS = ["--set", "dim=8", "--set", "walks_per_node=2", "--set", "walk_length=10", "--set", "window=2"]
 
 

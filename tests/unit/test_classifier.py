@@ -494,3 +494,11 @@ def test_a_class_for_almost_every_label_is_no_reason_to_warn() -> None:
     graph = cge.Graph.from_edges([(0, 1)], features=np.eye(30), num_nodes=30)
     model = FeatureClassifier().fit(graph, {node: f"class {node % 20}" for node in range(30)})
     assert model.predict([3, 23]).tolist() == ["class 3", "class 3"]
+
+
+def test_features_that_no_training_node_has_leave_the_shares_of_classes() -> None:
+    features = np.zeros((6, 2))
+    features[4:] = 1
+    graph = cge.Graph.from_edges([(4, 5)], features=features, num_nodes=6)
+    model = FeatureClassifier().fit(graph, {0: "a", 1: "a", 2: "b"}, {3: "a"})
+    np.testing.assert_allclose(model.predict_proba([3, 4]), [[2 / 3, 1 / 3]] * 2, rtol=1e-6)

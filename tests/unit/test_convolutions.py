@@ -72,6 +72,27 @@ def dense_scores(made: TwoLayers, kind: str, smooth: Tensor, x: Tensor, hops: in
 # ---------------------------------------------------------------------- forward and backward
 
 
+@pytest.mark.parametrize("kind", ["gcn", "appnp"])
+def test_edges_count_by_their_weights(kind: str) -> None:
+    weights = np.array([3.0, 0.5, 1.0, 2.0, 0.1, 7.0])
+    graph = cge.Graph.from_edges(EDGES, num_nodes=7, self_loops=True, weights=weights)
+    given = torch.tensor(graph.weights)
+    made = network(kind, graph, weights=given)
+    looped = graph.to_scipy().toarray()
+    looped[np.diag_indices(7)] += looped.diagonal() == 0  # a node's own loop keeps its weight
+    root = np.diag(looped.sum(axis=1) ** -0.5)
+    x = torch.from_numpy(numbers(7))
+    expected = dense_scores(made, kind, torch.from_numpy(root @ looped @ root), x)
+    torch.testing.assert_close(made(x, lambda one: one), expected, atol=1e-5, rtol=1e-5)
+    data = PathData(cge.Graph.from_edges(EDGES, num_nodes=7, weights=weights, features=np.eye(7), self_loops=True))
+    estimator = (GCN if kind == "gcn" else APPNP)()
+    of_edges = estimator._network(data, 7, 2)
+    pool = of_edges.smooth if kind == "gcn" else of_edges.spread
+    own = made.smooth if kind == "gcn" else made.spread
+    ones = torch.eye(7, dtype=torch.float32)
+    torch.testing.assert_close(pool(ones), own(ones.double()).float())
+
+
 @pytest.mark.parametrize("sparse", [True, False])
 @pytest.mark.parametrize(
     ("kind", "settings"), [("gcn", {}), ("appnp", {}), ("appnp", {"hops": 3, "back": 0.5}), ("appnp", {"hops": 1})]
@@ -365,6 +386,7 @@ class Told:
     def fit(self, graph: cge.Graph, y: Any, validation: Any = None) -> Told:
         self.graph, self.y, self.validation = graph, y, validation
         self.classes_ = np.arange(y.shape[1]) if y.ndim == 2 else np.unique(y[y >= 0])
+        self.labels_seen_ = {"train": 3, "outer": 2, "selection": 0}
         return self
 
     def predict_proba(self) -> Any:
@@ -382,7 +404,7 @@ def test_chances_are_further_features(dense: bool, several: bool, monkeypatch: p
     width = 5 if several else 2
     GCN("cge", random_state=4, threads=1).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
     (told,) = Told.made
-    assert told.settings == {"random_state": 4, "threads": 1}
+    assert told.settings == {"label_shift": "no", "random_state": 4, "threads": 1}
     assert told.graph is graph
     assert np.array_equal(told.y, labels_of(TRAIN, true))
     assert np.array_equal(told.validation, labels_of(CHOOSE, true))
@@ -400,8 +422,9 @@ def test_without_selection_labels_cge_gets_none(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(estimators, "CGE", Told)
     Told.made.clear()
     model = GCN("cge", epochs=2).fit(words(), {0: "a", 5: "a", 25: "b"})
-    assert model.labels_seen_ == {"train": 3, "outer": 0, "selection": 0}
+    assert model.labels_seen_ == {"train": 3, "outer": 2, "selection": 0}  # those that weigh paths in CGE
     assert Told.made[0].validation is None
+    assert GCN(epochs=2).fit(words(), {0: "a", 5: "a", 25: "b"}).labels_seen_["outer"] == 0
     assert np.flatnonzero(Told.made[0].y >= 0).tolist() == [0, 5, 25]
 
 

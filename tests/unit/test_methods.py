@@ -23,7 +23,7 @@ from cge.estimators.settings import check_settings, settings_of
 from cge.estimators.settings_file import read_settings
 from cge.evaluation.protocol import packed, run_once
 from cge.experiments import tables, tuning
-from cge.experiments.cells import Cell
+from cge.experiments.cells import Cell, read_cells
 from cge.experiments.methods import METHODS, make, settings_from_text
 from cge.experiments.tables import TABLES, cells, read_table, tables_of, write_report
 from cge.experiments.tuning import Range, as_toml, open_storage, space_of, tune
@@ -253,11 +253,14 @@ def test_a_table_that_is_not_there() -> None:
 def test_cells_of_a_table() -> None:
     found = list(cells("table3", None, 2))
     expected = [
-        Cell(dataset, method, seed) for seed in (0, 1) for dataset in DATASETS[:3] for method in ("gcn", "gcn+cge")
+        Cell(dataset, method, seed)
+        for seed in (0, 1)
+        for dataset in DATASETS[:3]
+        for method in ("gcn", "gcn+cge", "cge")
     ]
     assert found == expected
     assert list(cells("table3", "*", 2)) == expected
-    assert list(cells("table3", "cora", 1)) == [Cell("cora", method, 0) for method in ("gcn", "gcn+cge")]
+    assert list(cells("table3", "cora", 1)) == [Cell("cora", method, 0) for method in ("gcn", "gcn+cge", "cge")]
     assert list(cells("table3", "cora/gcn+cge", 2)) == [Cell("cora", "gcn+cge", 0), Cell("cora", "gcn+cge", 1)]
     assert list(cells("table3", "*/gcn", 1)) == [Cell(dataset, "gcn", 0) for dataset in DATASETS[:3]]
     assert list(cells("table2", "cora/planetoid-i, strict", 1)) == [Cell("cora", "planetoid-i, strict", 0)]
@@ -272,7 +275,7 @@ def test_cells_of_a_table() -> None:
         ("moon", "table3 has no data set 'moon'; it has citeseer, cora, pubmed"),
         ("/gcn", "table3 has no data set ''; it has citeseer, cora, pubmed"),
         ("nell-0.1/gcn", "table3 has no data set 'nell-0.1'; it has citeseer, cora, pubmed"),
-        ("cora/magic", "table3 has no method 'magic'; it has gcn; gcn+cge"),
+        ("cora/magic", "table3 has no method 'magic'; it has gcn; gcn+cge; cge"),
     ],
 )
 def test_what_a_table_has_not(only: str, sentence: str) -> None:
@@ -285,7 +288,13 @@ def test_what_a_table_has_not(only: str, sentence: str) -> None:
     ("table", "method", "dataset", "settings", "strict"),
     [
         ("table2", "cge-t-lstm", "cora", {"dim": 135, "label_pairs": 0.01, "head_lr": 0.03}, False),
-        ("table2", "planetoid-i, strict", "nell-0.1", {"dim": 256, "walks_per_node": 2}, True),
+        (
+            "table2",
+            "planetoid-i, strict",
+            "nell-0.1",
+            {"dim": 256, "walks_per_node": 2, "head_steps": 100, "weight_decay": 1e-4},
+            True,
+        ),
         ("table2", "deepwalk", "cora", {}, False),
         ("table2", "cge", "cora", {"label_shift": "no"}, False),
         ("table3", "gcn", "cora", {}, False),
@@ -338,6 +347,7 @@ def results() -> dict[Cell, dict[str, Any]]:
 def kept(folder: Path, found: dict[Cell, dict[str, Any]], name: str = "table3") -> None:
     (folder / name).mkdir()
     for cell, facts in found.items():
+        facts = facts | {"settings": read_table(name).settings_of(cell.graph, cell.method)}
         with (folder / name / f"{cell.graph}.jsonl").open("a") as file:
             file.write(json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | facts) + "\n")
 
@@ -730,7 +740,7 @@ SLOW = {"weighting": "degree", "reader": "plain", "label_votes": "no", "rounds":
 
 
 def test_hopeless_trials_are_ended() -> None:
-    """Five others were right everywhere; labels of chance cannot be, so the sixth ends once 60 epochs are over."""
+    """Five others were right everywhere; labels of chance cannot be, so the sixth ends half-way."""
     labels = np.where(np.isin(np.arange(40), SPLIT.validation), [0, 1] * 20, TRUE)
     data, storage = groups(labels), in_memory()
     fixed = SLOW | {"dim": 4, "node_drop": 0.1, "feature_drop": 0.1, "hidden_drop": 0.1}
@@ -744,7 +754,7 @@ def test_hopeless_trials_are_ended() -> None:
     assert (found.trials, found.pruned, found.accuracy) == (6, 1, 1.0)
     last = optuna.load_study(study_name=name, storage=storage).trials[-1]
     assert last.state.name == "PRUNED"
-    assert sorted(last.intermediate_values) == [10, 20, 30, 40, 50, 60]
+    assert sorted(last.intermediate_values) == [10, 20, 30, 40, 50]
 
 
 def test_a_trial_is_told_the_best_accuracy_so_far() -> None:
@@ -752,16 +762,35 @@ def test_a_trial_is_told_the_best_accuracy_so_far() -> None:
     hopeless = [False]
     trial = SimpleNamespace(report=lambda *one: told.append(one), should_prune=lambda: hopeless[0])
     watch = tuning._Watch(trial)
-    for number in range(1, 31):
-        for stage, accuracy in (("compare", 0.99), ("train", None), ("train", 0.9 - abs(number - 12) / 100)):
-            watch(Epoch(number, 30, stage, 1.0, 0.0, accuracy, None, 0.1))
+    for number in range(1, 13):
+        for stage, accuracy in (("compare", 0.99), ("train", None), ("train", 0.9 - abs(number - 6) / 100)):
+            watch(Epoch(number, 40, stage, 1.0, 0.0, accuracy, None, 0.1))
     assert told == [(pytest.approx(0.88), 10), (pytest.approx(0.9), 20), (pytest.approx(0.9), 30)]
+    watch(Epoch(4, 40, "train", 1.0, 0.0, 0.99, None, 0.1))  # another reader begins: no step back
+    assert len(told) == 3
     hopeless[0] = True
-    one = Epoch(31, 40, "train", 1.0, 0.0, 0.5, None, 0.1)
-    for _ in range(9):
-        watch(one)
+    watch(Epoch(15, 40, "train", 1.0, 0.0, 0.5, None, 0.1))
     with pytest.raises(optuna.TrialPruned):
-        watch(one)
+        watch(Epoch(16, 40, "train", 1.0, 0.0, 0.5, None, 0.1))
+
+
+def test_few_rounds_are_watched_as_many_are() -> None:
+    storage, fixed = in_memory(), {"rounds": 4, "pretrain": 0, "dim": 4, "threads": 1}
+    name = ", ".join(["groups/planetoid-t", *(f"{one}={value}" for one, value in sorted(fixed.items()))])
+    study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
+    steps = dict.fromkeys(range(10, 110, 10), 2.0)  # nobody is as good
+    study.add_trials([optuna.trial.create_trial(value=2.0, intermediate_values=dict(steps)) for _ in range(5)])
+    assert tune(groups(), "planetoid-t", 6, storage, fixed=fixed).pruned == 1
+
+
+def test_splits_of_a_search(scripted: list[Any]) -> None:
+    scripted.append(lambda hops, seed: hops / 100)
+    storage, data = in_memory(), groups(split=None)
+    tune(data, "sgc", 1, storage, per_class=3)
+    tune(data, "sgc", 1, storage, train_share=0.5)
+    assert [len(one[1]) for one in scripted[1:]] == [6, 18]
+    names = {one.study_name for one in optuna.get_all_study_summaries(storage)}
+    assert names == {"groups/sgc, 3 of each class", "groups/sgc, share 0.5"}
 
 
 def test_trials_that_keep_up_are_not_ended() -> None:
@@ -828,3 +857,12 @@ def test_vectors_of_walks_are_made_once(tmp_path: Path, monkeypatch: pytest.Monk
     run("node2vec")
     assert made == ["deepwalk", "node2vec"]
     assert len(list((tmp_path / "vectors").iterdir())) == 3
+
+
+def test_cells_with_other_settings_are_run_again(tmp_path: Path) -> None:
+    kept(tmp_path, {Cell("cora", "cge", 0): row(0.8), Cell("cora", "cge", 1): row(0.9)}, "table2")
+    file = tmp_path / "table2" / "cora.jsonl"
+    file.write_text(file.read_text().replace('"label_shift": "no"', '"label_shift": "auto"', 1))
+    rows = read_cells(tmp_path / "table2")
+    assert [tables.current(cell, one, "table2") for cell, one in rows.items()] == [False, True]
+    assert write_report("table2", tmp_path)["datasets"]["cora"]["cge"]["accuracy"]["mean"] == 0.9

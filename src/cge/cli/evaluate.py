@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.options import DatasetName, Json, Threads, method_names
+from cge.cli.options import DatasetName, Json, PerClass, Threads, TrainShare, method_names
 from cge.cli.printing import facts, print_json
 from cge.errors import InputError, shown
 
@@ -52,12 +52,8 @@ def evaluate(
     config: Annotated[
         str | None, typer.Option(metavar="FILE", help="Settings as TOML, such as 'cge tune' writes; --set goes before.")
     ] = None,
-    per_class: Annotated[
-        int, typer.Option(min=1, help="Training labels of each class, where the data set has no split.")
-    ] = 20,
-    train_share: Annotated[
-        float | None, typer.Option(min=0, max=0.99, help="Draw splits with this share of the labels instead.")
-    ] = None,
+    per_class: PerClass = 20,
+    train_share: TrainShare = None,
     strict: Annotated[
         bool, typer.Option("--strict", help="Test nodes are not in the graph in training (inductive methods).")
     ] = False,
@@ -111,6 +107,8 @@ def evaluate(
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
     params = {what: _plain(value) for what, value in estimator.get_params().items() if what != "random_state"}
     found = (link_summary if links else summary)(data.name, name, params, rows)
+    found["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
+    found["protocol"] |= {"per_class": per_class, "train_share": train_share}
     if as_json:
         print_json(found)
     else:

@@ -7,10 +7,24 @@ from typing import Annotated
 
 import typer
 
-__all__ = ["DatasetName", "Json", "Quiet", "Threads", "among", "dataset_names", "method_names"]
+__all__ = [
+    "DatasetName",
+    "Json",
+    "PerClass",
+    "Quiet",
+    "Threads",
+    "TrainShare",
+    "among",
+    "dataset_names",
+    "method_names",
+]
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+PerClass = Annotated[int, typer.Option(min=1, help="Training labels of each class, where the data set has no split.")]
+TrainShare = Annotated[
+    float | None, typer.Option(min=0, max=0.99, help="Draw splits with this share of the labels instead.")
+]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")]
 
 

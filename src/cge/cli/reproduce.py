@@ -58,6 +58,7 @@ def reproduce(
     from cge.experiments.cells import run_cells
 
     folder = Path(out)
+    valid = partial(tables.current, name=study) if study in tables.TABLES else None
     studies: dict[str, tuple[Any, Any, Any]] = {
         **{
             name: (
@@ -76,7 +77,8 @@ def reproduce(
     if not show:
         work = list(cells(only, seeds))
         try:
-            run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, _Told(quiet or as_json, len(work)))
+            told = _Told(quiet or as_json, len(work))
+            run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, told, valid)
         except KeyboardInterrupt:
             raise Stopped("the same command goes on where it was stopped") from None
     found = report(folder)

@@ -10,7 +10,7 @@ import typer
 
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
-from cge.cli.options import DatasetName, Json, Threads, method_names
+from cge.cli.options import DatasetName, Json, PerClass, Threads, TrainShare, method_names
 from cge.cli.printing import print_json
 
 __all__ = ["tune"]
@@ -34,6 +34,8 @@ def tune(
     first_seed: Annotated[
         int, typer.Option("--seed", "--first-seed", min=0, help="The first seed, of fits and of proposals.")
     ] = 0,
+    per_class: PerClass = 20,
+    train_share: TrainShare = None,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
@@ -79,6 +81,8 @@ def tune(
             open_storage(where),
             seeds,
             first_seed=first_seed,
+            per_class=per_class,
+            train_share=train_share,
             threads=threads,
             fixed=fixed,
             on_trial=told,

@@ -152,13 +152,14 @@ class WalkClassifier(NodeClassifier):
         x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
         return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
 
-    def _vectors(self, graph: Graph) -> Array:
+    def _embedder(self) -> DeepWalk | Node2Vec:
         settings: dict[str, Any] = {"random_state": self.random_state, "threads": self.threads}
         if self.vectors == "node2vec":
-            made: Any = Node2Vec(self.dim, p=self.p, q=self.q, **settings)
-        else:
-            made = DeepWalk(self.dim, **settings)
-        found: Array = made.fit(graph).embedding_
+            return Node2Vec(self.dim, p=self.p, q=self.q, **settings)
+        return DeepWalk(self.dim, **settings)
+
+    def _vectors(self, graph: Graph) -> Array:
+        found: Array = self._embedder().fit(graph).embedding_
         return found
 
     def _arrays(self) -> dict[str, Array]:
@@ -193,6 +194,8 @@ def _regressed(x: Any, known: Known) -> Array:
     labels, found = known.codes[known.train], []
     if sp.issparse(x):  # the weight of what no training node has is zero
         x = x[:, np.unique(x[known.train].indices)]
+        if not x.shape[1]:
+            return np.tile(known.members[known.train].mean(axis=0), (x.shape[0], 1))
     for strength in _STRENGTHS if len(known.selection) else (10.0,):
         model: Any = LogisticRegression(C=strength, max_iter=1000)
         chances = np.zeros((x.shape[0], len(known.classes)))

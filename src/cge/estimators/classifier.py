@@ -83,8 +83,11 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     classes_ : (c,)
     node_ids_ : (n,)
     labels_seen_ : dict
-        How many labels served training and the choice of settings ("selection"); "outer" is 0.
+        How many labels served training and the choice of settings ("selection"); "outer" is the number of those that
+        taught weights of paths.
     """
+
+    _outer = 0
 
     def fit(self, graph: Graph, y: Any, validation: Any = None) -> NodeClassifier:
         """Train on the labels `y`; those of `validation` choose. Both come in any form that `CGE.fit` takes.
@@ -98,7 +101,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             train, selection = hold_out(known.codes, known.train, _HELD_OUT, seed)
             known = Known(known.codes, known.classes, train, selection)
         self._keep(graph, known.classes, known.several, self._train(graph, known))
-        self.labels_seen_ = {"train": len(known.train), "outer": 0, "selection": len(known.selection)}
+        self.labels_seen_ = {"train": len(known.train), "outer": self._outer, "selection": len(known.selection)}
         return self
 
     def _train(self, graph: Graph, known: Known) -> Array:

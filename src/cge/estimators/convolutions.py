@@ -108,8 +108,9 @@ class GCN(_Network):
             labels = np.full_like(known.codes, nobody)
             labels[nodes] = known.codes[nodes]
             told.append(labels)
-        model = CGE(random_state=self.random_state, threads=self.threads)
+        model = CGE(label_shift="no", random_state=self.random_state, threads=self.threads)  # selection only chooses
         model.fit(data.graph, told[0], told[1] if len(known.selection) else None)
+        self._outer = model.labels_seen_["outer"]
         chances = np.zeros((len(data.graph), len(known.classes)), np.float32)
         chances[:, model.classes_] = model.predict_proba()
         if isinstance(own, SparseFeatures):
@@ -117,7 +118,7 @@ class GCN(_Network):
         return torch.cat([own, torch.from_numpy(chances)], dim=1)
 
     def _network(self, data: PathData, features: int, classes: int) -> Gcn:
-        return Gcn(data.steps, features, self.hidden, classes)
+        return Gcn(data.steps, features, self.hidden, classes, _weights(data))
 
 
 @documented
@@ -157,4 +158,8 @@ class APPNP(_Network):
         self.threads = threads
 
     def _network(self, data: PathData, features: int, classes: int) -> Appnp:
-        return Appnp(data.steps, features, self.hidden, classes, self.hops, self.back)
+        return Appnp(data.steps, features, self.hidden, classes, _weights(data), self.hops, self.back)
+
+
+def _weights(data: PathData) -> torch.Tensor | None:
+    return None if data.graph.weights is None else torch.tensor(data.graph.weights)

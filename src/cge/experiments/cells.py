@@ -65,13 +65,14 @@ def run_cells(
     folder: Path,
     jobs: int,
     on_done: Callable[[Cell, dict[str, Any]], None] | None = None,
+    valid: Callable[[Cell, dict[str, Any]], bool] | None = None,
 ) -> None:
     """Run `work` for every cell that has no result yet and add a line for each; a run that was cut off goes on.
 
-    `work` is a function of a module, which processes can find.
+    `work` is a function of a module, which processes can find. A result that is not `valid` any more is made again.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done = read_cells(folder)
+    done = {cell for cell, row in read_cells(folder).items() if valid is None or valid(cell, row)}
     left: Sequence[Cell] = [cell for cell in dict.fromkeys(cells) if cell not in done]
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
     with ProcessPoolExecutor(max(1, min(jobs, len(left))), context, _end_with, (os.getpid(),)) as pool:

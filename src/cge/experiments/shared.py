@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import cge
 from cge.estimators.baselines import WalkClassifier
 from cge.graph import Graph
 from cge.store.whole import write_whole
@@ -28,7 +29,7 @@ class SharedVectors(WalkClassifier):
     folder: Path
 
     def _vectors(self, graph: Graph) -> Array:
-        told = {name: value for name, value in self.get_params().items() if name not in ("features", "threads")}
+        told = self._embedder().get_params() | {"threads": None, "vectors": self.vectors, "version": cge.__version__}
         name = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
         for part in (graph.indptr, graph.indices, graph.weights):
             name.update(b"" if part is None else np.ascontiguousarray(part).tobytes())

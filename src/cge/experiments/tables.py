@@ -23,14 +23,15 @@ from cge.experiments.methods import METHODS, make
 from cge.experiments.shared import SharedVectors
 from cge.store.whole import write_whole
 
-__all__ = ["TABLES", "Table", "cells", "read_table", "run", "tables_of", "write_report"]
+__all__ = ["TABLES", "Table", "cells", "current", "read_table", "run", "tables_of", "write_report"]
 
 TABLES = ("table2", "table3")
 _STRICT = ", strict"
 _ABOUT = (
     "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets; what draws no random "
-    "numbers is run once), and the paper's own figure after the slash. Stars: better than the method it is paired "
-    "with, by a paired t-test over seeds (\\* p < 0.05, \\*\\* p < 0.01). Validation labels choose, test labels score "
+    "numbers is run once), and the paper's own figure after the slash. Better than the method it is paired with: "
+    "stars by a paired t-test over seeds (\\* p < 0.05, \\*\\* p < 0.01), † by McNemar's test over the nodes of the "
+    "first seed (p < 0.05); neither is corrected for the number of pairs. Validation labels choose, test labels score "
     "once. Splits are the published ones, so that seeds tell the chance of training only; on {nodes} test nodes a "
     "share has a standard error of about {error:.1f} points besides. Made by `cge reproduce {name}`."
 )
@@ -125,6 +126,12 @@ def run(cell: Cell, name: str, folder: Path | None = None) -> dict[str, Any]:
     return row | {"settings": settings, "test": row["metrics"]["accuracy"]}
 
 
+def current(cell: Cell, row: dict[str, Any], name: str) -> bool:
+    """Say whether a cell was run with the settings that the table has now."""
+    settings: dict[str, Any] = read_table(name).settings_of(cell.graph, cell.method)
+    return bool(row["settings"] == settings)
+
+
 def tables_of(table: Table, found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
     """Return means, intervals and paired tests of each data set and method."""
     rows: dict[str, Any] = {}
@@ -172,7 +179,8 @@ def write_report(name: str, folder: Path) -> dict[str, Any]:
     """Write `NAME.md`, `NAME.json` and `NAME.svg` to a folder from the cells in its `NAME/`; return the tables."""
     folder.mkdir(parents=True, exist_ok=True)
     table = read_table(name)
-    tables = tables_of(table, read_cells(folder / name))
+    known = {cell: row for cell, row in read_cells(folder / name).items() if cell.method in table.methods}
+    tables = tables_of(table, {cell: row for cell, row in known.items() if current(cell, row, name)})
     replaced(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
     replaced(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
     if tables["datasets"]:
@@ -223,7 +231,9 @@ def _each(table: Table, rows: dict[str, Any]) -> list[str]:
 
 
 def _labels(cell: dict[str, Any]) -> str:
-    return f"{cell['labels']['train']:,} + {cell['labels']['selection']:,}"
+    outer = cell["labels"]["outer"]
+    weigh = f" ({outer:,} weigh paths)" if outer else ""
+    return f"{cell['labels']['train']:,}{weigh} + {cell['labels']['selection']:,}"
 
 
 def _verdict(difference: float) -> str:
@@ -242,7 +252,9 @@ def _text(cell: dict[str, Any] | None) -> str:
     told = cell["accuracy"]
     spread = "" if told["sd"] is None else f" ± {100 * told['sd']:.1f}"
     gain = cell.get("against", {})
-    mark = stars(gain.get("p")).replace("*", "\\*") if gain.get("gain", 0) > 0 else ""
+    mark = ""
+    if gain.get("gain", 0) > 0:
+        mark = stars(gain["p"]).replace("*", "\\*") + "†" * (cell["mcnemar"]["p"] < 0.05)
     paper = "" if cell["paper"] is None else f" / {100 * cell['paper']:.1f}"
     return f"{100 * told['mean']:.1f}{mark}{spread} ({told['runs']}){paper}"
 

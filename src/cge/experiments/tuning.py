@@ -17,7 +17,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.settings import check_settings
-from cge.evaluation.protocol import split_of
+from cge.evaluation.protocol import metrics_of, split_of
 from cge.experiments.methods import make
 from cge.training.recipes import READERS
 
@@ -136,6 +136,8 @@ def tune(
     seeds: int = 1,
     *,
     first_seed: int = 0,
+    per_class: int = 20,
+    train_share: float | None = None,
     threads: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None], None] | None = None,
@@ -146,21 +148,20 @@ def tune(
     validation labels counts. One that is worse half-way than the median of the others is ended.
     """
     fixed = dict(fixed or {})
-    space, parts = (
-        space_of(method, fixed),
-        {seed: split_of(data, seed) for seed in range(first_seed, first_seed + seeds)},
-    )
+    space = space_of(method, fixed)
+    parts = {seed: split_of(data, seed, per_class, train_share) for seed in range(first_seed, first_seed + seeds)}
     if not all(len(split.validation) for _, split in parts.values()):
         raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
     told = [f"{name}={value}" for name, value in sorted(fixed.items())] + [f"{seeds} seeds"] * (seeds > 1)
     told += [f"from seed {first_seed}"] * (first_seed > 0)
+    told += [f"{per_class} of each class"] * (per_class != 20) + [f"share {train_share}"] * (train_share is not None)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     study = optuna.create_study(
         storage=storage,
         study_name=", ".join([f"{data.name}/{method}", *told]),
         direction="maximize",
         load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=60),
+        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50),
     )
     reason = "ask for more trials"
     while _finished(study) < trials:
@@ -222,13 +223,18 @@ def _validated(
         model = make(method, seed, threads, **settings)
         told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and not scores else {}
         model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)
-        ids = chosen.graph.node_ids[split.validation]
-        scores.append(float(model.score(ids, chosen.labels[split.validation])))
+        ids, labels = chosen.graph.node_ids[split.validation], chosen.labels[split.validation]
+        if chosen.multilabel:
+            every = np.zeros(labels.shape, np.float32)  # a class may have no training label
+            every[:, model.classes_] = model.predict_proba(ids)
+            scores.append(metrics_of(every, labels)["micro_f1"])
+        else:
+            scores.append(float(model.score(ids, labels)))
     return float(np.mean(scores))
 
 
 class _Watch:
-    """Tells a trial how its training goes: the best accuracy so far, by the number of rounds."""
+    """Tells a trial how its training goes: the best accuracy so far, by the percentage of its rounds."""
 
     def __init__(self, trial: Any) -> None:
         self.trial, self.step, self.best = trial, 0, 0.0
@@ -236,9 +242,10 @@ class _Watch:
     def __call__(self, one: Any) -> None:
         if one.validation_accuracy is None or one.stage == "compare":
             return
-        self.step, self.best = self.step + 1, max(self.best, one.validation_accuracy)
-        if self.step % 10 == 0:
-            self.trial.report(self.best, self.step)
+        self.best, step = max(self.best, one.validation_accuracy), 10 * (10 * one.number // one.of)
+        if step > self.step:
+            self.step = step
+            self.trial.report(self.best, step)
             if self.trial.should_prune():
                 raise optuna.TrialPruned
 

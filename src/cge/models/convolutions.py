@@ -37,9 +37,11 @@ class TwoLayers(nn.Module):
 class Gcn(TwoLayers):
     """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with loops (Kipf and Welling 2017)."""
 
-    def __init__(self, steps: StepRows, features: int, hidden: int, classes: int) -> None:
+    def __init__(
+        self, steps: StepRows, features: int, hidden: int, classes: int, weights: Tensor | None = None
+    ) -> None:
         super().__init__(features, hidden, classes)
-        self.smooth = _sums(steps, (0.0, 1.0))
+        self.smooth = _sums(steps, (0.0, 1.0), weights)
 
     def forward(self, features: NodeFeatures, drop: Callable[[Tensor], Tensor]) -> Tensor:
         """Smooth, then once more."""
@@ -54,10 +56,17 @@ class Appnp(TwoLayers):
     """
 
     def __init__(
-        self, steps: StepRows, features: int, hidden: int, classes: int, hops: int = 10, back: float = 0.1
+        self,
+        steps: StepRows,
+        features: int,
+        hidden: int,
+        classes: int,
+        weights: Tensor | None = None,
+        hops: int = 10,
+        back: float = 0.1,
     ) -> None:
         super().__init__(features, hidden, classes)
-        self.spread = _sums(steps, [back * (1 - back) ** k for k in range(hops)] + [(1 - back) ** hops])
+        self.spread = _sums(steps, [back * (1 - back) ** k for k in range(hops)] + [(1 - back) ** hops], weights)
 
     def forward(self, features: NodeFeatures, drop: Callable[[Tensor], Tensor]) -> Tensor:
         """Predict, then spread."""
@@ -65,5 +74,10 @@ class Appnp(TwoLayers):
         return self.spread(drop(hidden) @ self.last + self.last_bias)
 
 
-def _sums(steps: StepRows, hops: Sequence[float]) -> FixedPool:
-    return FixedPool(steps, step_weights(steps, torch.ones(len(steps)), 0.5), hops)
+def _sums(steps: StepRows, hops: Sequence[float], weights: Tensor | None) -> FixedPool:
+    """Return sums over steps with the weights of the graph's edges; a step from a node to itself weighs one."""
+    gate = torch.ones(len(steps))
+    if weights is not None:
+        entry = torch.from_numpy(steps.entry)
+        gate = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], gate)
+    return FixedPool(steps, step_weights(steps, gate, 0.5), hops)
