@@ -37,7 +37,7 @@ SHARED = {
     "report": {"--quiet", "--json"},
     "datasets": {"--quiet", "--json"},
     "evaluate": {"--quiet", "--json", "--seed", "--threads"},
-    "tune": {"--quiet", "--json", "--threads"},
+    "tune": {"--quiet", "--json", "--seed", "--threads"},
     "reproduce": {"--quiet", "--json"},
     "bench": {"--json"},
 }
