@@ -866,3 +866,4 @@ def test_cells_with_other_settings_are_run_again(tmp_path: Path) -> None:
     rows = read_cells(tmp_path / "table2")
     assert [tables.current(cell, one, "table2") for cell, one in rows.items()] == [False, True]
     assert write_report("table2", tmp_path)["datasets"]["cora"]["cge"]["accuracy"]["mean"] == 0.9
+    assert not tables.current(Cell("cora", "a method of old", 0), row(0.8), "table2")

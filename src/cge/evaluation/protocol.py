@@ -23,7 +23,18 @@ from cge.data.splits import Split, per_class, stratified
 from cge.errors import InputError
 from cge.evaluation.significance import mean_interval
 
-__all__ = ["drawn", "metrics_of", "packed", "peak_mb", "run_once", "split_of", "summary", "unpacked", "versions"]
+__all__ = [
+    "drawn",
+    "metrics_of",
+    "of_all_classes",
+    "packed",
+    "peak_mb",
+    "run_once",
+    "split_of",
+    "summary",
+    "unpacked",
+    "versions",
+]
 
 Array = npt.NDArray[Any]
 
@@ -89,8 +100,7 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         estimator.fit(data.graph, y, validation)
         chances = estimator.predict_proba(ids)
     seconds = time.perf_counter() - began
-    every = np.zeros((len(ids), data.num_classes), np.float32)  # a class may have no training label
-    every[:, np.searchsorted(np.arange(data.num_classes), estimator.classes_)] = chances
+    every = of_all_classes(chances, estimator.classes_, data.num_classes)
     row: dict[str, Any] = {"metrics": metrics_of(every, data.labels[split.test])}
     if not data.multilabel:
         row["right"] = packed(every.argmax(1) == data.labels[split.test])
@@ -100,6 +110,13 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
     }
+
+
+def of_all_classes(chances: Array, classes: Array, count: int) -> Array:
+    """Return chances `(k, c)` of some classes, by number, as those of all `(k, count)`: some have no training label."""
+    every = np.zeros((len(chances), count), np.float32)
+    every[:, classes] = chances
+    return every
 
 
 def metrics_of(chances: Array, labels: Array) -> dict[str, float]:

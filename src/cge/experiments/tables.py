@@ -127,9 +127,9 @@ def run(cell: Cell, name: str, folder: Path | None = None) -> dict[str, Any]:
 
 
 def current(cell: Cell, row: dict[str, Any], name: str) -> bool:
-    """Say whether a cell was run with the settings that the table has now."""
-    settings: dict[str, Any] = read_table(name).settings_of(cell.graph, cell.method)
-    return bool(row["settings"] == settings)
+    """Say whether a cell is one of the table, and was run with the settings that it has there now."""
+    table = read_table(name)
+    return cell.method in table.methods and bool(row["settings"] == table.settings_of(cell.graph, cell.method))
 
 
 def tables_of(table: Table, found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
@@ -179,8 +179,8 @@ def write_report(name: str, folder: Path) -> dict[str, Any]:
     """Write `NAME.md`, `NAME.json` and `NAME.svg` to a folder from the cells in its `NAME/`; return the tables."""
     folder.mkdir(parents=True, exist_ok=True)
     table = read_table(name)
-    known = {cell: row for cell, row in read_cells(folder / name).items() if cell.method in table.methods}
-    tables = tables_of(table, {cell: row for cell, row in known.items() if current(cell, row, name)})
+    found = read_cells(folder / name)
+    tables = tables_of(table, {cell: row for cell, row in found.items() if current(cell, row, name)})
     replaced(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
     replaced(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
     if tables["datasets"]:

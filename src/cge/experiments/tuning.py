@@ -17,7 +17,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.settings import check_settings
-from cge.evaluation.protocol import metrics_of, split_of
+from cge.evaluation.protocol import metrics_of, of_all_classes, split_of
 from cge.experiments.methods import make
 from cge.training.recipes import READERS
 
@@ -225,8 +225,7 @@ def _validated(
         model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)
         ids, labels = chosen.graph.node_ids[split.validation], chosen.labels[split.validation]
         if chosen.multilabel:
-            every = np.zeros(labels.shape, np.float32)  # a class may have no training label
-            every[:, model.classes_] = model.predict_proba(ids)
+            every = of_all_classes(model.predict_proba(ids), model.classes_, chosen.num_classes)
             scores.append(metrics_of(every, labels)["micro_f1"])
         else:
             scores.append(float(model.score(ids, labels)))
