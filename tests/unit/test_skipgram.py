@@ -67,6 +67,21 @@ def test_a_node_met_again_counts_again() -> None:
     assert np.allclose(targets - start[1], -rate * to_e.numpy(), rtol=0.05, atol=1e-4)
 
 
+def test_nodes_that_share_a_row_are_trained_as_one() -> None:
+    """Walk 0 1 2 with nodes 1 and 2 in one row: pairs 0→1, 0→2 and 1→2 all pull at that row."""
+    walks, row_of, rate = np.array([[0, 1, 2]], np.int32), np.array([0, 1, 1, 2]), 1e-3
+    sources, targets = tables(4)
+    targets = targets[:3].copy()
+    start = sources.copy(), targets.copy()
+    options = {"back": 0, "ahead": 2, "rates": (rate, rate), "row_of": row_of}
+    assert train_walks(walks, 0, sources, targets, one_negative(4, 3), **options) == 3
+    w, e = (torch.from_numpy(one).double().requires_grad_() for one in start)
+    loss = sum(functional.softplus(-(w[i] @ e[1])) + 5 * functional.softplus(w[i] @ e[2]) for i in (0, 0, 1))
+    to_w, to_e = torch.autograd.grad(loss, [w, e])
+    assert np.allclose(sources - start[0], -rate * to_w.numpy(), rtol=0.02, atol=2e-5)
+    assert np.allclose(targets - start[1], -rate * to_e.numpy(), rtol=0.02, atol=2e-5)
+
+
 @pytest.mark.parametrize("count", [1, 2])
 def test_negatives_keep_their_law_as_they_glide_along(count: int) -> None:
     """With zero targets every guess is one half, so what goes to a row tells how often it was drawn."""

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
@@ -14,7 +15,13 @@ import cge
 from cge.estimators.pair_fit import chosen
 from cge.estimators.settings import settings_of
 from cge.losses import supervised_loss
+from cge.models import FeatureEncoder, InductiveHead, make_weighting
+from cge.models.products import SparseFeatures
 from cge.sampling import subpaths
+from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradient
+from cge.training.inner import ends_of
+from cge.training.objectives import NegativeSampling
+from cge.training.parts import make_parts
 from cge.training.settings import Task, TrainingSettings
 from cge.training.trainer import Saved, Trainer, accuracy_of, train
 
@@ -172,7 +179,7 @@ def test_labels_pull_vectors_down_the_supervised_loss() -> None:
     nodes, features = trainer.task.train, trainer.task.features
 
     def loss() -> float:
-        scores = trainer.parameters.scores(features, trainer.parameters.vectors(features), nodes)
+        scores = trainer.parameters.scores(features, nodes)
         return float(supervised_loss(scores, trainer.task.labels[nodes]))
 
     before, others = loss(), trainer.parameters.encoder.table.detach()[0].clone()
@@ -189,6 +196,44 @@ def test_the_outer_problem_goes_downhill() -> None:
     assert trainer.outer is not None
     losses = [trainer.outer.descend(2 * number, True) for number in range(1, 40)]  # always fold 0
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
+
+
+def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
+    """Vectors, path loss and hypergradient of shared rows are those of a row for every node."""
+    random = np.random.default_rng(0)
+    dense = random.random((40, 6)) * (random.random((40, 6)) < 0.3) * (np.arange(40) % 3 > 0)[:, None]
+    features = SparseFeatures(sp.csr_array(dense))
+    parts = make_parts(np.ones(40), 2, 0)
+    ends = ends_of(features, parts)
+    assert ends.features is not None
+    assert ends.row_of is not None
+    empty = (dense == 0).all(1)
+    assert ends.features.shape == (np.sum(~empty) + 2, 6)
+    assert all(len(set(parts.part[ends.row_of == row])) == 1 for row in set(ends.row_of))
+    encoder, sources = FeatureEncoder(6, 4).double(), torch.from_numpy(random.normal(size=(40, 4)))
+    with torch.no_grad():
+        encoder.bias.copy_(torch.randn(4))
+        np.testing.assert_allclose(encoder(ends.features)[ends.row_of], encoder(features))
+    nodes, length = random.integers(0, 40, (30, 3)), random.integers(2, 4, 30)
+    nodes[length == 2, 2] = -1
+    negatives = random.integers(0, 40, (30, 5))
+    head, labels = InductiveHead(6, 4, 2).double(), torch.arange(40) % 2
+    slopes = []
+    for rows, given in ((lambda numbers: numbers, None), (ends.rows, ends.features)):
+        network = make_weighting("average", 4)
+        assert network is not None
+        with torch.no_grad():
+            for parameter in network.double().parameters():
+                parameter.copy_(torch.linspace(-1, 1, parameter.numel()).reshape(parameter.shape))
+        far = rows(nodes[np.arange(30), length - 1])
+        sample = PathSample(
+            torch.from_numpy(rows(nodes)), torch.from_numpy(length), NegativeSampling(nodes[:, 0], far, rows(negatives))
+        )
+        problem = InnerProblem(sources, encoder, head, features, labels, torch.arange(10), ends=given)
+        unrolled_hypergradient(network, problem, sample, torch.arange(10, 20), 0.5)
+        slopes.append(torch.cat([parameter.grad.ravel() for parameter in network.parameters()]))
+    assert slopes[0].abs().max() > 1e-6
+    np.testing.assert_allclose(slopes[0], slopes[1], rtol=1e-6, atol=1e-12)
 
 
 def test_a_sample_stands_for_all_paths() -> None:
@@ -240,8 +285,7 @@ def test_small_graphs_with_few_labels_do_not_diverge() -> None:
     trained = train(task, replace(SMALL, weighting="none", loss="auto", dim=32, window=6, walks_per_node=5, rounds=4))
     losses = trained.history.column("path_loss")
     assert max(losses) < losses[0] + 0.1
-    vectors = trained.parameters.vectors(None)
-    assert accuracy_of(trained.parameters.scores(None, vectors, torch.arange(480)).numpy(), group) > 0.85
+    assert accuracy_of(trained.parameters.scores(None, torch.arange(480)).numpy(), group) > 0.85
 
 
 @pytest.mark.parametrize("encoder", ["table", "features"])
@@ -319,8 +363,7 @@ def test_the_best_round_is_restored_and_patience_ends() -> None:
     accuracies = trained.history.column("validation_accuracy")
     assert len(accuracies) <= trained.best_round + 3
     assert accuracies[trained.best_round - 1] == max(accuracies)
-    vectors = trained.parameters.vectors(task.features)
-    scores = trained.parameters.scores(task.features, vectors, task.validation)
+    scores = trained.parameters.scores(task.features, task.validation)
     assert accuracy_of(scores.numpy(), task.labels[task.validation].numpy()) == max(accuracies)
 
 

@@ -167,6 +167,11 @@ class PairFit:
         """Return vectors, `(n, dim)`."""
         if graph is None:
             return self.own
+        vectors: Array = self.trained.parameters.vectors(self._features_of(graph)).numpy()
+        return vectors
+
+    def _features_of(self, graph: Graph) -> NodeFeatures | None:
+        """Return the features of new nodes, in the form that the encoder takes."""
         if self.trained.parameters.shape.encoder == "table":
             raise InputError(
                 "encoder='table' has vectors only for the nodes it was trained on; use encoder='features' or 'paths' "
@@ -176,17 +181,15 @@ class PairFit:
         found = 0 if graph.features is None else int(graph.features.shape[1])
         if found != width:
             raise InputError(f"new nodes need {width:,} features, as in training, found {found:,}")
-        vectors: Array = self.trained.parameters.vectors(_prepared(graph.features)).numpy()
-        return vectors
+        return _prepared(graph.features)
 
     def chances(self, graph: Graph | None, rows: Array) -> Array:
         """Return the probability of each class for some nodes, `(k, c)`."""
-        vectors = self.vectors(graph)
-        features = self.features if graph is None else _prepared(graph.features)
+        features = self.features if graph is None else self._features_of(graph)
         found = np.empty((len(rows), self.trained.parameters.shape.classes), np.float32)
         for begin in range(0, len(rows), _AT_ONCE):
             some = torch.from_numpy(rows[begin : begin + _AT_ONCE])
-            scores = self.trained.parameters.scores(features, torch.from_numpy(vectors), some)
+            scores = self.trained.parameters.scores(features, some)
             chances = torch.sigmoid(scores) if self.several else torch.softmax(scores, dim=1)
             found[begin : begin + _AT_ONCE] = chances.numpy()
         return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from cge.models.products import NodeFeatures, feature_product
+from cge.models.products import NodeFeatures, feature_product, take_rows
 
 __all__ = ["FeatureEncoder", "TableEncoder"]
 
@@ -17,9 +17,9 @@ class TableEncoder(nn.Module):
         super().__init__()
         self.table = nn.Parameter((torch.rand(nodes, dim) - 0.5) / dim)
 
-    def forward(self, x: NodeFeatures | None = None) -> Tensor:  # noqa: ARG002 - as other encoders
-        """Return all vectors, `(n, dim)`; features are not looked at."""
-        return self.table
+    def forward(self, x: NodeFeatures | None = None, nodes: Tensor | None = None) -> Tensor:  # noqa: ARG002 - as others
+        """Return all vectors, `(n, dim)`, or those of some nodes; features are not looked at."""
+        return self.table if nodes is None else self.table[nodes]
 
     def tangent(self, x: NodeFeatures | None, direction: dict[str, Tensor]) -> Tensor:  # noqa: ARG002
         """Return the derivative of all vectors as the parameters move along `direction`, `(n, dim)`."""
@@ -34,8 +34,9 @@ class FeatureEncoder(nn.Module):
         self.weight = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, dim)))
         self.bias = nn.Parameter(torch.zeros(dim))
 
-    def forward(self, x: NodeFeatures) -> Tensor:
-        """Return the vectors of nodes with features `x (n, f)`, `(n, dim)`."""
+    def forward(self, x: NodeFeatures, nodes: Tensor | None = None) -> Tensor:
+        """Return the vectors of nodes with features `x (n, f)`, `(n, dim)`, or those of some of them."""
+        x = x if nodes is None else take_rows(x, nodes)
         return feature_product(x, self.weight).add_(self.bias).tanh_()  # in place: fresh memory is slow
 
     def tangent(self, x: NodeFeatures, direction: dict[str, Tensor]) -> Tensor:

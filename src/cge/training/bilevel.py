@@ -42,7 +42,8 @@ class InnerProblem:
     """Where the inner problem stands.
 
     `sources (n, d)` the w; `encoder` gives the e; `head` predicts from features `x` and e; `labels` as for
-    `supervised_loss`, of all nodes; `inner (k,)` the nodes whose labels train.
+    `supervised_loss`, of all nodes; `inner (k,)` the nodes whose labels train. Paths count nodes by their rows in
+    `ends`, features too, where that is given: nodes without features have one vector, for which one row will do.
     """
 
     sources: Tensor
@@ -53,10 +54,16 @@ class InnerProblem:
     inner: Tensor
     unsup_weight: float = 1.0
     supervised_strength: float = 1.0
+    ends: NodeFeatures | None = None
+
+    @property
+    def rows(self) -> NodeFeatures | None:
+        """The features of what paths meet."""
+        return self.x if self.ends is None else self.ends
 
     def supervised(self, nodes: Tensor, encoder: dict[str, Tensor], head: dict[str, Tensor]) -> Tensor:
         """Return L_s of some nodes at given parameters of encoder and head."""
-        vectors = functional_call(self.encoder, encoder, (self.x,))[nodes]
+        vectors = functional_call(self.encoder, encoder, (self.x, nodes))
         x = None if self.x is None else take_rows(self.x, nodes)
         return supervised_loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
 
@@ -104,7 +111,7 @@ def _step(
     gradients = torch.autograd.grad(loss, [*encoder.values(), *head.values()], allow_unused=True)
     to_encoder = dict(zip(encoder, gradients[: len(encoder)], strict=True))
     to_head = dict(zip(head, gradients[len(encoder) :], strict=True))
-    targets = functional_call(problem.encoder, encoder, (problem.x,))
+    targets = functional_call(problem.encoder, encoder, (problem.rows,))
     to_sources, to_targets = paths.objective.gradient(
         weights.detach() * paths.parts.to(weights.dtype), problem.sources, targets.detach()
     )
@@ -129,7 +136,7 @@ def unrolled_hypergradient(
 
     `outer (k,)` are the nodes whose labels the inner problem does not see.
     """
-    vectors = problem.encoder(problem.x).detach()
+    vectors = problem.encoder(problem.rows).detach()
     weights = network(vectors, paths.nodes, paths.length)
     relative = normalized(weights, paths.parts)
     _, encoder, head, targets = _step(problem, paths, relative, virtual_lr)
@@ -140,7 +147,7 @@ def unrolled_hypergradient(
         name: torch.zeros_like(value) if slope is None else slope
         for (name, value), slope in zip(encoder.items(), slopes, strict=True)
     }
-    drift = problem.encoder.tangent(problem.x, direction)
+    drift = problem.encoder.tangent(problem.rows, direction)
     aligned = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), drift)
     scale = (virtual_lr or 1.0) * problem.unsup_weight * paths.parts.to(relative.dtype)
     (relative * (-scale * aligned)).sum().backward()  # type: ignore[no-untyped-call]
@@ -151,11 +158,11 @@ def paper_hypergradient(
     network: PathWeighting, problem: InnerProblem, paths: PathSample, virtual_lr: float
 ) -> tuple[Tensor, Tensor]:
     """Add ∇_{w_A} L_u(w_A, α′) to the gradients of the network's parameters; return (L_u(α′), A of the paths)."""
-    vectors = problem.encoder(problem.x).detach()
+    vectors = problem.encoder(problem.rows).detach()
     weights = network(vectors, paths.nodes, paths.length)
     sources, encoder, _, targets = _step(problem, paths, weights, virtual_lr)
     encoder = {name: value.requires_grad_() for name, value in encoder.items()}
-    moved = functional_call(problem.encoder, encoder, (problem.x,))
+    moved = functional_call(problem.encoder, encoder, (problem.rows,))
     losses = paths.objective.losses(sources, moved)
     parts = paths.parts.to(weights.dtype)
     share = weights.detach() * parts
@@ -163,7 +170,7 @@ def paper_hypergradient(
     if virtual_lr:
         along_sources, to_targets = paths.objective.gradient(share, sources, moved.detach())
         slopes = torch.autograd.grad(moved, list(encoder.values()), to_targets)
-        drift = problem.encoder.tangent(problem.x, dict(zip(encoder, slopes, strict=True)))
+        drift = problem.encoder.tangent(problem.rows, dict(zip(encoder, slopes, strict=True)))
         aligned = paths.objective.alignment(problem.sources, targets, along_sources, drift)
         slope = slope - virtual_lr * problem.unsup_weight * parts * aligned  # the implicit term
     (weights * slope).sum().backward()

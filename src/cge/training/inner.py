@@ -2,30 +2,58 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse as sp
 import torch
 from torch import Tensor
 
 from cge.losses import supervised_loss
-from cge.models.products import take_rows
+from cge.models.products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.training.bilevel import InnerProblem
 from cge.training.objectives import FullSoftmax, NegativeSampling, PairObjective
 from cge.training.parameters import Parameters, make_optimizer
-from cge.training.parts import make_parts, parts_for
+from cge.training.parts import Parts, make_parts, parts_for
 from cge.training.settings import Task, TrainingSettings
 from cge.training.skipgram import train_walks
 
-__all__ = ["SHORTEST", "Inner"]
+__all__ = ["SHORTEST", "Ends", "Inner", "ends_of"]
 
 Array = npt.NDArray[Any]
 
 SHORTEST = 2  # nodes of a path: a path of one node would train a node to predict itself
 _SHARE = 2.5  # negatives drawn for each context of a center; a path's center has few contexts
 _NEVER_QUITE = 1e-3  # of the first learning rate: where it ends
+
+
+@dataclass(frozen=True, eq=False)
+class Ends:
+    """What paths can end at: features by row, and the row of each node, `(n,)`; None where every node has its own."""
+
+    features: NodeFeatures | None
+    row_of: Array | None = None
+
+    def rows(self, nodes: Array) -> Array:
+        """Return the rows of nodes; −1 stays."""
+        return nodes if self.row_of is None else np.where(nodes < 0, nodes, self.row_of[nodes])
+
+
+def ends_of(features: NodeFeatures | None, parts: Parts) -> Ends:
+    """Return the ends of paths where a vector is made of features: nodes of a part that have none share a row."""
+    if not isinstance(features, SparseFeatures):
+        return Ends(features)
+    counts = np.diff(features.rows.indptr)
+    full = np.flatnonzero(counts)
+    row_of = len(full) + parts.part.astype(np.int64)
+    row_of[full] = np.arange(len(full))
+    pointer = np.concatenate([[0], np.cumsum(counts[full]), np.full(parts.count, features.rows.nnz)])
+    shape = len(full) + parts.count, features.shape[1]
+    rows = sp.csr_array((features.rows.data, features.rows.indices, pointer), shape=shape)
+    return Ends(SparseFeatures(rows, features.threads), row_of)
 
 
 class Inner:
@@ -52,6 +80,8 @@ class Inner:
         self._has_partners = bool(members.max(initial=0) > 1)
         kind = settings.optimizer
         self.fused = kind in ("auto", "sgd") and not settings.full_softmax(task.graph)
+        shared = settings.encoder == "features" and self.fused
+        self.ends = ends_of(task.features, self.parts) if shared else Ends(task.features)
         self.head_optimizer = self.optimizer_of(parameters.head)
         # Tables take the gradient of a sum over pairs, the layer of a feature encoder that of a mean.
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
@@ -127,9 +157,15 @@ class Inner:
     ) -> int:
         """Let the kernel train on a batch as it goes; a feature encoder takes its vectors' gradient afterwards."""
         settings, sources = self.settings, self.parameters.sources
-        vectors = self.parameters.encoder(self.task.features)
+        vectors = self.parameters.encoder(self.ends.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        common: dict[str, Any] = {"back": 0, "rates": rates, "negatives": settings.negatives, "share": _SHARE}
+        common: dict[str, Any] = {
+            "back": 0,
+            "rates": rates,
+            "negatives": settings.negatives,
+            "share": _SHARE,
+            "row_of": self.ends.row_of,
+        }
         common |= {"seed": settings.seed, "threads": settings.threads}
         descent = None
         if settings.encoder == "features":
@@ -175,19 +211,19 @@ class Inner:
             optimizer.step()
 
     def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:
-        """Return the path loss of pairs, in the form that this training uses."""
+        """Return the path loss of pairs, in the form that this training uses; targets are counted as in `ends`."""
         starts, ends = starts.astype(np.int64), ends.astype(np.int64)
         if self.settings.full_softmax(self.task.graph):
             return FullSoftmax(starts, ends)
         each = self.settings.negatives
         negatives = self.sampler.stream(*stream).draw(0, len(starts) * each).reshape(-1, each)
-        return NegativeSampling(starts, ends, negatives)
+        return NegativeSampling(starts, self.ends.rows(ends), self.ends.rows(negatives))
 
     # ------------------------------------------------------------------ labels
 
     def descend_labels(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
         """Descend the supervised loss of the joint scores and of each branch alone in a head; return the joint loss."""
-        vectors, features = self.parameters.vectors(self.task.features)[nodes], self.task.features
+        vectors, features = self.parameters.vectors(self.task.features, nodes), self.task.features
         x = None if features is None else take_rows(features, nodes)
         labels, loss = self.task.labels[nodes], torch.zeros(())
         for _ in range(self.settings.head_steps):
@@ -224,4 +260,5 @@ class Inner:
             inner,
             self.settings.unsup_weight,
             strength,
+            self.ends.features,
         )

@@ -64,17 +64,17 @@ class Parameters:
             if self.network is not None:
                 self.network.eval()  # trains only in the outer problem
 
-    def vectors(self, features: NodeFeatures | None) -> Tensor:
-        """Return e of all nodes, `(n, dim)`, without recording gradients."""
+    def vectors(self, features: NodeFeatures | None, nodes: Tensor | None = None) -> Tensor:
+        """Return e of all nodes or some, `(n, dim)`, without recording gradients."""
         with torch.no_grad():
-            found: Tensor = self.encoder(features).detach()
+            found: Tensor = self.encoder(features, nodes).detach()
             return found
 
-    def scores(self, features: NodeFeatures | None, vectors: Tensor, nodes: Tensor) -> Tensor:
+    def scores(self, features: NodeFeatures | None, nodes: Tensor) -> Tensor:
         """Return the class scores of nodes, `(k, classes)`."""
         with torch.no_grad():
             x = None if features is None else take_rows(features, nodes)
-            found: Tensor = self.head(x, vectors[nodes])
+            found: Tensor = self.head(x, self.vectors(features, nodes))
             return found
 
     def arrays(self) -> dict[str, Array]:

@@ -53,6 +53,7 @@ def train_walks(
     shortest: int = 2,
     written: Array | None = None,
     target_rate: float | None = None,
+    row_of: Array | None = None,
     chunk: int = 1024,
 ) -> int:
     """Train both tables, float32, on the pairs of `walks (b, length)`; return the number of pairs.
@@ -75,6 +76,8 @@ def train_walks(
         Weight of each sub-path from `shortest` nodes on, in the order of `subpaths`, and where those of a walk begin.
     written, target_rate : (n, d) array and float, optional
         Add `target_rate` times the descent direction here instead of training `targets`.
+    row_of : (n,) array, optional
+        The row of `targets` that a node has, where nodes share rows; only nodes of one part may share one.
     chunk : int
         Walks of a block: all parts of the graph have seen them before any part sees the next ones.
     """
@@ -86,7 +89,9 @@ def train_walks(
     settings = (back, ahead, np.float32(rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
     random_keys = [key(seed, "negatives", stream, j) for j in range(parts.count)]
     spans = [slice(parts.pointer[j], parts.pointer[j + 1]) for j in range(parts.count)]
-    tables = [(parts.nodes[span], parts.chance[span], parts.alias[span]) for span in spans]
+    rows = np.empty(0, np.int64) if row_of is None else row_of
+    nodes, alias = (parts.nodes, parts.alias) if row_of is None else (row_of[parts.nodes], row_of[parts.alias])
+    tables = [(nodes[span], parts.chance[span], alias[span]) for span in spans]
     counts = np.zeros(parts.count, np.int64)
 
     def run(step: int, i: int) -> None:
@@ -98,6 +103,7 @@ def train_walks(
             min((number + 1) * chunk, len(walks)),
             first,
             parts.part,
+            rows,
             i,
             j,
             *tables[j],
@@ -127,17 +133,19 @@ def train_pairs(pairs: Array, sources: Array, targets: Array, parts: Parts, **se
 def _lay_out(
     walk: Array,
     part: Array,
+    row_of: Array,
     center_part: int,
     context_part: int,
     reach: int,
     centers: Array,
     places: Array,
-    nodes: Array,
+    rows: Array,
     before: Array,
 ) -> tuple[int, int]:
     """List where a walk's centers and its contexts of a block are; return its length and the number of centers.
 
-    `before[k]` is the last context before k that is the same node, −1 where there is none within `reach`.
+    Contexts are told by their rows. `before[k]` is the last context before k of the same row, −1 where there is none
+    within `reach`.
     """
     size = found = mine = 0
     while size < len(walk) and walk[size] >= 0:
@@ -146,11 +154,12 @@ def _lay_out(
         centers[mine] = size
         mine += owner == center_part
         if owner == context_part:
+            row = np.int64(row_of[node] if len(row_of) > 0 else node)
             last = found - 1
-            while last >= 0 and nodes[last] != node:
+            while last >= 0 and rows[last] != row:
                 last = last - 1 if places[last] >= size - reach else -1
             before[found] = last
-            places[found], nodes[found] = size, node
+            places[found], rows[found] = size, row
             found += 1
         size += 1
     places[found] = np.int64(1) << 62  # ends every search
@@ -169,9 +178,10 @@ def _block_kernel(dim: int) -> Any:
         end: int,
         first: int,
         part: Array,
+        row_of: Array,
         center_part: int,
         context_part: int,
-        drawn_nodes: Array,
+        drawn_rows: Array,
         chance: Array,
         alias: Array,
         back: int,
@@ -196,7 +206,7 @@ def _block_kernel(dim: int) -> Any:
         rows, worth = np.empty(2 * room, np.int64), np.empty(2 * room, np.float32)
         plan, pace = np.zeros((2, 3), np.int64), np.zeros((2, 2), np.float32)
         centers, places = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
-        nodes, before = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+        met_rows, before = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
         slots = np.empty(length + 1, np.int64)
         pool = np.empty((length + 1) * room, np.int64)  # negatives in the order in which a walk draws them
         center, change, step = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(room, np.float32)
@@ -211,7 +221,7 @@ def _block_kernel(dim: int) -> Any:
                     if walk >= end:
                         break
                     size, mine = _lay_out(
-                        walks[walk], part, center_part, context_part, most, centers, places, nodes, before
+                        walks[walk], part, row_of, center_part, context_part, most, centers, places, met_rows, before
                     )
                     next_center = begin = seen = drawn = 0
                     rate = rate_first + slope * np.float32(walk)
@@ -239,14 +249,14 @@ def _block_kernel(dim: int) -> Any:
                         again = last >= begin
                         slot = slots[last] if again else contexts
                         slots[k] = slot
-                        rows[at + slot] = nodes[k]
+                        rows[at + slot] = met_rows[k]
                         worth[at + slot] = weight + (worth[at + slot] if again else np.float32(0))
                         contexts += not again
                         met += 1
                         total += weight
                         if k >= seen:
                             for line in range(lines):
-                                prefetch(targets, nodes[k] * dim + line * _LINE)
+                                prefetch(targets, met_rows[k] * dim + line * _LINE)
                     k += 1
                 seen = max(seen, k)
                 if met == 0:
@@ -258,7 +268,7 @@ def _block_kernel(dim: int) -> Any:
                     random = mix(state + np.uint64(drawn + 1) * STEP)
                     draw = below(random, len(chance))
                     kept = (random & _LOW) < np.uint64(chance[draw])
-                    pool[drawn] = drawn_nodes[draw] if kept else alias[draw]
+                    pool[drawn] = drawn_rows[draw] if kept else alias[draw]
                     for line in range(lines):
                         prefetch(targets, pool[drawn] * dim + line * _LINE)
                     drawn += 1

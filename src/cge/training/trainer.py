@@ -183,8 +183,7 @@ class Trainer:
         nodes = self.task.validation
         if not len(nodes):
             return 0.0, 0.0
-        features = self.task.features
-        scores = self.parameters.scores(features, self.parameters.vectors(features), nodes)
+        scores = self.parameters.scores(self.task.features, nodes)
         labels = self.task.labels[nodes]
         return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 
@@ -198,7 +197,7 @@ class Trainer:
             return 0.0
         objective = self.inner.objective(starts, ends, ["watched"])
         sources = torch.from_numpy(self.parameters.sources)
-        return float(objective.losses(sources, self.parameters.vectors(self.task.features)).double().mean())
+        return float(objective.losses(sources, self.parameters.vectors(self.inner.ends.features)).double().mean())
 
     def _need_finite(self, value: float, cause: str, number: int) -> None:
         """Stop when numbers have overflowed, and name the setting that is the likely cause."""

@@ -132,7 +132,8 @@ class Outer:
         ends = nodes[np.arange(len(nodes)), length - 1]
         objective = self.inner.objective(nodes[:, 0], ends, ["outer", number, step])
         share = torch.from_numpy(np.concatenate(shares))
-        return PathSample(torch.from_numpy(nodes), torch.from_numpy(length), objective, share)
+        rows = torch.from_numpy(self.inner.ends.rows(nodes))
+        return PathSample(rows, torch.from_numpy(length), objective, share)
 
     def facts(self) -> tuple[float, float, float]:
         """Return mean and standard deviation of A over the distinct paths, and (Σa)²/Σa² as a share of them."""
