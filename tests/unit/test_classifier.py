@@ -465,8 +465,9 @@ def test_vectors_are_those_of_the_walks_alone() -> None:
     graph = words()
     deep = WalkClassifier(dim=8, random_state=2).fit(graph, labels_of(TRAIN))
     assert deep.embedding_.tobytes() == cge.DeepWalk(8, random_state=2).fit(graph).embedding_.tobytes()
-    node = WalkClassifier("node2vec", dim=8, p=0.25, q=4.0).fit(graph, labels_of(TRAIN))
-    assert node.embedding_.tobytes() == cge.Node2Vec(8, p=0.25, q=4.0).fit(graph).embedding_.tobytes()
+    walked: dict[str, Any] = {"walk_length": 20, "walks_per_node": 3, "window": 4, "p": 0.25, "q": 4.0}
+    node = WalkClassifier("node2vec", dim=8, **walked).fit(graph, labels_of(TRAIN))
+    assert node.embedding_.tobytes() == cge.Node2Vec(8, **walked).fit(graph).embedding_.tobytes()
     other = WalkClassifier(dim=8, random_state=2).fit(graph, labels_of(CHOOSE))
     assert other.embedding_.tobytes() == deep.embedding_.tobytes()
     assert other.predict_proba().tobytes() != deep.predict_proba().tobytes()

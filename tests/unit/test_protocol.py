@@ -194,6 +194,13 @@ def test_without_test_nodes_nothing_can_be_scored() -> None:
     assert not hasattr(spy, "graph")  # nothing was trained
 
 
+def test_a_class_that_only_validation_has_is_named() -> None:
+    labels = np.where(np.arange(40) % 4 == 1, 1, 2 * TRUE)
+    data = Dataset("three", words(), labels, ("a", "b", "c"))
+    with pytest.raises(InputError, match="three has validation nodes of the class 'b', but no training node of it"):
+        run_once(Spy(classes=(0, 2)), data, Split([0, 22], [1, 2], [3]))
+
+
 def test_strict_training_sees_no_test_node() -> None:
     spy, data = Spy(), groups()
     row = run_once(spy, data, SPLIT, strict=True)

@@ -56,8 +56,11 @@ def test_cells_that_are_done_do_not_run_again(tmp_path: Path, jobs: int) -> None
     (tmp_path / "b.jsonl").write_text(kept(done, twice="by hand"))
     wanted = [Cell("a", "x", 1), done, Cell("b", "x", 2), Cell("a", "x", 1)]
     seen = []
-    run_cells(wanted, double, tmp_path, jobs, on_done=lambda cell, row: seen.append((cell, row["twice"])))
-    assert sorted(seen) == [(Cell("a", "x", 1), 2), (Cell("b", "x", 2), 4)]
+    run_cells(
+        wanted, double, tmp_path, jobs, on_done=lambda cell, row, number: seen.append((cell, row["twice"], number))
+    )
+    assert sorted(one[:2] for one in seen) == [(Cell("a", "x", 1), 2), (Cell("b", "x", 2), 4)]
+    assert [one[2] for one in seen] == [2, 3]  # of three, one of which was there
     assert (tmp_path / "a.jsonl").read_text() == kept(wanted[0], twice=2)
     assert (tmp_path / "b.jsonl").read_text() == kept(done, twice="by hand") + kept(wanted[2], twice=4)
     run_cells([*wanted, Cell("a", "x", 5)], double, tmp_path, jobs)

@@ -92,12 +92,9 @@ class _Told:
     """Prints a line for each cell that is done."""
 
     def __init__(self, quiet: bool, cells: int) -> None:
-        self.quiet, self.cells, self.done = quiet, cells, 0
+        self.quiet, self.cells = quiet, cells
 
-    def __call__(self, cell: Cell, row: dict[str, Any]) -> None:
-        self.done += 1
+    def __call__(self, cell: Cell, row: dict[str, Any], number: int) -> None:
         if not self.quiet:
             weights = f"  {row['weights']}" if "weights" in row else ""
-            print(
-                f"{self.done}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {row['seconds']:.0f} s", flush=True
-            )
+            print(f"{number}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {row['seconds']:.0f} s", flush=True)

@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 
 from cge.errors import InputError
 from cge.estimators.classifier import Known, NodeClassifier
-from cge.estimators.embeddings import DeepWalk, Dim, Node2Vec, Ratio, Seed, Threads
+from cge.estimators.embeddings import DeepWalk, Dim, Node2Vec, Ratio, Seed, Threads, WalkLength, WalksPerNode, Window
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
 from cge.training.trainer import accuracy_of
@@ -133,6 +133,9 @@ class WalkClassifier(NodeClassifier):
         *,
         features: Annotated[bool, Setting("append the features of a node to its vector")] = False,
         dim: Dim = 128,
+        walk_length: WalkLength = 80,
+        walks_per_node: WalksPerNode = 10,
+        window: Window = 10,
         p: Ratio = 1.0,
         q: Ratio = 0.5,
         random_state: Seed = 0,
@@ -141,6 +144,9 @@ class WalkClassifier(NodeClassifier):
         self.vectors = vectors
         self.features = features
         self.dim = dim
+        self.walk_length = walk_length
+        self.walks_per_node = walks_per_node
+        self.window = window
         self.p = p
         self.q = q
         self.random_state = random_state
@@ -153,7 +159,8 @@ class WalkClassifier(NodeClassifier):
         return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
-        settings: dict[str, Any] = {"random_state": self.random_state, "threads": self.threads}
+        names = ("walk_length", "walks_per_node", "window", "random_state", "threads")
+        settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.vectors == "node2vec":
             return Node2Vec(self.dim, p=self.p, q=self.q, **settings)
         return DeepWalk(self.dim, **settings)

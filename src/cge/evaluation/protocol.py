@@ -85,6 +85,14 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     """
     if not len(split.test):
         raise InputError(f"{data.name} has no test nodes in its split, so nothing can be scored")
+    if not data.multilabel:
+        alone = np.setdiff1d(data.labels[split.validation], data.labels[split.train])
+        if len(alone):
+            name = data.class_names[alone[0]]
+            raise InputError(
+                f"{data.name} has validation nodes of the class {name!r}, but no training node of it; train on "
+                "some, or leave the class out of the validation nodes"
+            )
     began, ids = time.perf_counter(), data.graph.node_ids[split.test]
     y = data.labels_of(split.train)
     validation = data.labels_of(split.validation) if len(split.validation) else None

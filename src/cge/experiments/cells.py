@@ -64,26 +64,28 @@ def run_cells(
     work: Callable[[Cell], dict[str, Any]],
     folder: Path,
     jobs: int,
-    on_done: Callable[[Cell, dict[str, Any]], None] | None = None,
+    on_done: Callable[[Cell, dict[str, Any], int], None] | None = None,
     valid: Callable[[Cell, dict[str, Any]], bool] | None = None,
 ) -> None:
     """Run `work` for every cell that has no result yet and add a line for each; a run that was cut off goes on.
 
     `work` is a function of a module, which processes can find. A result that is not `valid` any more is made again.
+    `on_done` is told how many cells are done, those of earlier runs included.
     """
     folder.mkdir(parents=True, exist_ok=True)
     done = {cell for cell, row in read_cells(folder).items() if valid is None or valid(cell, row)}
-    left: Sequence[Cell] = [cell for cell in dict.fromkeys(cells) if cell not in done]
+    every = list(dict.fromkeys(cells))
+    left: Sequence[Cell] = [cell for cell in every if cell not in done]
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
     with ProcessPoolExecutor(max(1, min(jobs, len(left))), context, _end_with, (os.getpid(),)) as pool:
         futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in left}
         try:
-            for future in as_completed(futures):
+            for number, future in enumerate(as_completed(futures), len(every) - len(left) + 1):
                 cell, row = futures[future], future.result()
                 line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
                 _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
                 if on_done is not None:
-                    on_done(cell, row)
+                    on_done(cell, row, number)
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
