@@ -13,13 +13,15 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cge.parallel import float_kernel, run_blocks, thread_count
+from cge.parallel import float_kernel, prefetch, run_blocks, thread_count
 
 __all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
 
 Array = npt.NDArray[Any]
 
 _WORK = 2_000_000  # products of two numbers that are worth a thread
+_AHEAD = 6  # entries: so long before its turn a row is asked for
+_LINE = 16  # numbers in a line of the cache
 
 
 class SparseFeatures:
@@ -141,7 +143,7 @@ def _rows(
     share: float,
     out: Array,
 ) -> None:
-    width = dense.shape[1]
+    width, last = dense.shape[1], indptr[stop] - 1
     for row in range(first, stop):
         if share != 0:
             for k in range(width):
@@ -150,6 +152,9 @@ def _rows(
             for k in range(width):
                 out[row, k] = 0
         for entry in range(indptr[row], indptr[row + 1]):
+            soon = np.int64(indices[min(entry + _AHEAD, last)]) * width
+            for k in range(0, width, _LINE):
+                prefetch(dense, soon + k)
             value = factor * values[entry]
             line = dense[indices[entry]]
             for k in range(width):
