@@ -13,9 +13,12 @@ import numpy as np
 from measure import chosen_by, job, peak_mb, report, timed
 
 import cge
+from cge.data.additions import Additions
+from cge.estimators.predictions import predict_nodes
 from cge.store.exports import Export, write_export
 
 _GROWING = ("fit", "embed", "export")  # whose seconds are held against those of a smaller graph
+_NEW, _EDGES = 10_000, 10  # nodes that were not there, and their edges to nodes that were
 
 
 @dataclass(frozen=True)
@@ -71,7 +74,7 @@ def main() -> None:
 
 
 def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> tuple[dict[str, Step], Any, float]:
-    """Read, fit, embed, export, save and predict; return the steps, the model and its accuracy."""
+    """Read, fit, embed, export, save and predict old nodes and new ones; return steps, the model and its accuracy."""
     steps: dict[str, Step] = {}
 
     def step(name: str, work: Callable[[], Any]) -> Any:
@@ -91,8 +94,19 @@ def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> 
         step("export", lambda: write_export(Export(graph, vectors), Path(folder) / "vectors.parquet"))
         step("save", lambda: model.save(Path(folder) / "model"))
     predicted = step("predict", model.predict)
+    new = additions(graph, task["seed"])
+    step("new", lambda: predict_nodes(model, None, new))
     planted = np.array([int(name.removeprefix("class-")) for name in names])[predicted]
     return steps, model, float((planted == np.load(files["classes"]))[labels < 0].mean())
+
+
+def additions(graph: Any, seed: int) -> Additions:
+    """Return new nodes, each with the features of some node and edges to others."""
+    random = np.random.default_rng(seed)
+    ids = np.array([f"new-{number}" for number in range(_NEW)])
+    ends = graph.node_ids[random.integers(graph.num_nodes, size=_NEW * _EDGES)]
+    features = graph.features[random.integers(graph.num_nodes, size=_NEW)]
+    return Additions((np.repeat(ids, _EDGES), ends), feature_ids=ids, features=features)
 
 
 def _seconds(steps: dict[str, Step]) -> float:
