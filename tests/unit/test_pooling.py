@@ -8,7 +8,7 @@ import scipy.sparse as sp
 import torch
 
 import cge
-from cge.models.pooling import StepRows, pool, step_weights
+from cge.models.pooling import FAR, FixedPool, StepRows, pool, pooled_at, step_weights
 from cge.models.steps import common_neighbors, cosines
 
 HOPS = [0.3, -0.7, 1.1, 0.5]
@@ -62,6 +62,40 @@ def test_gradients_of_steps_payload_hops_and_discount() -> None:
         return pool(steps, step_weights(steps, g, b), x, h)
 
     assert torch.autograd.gradcheck(value, (gate, discount, payload, hops))
+
+
+@pytest.mark.parametrize("directed", [False, True])
+@pytest.mark.parametrize("hops", [1, 2, 3, 5])
+@pytest.mark.parametrize("kind", [torch.float32, torch.float64])
+def test_some_rows_are_those_of_all(directed: bool, hops: int, kind: torch.dtype) -> None:
+    """Rows of a few nodes, one of them twice, and the gradient of the payload: not a bit differs."""
+    random = np.random.default_rng(hops)
+    edges = random.integers(0, 400, (500, 2))
+    steps = StepRows(cge.Graph.from_edges(edges, num_nodes=420, directed=directed))
+    fixed = FixedPool(steps, random_values(steps).to(kind), [0.3, -0.7, 1.1, 0.5, 0.2][:hops])
+    nodes = torch.tensor([7, 419, 3, 250, 7, 12])
+    aim = torch.from_numpy(random.normal(size=(6, 5))).to(kind)
+    payload = torch.from_numpy(random.normal(size=(420, 5))).to(kind).requires_grad_()
+    whole, some = fixed(payload)[nodes], pooled_at(fixed, payload, nodes)
+    assert torch.equal(whole, some)
+    slopes = [torch.autograd.grad((one * aim).sum(), payload)[0] for one in (whole, some)]
+    assert slopes[0].abs().sum() > 0
+    torch.testing.assert_close(slopes[0], slopes[1], rtol=1e-6 if kind == torch.float32 else 1e-14, atol=1e-7)
+
+
+def test_many_rows_are_taken_from_all() -> None:
+    steps = StepRows(small())
+    fixed, payload = FixedPool(steps, random_values(steps), HOPS), torch.eye(6, dtype=torch.float64)
+    assert torch.equal(pooled_at(fixed, payload, torch.tensor([0, 2, 3, 5])), fixed(payload)[[0, 2, 3, 5]])
+
+
+def test_a_reach_counts_steps() -> None:
+    """0 → 1 → 2 → 3, and 4 alone."""
+    steps = StepRows(cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], num_nodes=5, directed=True))
+    fixed = FixedPool(steps, random_values(steps), [1.0, 1.0, 1.0])
+    assert fixed.reach(torch.tensor([0])).level.tolist() == [0, 1, 2, FAR, FAR]
+    assert fixed.reach(torch.tensor([3, 1])).level.tolist() == [FAR, 0, 1, 0, FAR]
+    assert fixed.reach(torch.tensor([3, 1])).within(1).tolist() == [1, 2, 3]
 
 
 def test_step_weights_are_walks_and_convolutions() -> None:

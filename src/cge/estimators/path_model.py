@@ -17,6 +17,7 @@ from cge.evaluation.calibration import heated
 from cge.graph import Graph
 from cge.models.ends import Reader
 from cge.models.gates import Scale, StepWeighting
+from cge.models.pooling import pooled_at
 from cge.models.weighting import make_weighting
 from cge.training.guard import priors
 from cge.training.history import Epoch, History
@@ -145,7 +146,7 @@ class PathFit:
         scores = []
         with torch.no_grad():
             for name, reader in self.leaders:
-                pooled = pooling(reader.project(data.payload(READERS[name].rows)))[nodes]
+                pooled = pooled_at(pooling, reader.project(data.payload(READERS[name].rows)), nodes)
                 found = reader.scores(pooled + reader.offset())
                 scores.append(found if votes is None else found + reader.votes * votes)
         return heated(mean_chances(scores, self.several), self.heat, self.several).astype(np.float32)

@@ -13,7 +13,8 @@ b = ½ the symmetric normalization of graph convolutions, read as a discount on 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,14 +24,16 @@ import torch
 from torch import Tensor
 
 from cge.graph import Graph
-from cge.models.products import sparse_product
-from cge.parallel import float_kernel, run_blocks
+from cge.models.products import some_rows, sparse_product
+from cge.parallel import float_kernel, kernel, run_blocks
 
-__all__ = ["FixedPool", "Pattern", "StepRows", "pool", "product", "step_weights"]
+__all__ = ["FAR", "FixedPool", "Pattern", "Reach", "StepRows", "pool", "pooled_at", "product", "step_weights"]
 
 Array = npt.NDArray[Any]
 
 _BLOCK = 4096  # rows given to a thread at once
+_FEW = 0.5  # share of all nodes
+FAR = 10_000  # steps
 
 
 class Pattern:
@@ -156,6 +159,31 @@ class _Pooled(torch.autograd.Function):
         return None, torch.from_numpy(fixed.sum(fixed.transposed, gradient.detach().numpy()))
 
 
+class _SomePooled(torch.autograd.Function):
+    """Some rows of `_Pooled`. A level of Horner's rule is computed where the next one looks, and nowhere else."""
+
+    @staticmethod
+    def forward(context: Any, fixed: FixedPool, x: Tensor, reach: Reach) -> Tensor:
+        context.fixed, context.reach = fixed, reach
+        return torch.from_numpy(fixed.sum_at(x.detach().numpy(), reach))
+
+    @staticmethod
+    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
+        return None, torch.from_numpy(context.fixed.sum_from(gradient.detach(), context.reach)), None
+
+
+@dataclass(frozen=True, eq=False)
+class Reach:
+    """How far nodes are from some: `level (n,)` steps from the nearest of `nodes`, `FAR` for those beyond all hops."""
+
+    nodes: Tensor
+    level: Array
+
+    def within(self, steps: int) -> Array:
+        """Return the nodes that so many steps reach, ascending."""
+        return np.flatnonzero(self.level <= steps)
+
+
 class FixedPool:
     """The pooling `pool` with constant weights: faster, and differentiable in the payload only."""
 
@@ -179,6 +207,71 @@ class FixedPool:
             total = sparse_product(matrix, total, self.threads, factor=factor, base=x, share=share)
             factor = 1.0
         return total
+
+    # ------------------------------------------------------------------ some rows
+
+    def reach(self, nodes: Tensor) -> Reach:
+        """Return what paths from some nodes reach."""
+        level = np.full(self.matrix.shape[0], FAR, np.int16)
+        level[nodes.numpy()] = 0
+        _spread(self.matrix.indptr, self.matrix.indices, level, np.unique(nodes.numpy()), len(self.hops) - 1)
+        return Reach(nodes, level)
+
+    def at(self, payload: Tensor, reach: Reach) -> Tensor:
+        """Return the rows of Σ_k h_k M^k payload that belong to the nodes of a reach, `(k, d)`."""
+        found: Tensor = _SomePooled.apply(self, payload, reach)  # type: ignore[no-untyped-call]
+        return found
+
+    def sum_at(self, x: Array, reach: Reach) -> Array:
+        """Return these rows, from the payload."""
+        x = np.ascontiguousarray(x)
+        total, factor = x, self.hops[-1]
+        for steps in range(len(self.hops) - 2, -1, -1):
+            rows, share = reach.within(steps), self.hops[steps]
+            total = some_rows(self.matrix, total, rows, self.threads, factor=factor, base=x, share=share)
+            factor = 1.0
+        found: Array = total[reach.nodes.numpy()]
+        return found if len(self.hops) > 1 else found * x.dtype.type(factor)
+
+    def sum_from(self, gradient: Tensor, reach: Reach) -> Array:
+        """Return the gradient of the payload, `(n, d)`, from that of these rows, `(k, d)`."""
+        given = torch.empty(self.matrix.shape[0], gradient.shape[1], dtype=gradient.dtype)
+        given[reach.nodes] = 0  # a node may come twice; rows of others are never looked at
+        given.index_add_(0, reach.nodes, gradient)
+        base = given.numpy()
+        total, factor = base, self.hops[-1]
+        for steps in range(1, len(self.hops)):
+            rows, share = reach.within(steps), self.hops[-1 - steps]
+            known: dict[str, Any] = {"level": reach.level, "near": steps - 1}
+            total = some_rows(
+                self.transposed, total, rows, self.threads, factor=factor, base=base, share=share, **known
+            )
+            factor = 1.0
+        total[reach.level >= len(self.hops)] = 0
+        return total if len(self.hops) > 1 else total * base.dtype.type(factor)
+
+
+def pooled_at(pooling: Callable[[Tensor], Tensor], payload: Tensor, nodes: Tensor) -> Tensor:
+    """Return what a pooling brings to some nodes, `(k, d)`; where they are few, no more is computed than they need."""
+    if isinstance(pooling, FixedPool) and len(nodes) < _FEW * len(payload):
+        return pooling.at(payload, pooling.reach(nodes))
+    return pooling(payload)[nodes]
+
+
+@kernel
+def _spread(indptr: Array, indices: Array, level: Array, edge: Array, steps: int) -> None:
+    """Write how many steps lead to a node from the nearest one in `edge`, up to `steps`."""
+    for step in range(1, steps + 1):
+        found = np.empty(len(level), np.int64)
+        count = 0
+        for u in edge:
+            for entry in range(indptr[u], indptr[u + 1]):
+                v = indices[entry]
+                if level[v] > step:
+                    level[v] = step
+                    found[count] = v
+                    count += 1
+        edge = found[:count]
 
 
 @float_kernel

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cge.parallel import float_kernel, prefetch, run_blocks, thread_count
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "some_rows", "sparse_product", "take_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -128,6 +128,76 @@ def sparse_product(
     cuts = np.unique(np.r_[0, places, len(out)]).tolist()
     run_blocks(block, list(pairwise(cuts)), threads)
     return out
+
+
+def some_rows(
+    matrix: sp.csr_array,
+    dense: Array,
+    rows: Array,
+    threads: int | None,
+    *,
+    factor: float,
+    base: Array,
+    share: float,
+    level: Array | None = None,
+    near: int = 0,
+) -> Array:
+    """Return `sparse_product`, but only in some rows: what stands in the others has no meaning.
+
+    With `level (n,)` the matrix looks only at rows of `dense` whose level is at most `near`, and `base` counts where it
+    is 0.
+    """
+    out = np.empty((matrix.shape[0], dense.shape[1]), dense.dtype)
+    values, kind = matrix.data.astype(out.dtype, copy=False), out.dtype.type
+    known = np.empty(0, np.int16) if level is None else level
+
+    def block(first: int, stop: int) -> None:
+        given = (matrix.indptr, matrix.indices, values, dense, rows, first, stop)
+        _some(*given, kind(factor), base, kind(share), known, near, out)
+
+    ends = np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])
+    work = int(ends[-1]) if len(ends) else 0
+    pieces = max(1, min(work * dense.shape[1] // _WORK, 2 * thread_count(threads)))
+    places = np.searchsorted(ends, np.linspace(0, work, pieces + 1)[1:-1])
+    run_blocks(block, list(pairwise(np.unique(np.r_[0, places, len(rows)]).tolist())), threads)
+    return out
+
+
+@float_kernel
+def _some(
+    indptr: Array,
+    indices: Array,
+    values: Array,
+    dense: Array,
+    rows: Array,
+    first: int,
+    stop: int,
+    factor: float,
+    base: Array,
+    share: float,
+    level: Array,
+    near: int,
+    out: Array,
+) -> None:
+    width, last, known = dense.shape[1], len(indices) - 1, len(level) > 0
+    for place in range(first, stop):
+        row = rows[place]
+        if share != 0 and (not known or level[row] == 0):
+            for k in range(width):
+                out[row, k] = share * base[row, k]
+        else:
+            for k in range(width):
+                out[row, k] = 0
+        for entry in range(indptr[row], indptr[row + 1]):
+            if known and level[indices[entry]] > near:
+                continue
+            soon = np.int64(indices[min(entry + _AHEAD, last)]) * width
+            for k in range(0, width, _LINE):
+                prefetch(dense, soon + k)
+            value = factor * values[entry]
+            line = dense[indices[entry]]
+            for k in range(width):
+                out[row, k] += value * line[k]
 
 
 @float_kernel

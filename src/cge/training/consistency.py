@@ -28,6 +28,7 @@ from torch.nn import functional
 from cge.errors import InputError
 from cge.losses import supervised_loss
 from cge.models.ends import Reader
+from cge.models.pooling import pooled_at
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
 from cge.training.history import Epoch
@@ -193,10 +194,11 @@ class ConsistencyTrainer:
             if settings.node_drop:
                 mask = kept((count, 1), settings.node_drop, random)
             carried.append(whole if mask is None else whole * mask)
-        parts = torch.split(self.pooling(torch.cat(carried, dim=1)), carried[0].shape[1], dim=1)
+        pooled = pooled_at(self.pooling, torch.cat(carried, dim=1), nodes)
+        parts = torch.split(pooled, carried[0].shape[1], dim=1)
         masks = [kept((len(nodes), one.shape[1]), settings.hidden_drop, random) for one in parts]
         votes = not settings.taught  # pupils speak for themselves
-        return [self._scores(one[nodes], nodes, mask, votes) for one, mask in zip(parts, masks, strict=True)]
+        return [self._scores(one, nodes, mask, votes) for one, mask in zip(parts, masks, strict=True)]
 
     def _scores(self, pooled: Tensor, nodes: Tensor, mask: Tensor | None = None, votes: bool = True) -> Tensor:
         found = self.reader.scores(pooled + self.reader.offset(), mask)
@@ -244,7 +246,7 @@ class ConsistencyTrainer:
         if not len(nodes):
             return 0.0, 0.0
         with torch.no_grad():
-            scores = self._scores(self.pooling(self.reader.project(self.payload))[nodes], nodes)
+            scores = self._scores(pooled_at(self.pooling, self.reader.project(self.payload), nodes), nodes)
         labels = self.task.labels[nodes]
         return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 
