@@ -21,7 +21,8 @@ from cge.experiments.methods import LINK_METHODS, METHODS, make
 from tests.unit.test_classifier import TRUE, words
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
-KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions", "protocol"]
+KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
+KEYS += ["protocol", "notes"]
 F1 = ["micro_f1", "macro_f1", "micro_f1_above_half", "macro_f1_above_half"]
 PAIRS = ["--set", "dim=4", "--set", "rounds=1", "--set", "pretrain=1", "--set", "walks_per_node=1"]
 
@@ -119,7 +120,7 @@ def test_seeds_reach_the_method(people: str, capsys: pytest.CaptureFixture[str])
 
 
 def test_what_is_printed_for_people(people: str, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ["evaluate", people, "--method", "label-propagation", "--seeds", "2"]
+    call = ["evaluate", people, "--method", "gcn", "--set", "epochs=3", "--seeds", "2"]
     assert run(call) == 0
     printed = capsys.readouterr()
     assert [line.split(":")[0] for line in printed.err.splitlines()] == ["seed 0", "seed 1"]
@@ -128,6 +129,7 @@ def test_what_is_printed_for_people(people: str, capsys: pytest.CaptureFixture[s
     assert [name.strip() for name in shown] == [
         "data set",
         "method",
+        "settings",
         "accuracy",
         "test nodes",
         "labels seen",
@@ -182,6 +184,23 @@ def test_strict(method: str, more: list[str], people: str, capsys: pytest.Captur
     assert f"{method}, strict\n" in capsys.readouterr().out
 
 
+def test_what_is_not_random_is_run_once(people: str, capsys: pytest.CaptureFixture[str]) -> None:
+    found = told(capsys, "evaluate", people, "--method", "label-propagation", "--seeds", "3")
+    assert len(found["accuracy"]["per_seed"]) == 1
+    assert found["notes"] == ["nothing in label-propagation is random and the split is given, so it is run once"]
+    assert run(["evaluate", people, "--method", "label-propagation"]) == 0
+    assert "so it is run once" in capsys.readouterr().out
+
+
+def test_classes_that_cannot_be_scored_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = written(tmp_path / "rare", split=False)
+    labels = (folder / "labels.csv").read_text().splitlines()
+    node = labels[1].rpartition(",")[0]
+    (folder / "labels.csv").write_text("\n".join([labels[0], f"{node},odd", *labels[2:]]) + "\n")
+    found = told(capsys, "evaluate", str(folder), "--method", "label-propagation", "--per-class", "5", "--seeds", "1")
+    assert found["notes"] == ["1 of 3 classes have too few labels and are left out: odd"]
+
+
 def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     bare = str(written(tmp_path / "bare", split=False))
     call = ["evaluate", bare, "--method", "label-propagation", "--seeds", "2"]
@@ -199,7 +218,7 @@ def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert share["protocol"]["train_share"] == 0.5
     assert (share["labels"]["train"], share["labels"]["selection"], share["n_test"]) == (18, 2, 20)
     assert refused(capsys, *call, "--per-class", "30") == (
-        "fewer than two classes have 60 labels; ask for fewer labels of each class"
+        "fewer than two classes have 60 labels; ask for fewer with --per-class"
     )
     assert refused(capsys, *call, "--train-share", "0.01").startswith("train=0 keeps 0 labeled nodes of 40, too few")
 
@@ -207,7 +226,7 @@ def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
 def test_several_labels_per_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     many = str(written(tmp_path / "many", split=False, several=True))
     call = ["evaluate", many, "--method", "label-propagation", "--seeds", "2"]
-    assert refused(capsys, *call) == "many has several labels per node and no split; say which share of them trains"
+    assert refused(capsys, *call) == "many has several labels per node and no split; choose --train-share"
     found = told(capsys, *call, "--train-share", "0.6")
     assert list(found) == [*KEYS[:3], *F1, *KEYS[4:]]
     assert 0.5 < found["micro_f1"]["mean"] <= 1
@@ -226,7 +245,7 @@ def test_a_data_set_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert found["accuracy"]["ci95"] == [None, None]
 
 
-LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:-1], "edges", "scorers", "protocol"]
+LINK_KEYS = [*KEYS[:3], "auc", "ap", *KEYS[4:-2], "edges", "scorers", *KEYS[-2:]]
 WALKS = ["--set", "dim=8", "--set", "walks_per_node=2", "--set", "walk_length=10", "--set", "window=2"]
 
 
@@ -296,7 +315,7 @@ def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--method", "sgc", "--set", "hops=two"], "hops must be a whole number of at least 1 and of at most 100, "),
         (["--config", "no.toml"], "no.toml: this file is not there"),
         (["--config", "."], ".: this file cannot be read ("),
-        (["--method", "gcn", "--strict"], "GCN cannot predict nodes that it has not seen; leave out strict"),
+        (["--method", "gcn", "--strict"], "GCN cannot predict nodes that it has not seen; leave out --strict"),
         (["--method", "planetoid-t", "--strict"], "CGE with encoder='table' cannot predict nodes that it has not"),
         (["--seeds", "0"], "Invalid value for '--seeds': Input should be greater than or equal to 1; 'cge evaluate"),
         (["--seed", "-3"], "Invalid value for '--seed'"),

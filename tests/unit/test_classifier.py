@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -161,14 +162,18 @@ def test_what_every_classifier_does(model: NodeClassifier) -> None:
         model.score(some, ["left", "left"])
 
 
-def test_without_validation_labels_a_fifth_chooses_and_does_not_train(model: NodeClassifier) -> None:
+def test_without_validation_labels_a_fifth_chooses_and_then_all_train(model: NodeClassifier) -> None:
     graph, y = words(), labels_of(np.r_[TRAIN, CHOOSE])
     alone = clone(model).fit(graph, y)
-    assert alone.labels_seen_ == {"train": 16, "outer": 0, "selection": 4}
+    assert alone.labels_seen_ | {"outer": 0} == {"train": 20, "outer": 0, "selection": 4}
     train, held = hold_out(y, np.sort(np.r_[TRAIN, CHOOSE]), 0.2, model.get_params().get("random_state", 0))
     assert len(held) == 4
+    again, every = clone(model), known_labels(graph, y)
+    _, choice = again._train(graph, replace(every, train=train, selection=held))
+    final, _ = again._train(graph, replace(every, choice=choice))
+    assert final.astype(np.float32).tobytes() == alone.predict_proba().tobytes()
     told = clone(model).fit(graph, labels_of(train), labels_of(held))
-    assert told.predict_proba().tobytes() == alone.predict_proba().tobytes()
+    assert told.predict_proba().tobytes() != alone.predict_proba().tobytes()  # four labels less
     nothing = clone(model).fit(graph, y, np.full(40, -1))
     assert nothing.predict_proba().tobytes() == alone.predict_proba().tobytes()
 

@@ -173,7 +173,7 @@ def trained(
     x = torch.from_numpy(numbers(40, 5)).float()
     made = network(kind, graph, seed=seed).float()
     nodes = torch.tensor(selection, dtype=torch.int64)
-    return train_network(made, x, torch.tensor(true), torch.tensor(TRAIN), nodes, settings), made
+    return train_network(made, x, torch.tensor(true), torch.tensor(TRAIN), nodes, settings)[0], made
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -259,7 +259,7 @@ def test_patience_ends_the_training(patience: int) -> None:
             again = Gcn(StepRows(graph, 1), 5, 4, 3)
         assert all(torch.equal(value, kept[name]) for name, value in again.state_dict().items())
         none = torch.empty(0, dtype=torch.int64)
-        whole.append(train_network(again, x, wrong, train, none, replace(settings, epochs=epochs)))
+        whole.append(train_network(again, x, wrong, train, none, replace(settings, epochs=epochs))[0])
     best, ended = 0, 12
     scores = [judged(one, CHOOSE, wrong.numpy()) for one in whole]
     for epoch, score in enumerate(scores):
@@ -313,9 +313,9 @@ def test_chances_are_made_of_the_scores_of_the_network(
 ) -> None:
     told: list[Any] = []
 
-    def fake(made: TwoLayers, features: Any, labels: Tensor, train: Tensor, selection: Tensor, settings: Any) -> Tensor:
+    def fake(made: TwoLayers, features: Any, labels: Tensor, train: Tensor, selection: Tensor, settings: Any) -> Any:
         told.extend([made, features, labels, train, selection, settings])
-        return torch.from_numpy(numbers(40, labels.shape[1] if labels.ndim == 2 else 2)).float()
+        return torch.from_numpy(numbers(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1
 
     monkeypatch.setattr(estimators, "train_network", fake)
     true = matrix() if several else TRUE
@@ -337,7 +337,7 @@ def test_chances_are_made_of_the_scores_of_the_network(
 
 def test_settings_of_appnp_reach_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
-    monkeypatch.setattr(estimators, "train_network", lambda one, *_: (made.append(one), torch.zeros(40, 2))[1])
+    monkeypatch.setattr(estimators, "train_network", lambda one, *_: made.append(one) or (torch.zeros(40, 2), 1))
     APPNP(hops=2, back=0.25).fit(words(), labels_of(TRAIN))
     assert made[0].spread.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
 
@@ -398,7 +398,7 @@ class Told:
 def test_chances_are_further_features(dense: bool, several: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[Any] = []
     monkeypatch.setattr(estimators, "CGE", Told)
-    monkeypatch.setattr(estimators, "train_network", lambda _, x, *__: (seen.append(x), torch.zeros(40, width))[1])
+    monkeypatch.setattr(estimators, "train_network", lambda _, x, *__: seen.append(x) or (torch.zeros(40, width), 1))
     Told.made.clear()
     graph, true = words(dense=dense), matrix() if several else TRUE
     width = 5 if several else 2

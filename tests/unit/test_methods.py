@@ -112,7 +112,7 @@ def test_the_names_of_the_paper_and_what_they_mean() -> None:
 
 
 def test_settings_go_before_those_of_the_method_and_before_threads() -> None:
-    assert make("cge-t-lstm", 0, weighting="cnn").weighting == "cnn"
+    assert make("cge-t-lstm", 0, window=4, weighting="lstm").window == 4
     assert make("gcn", 3, 2, threads=1, hidden=5).get_params() | {"threads": 1, "hidden": 5, "random_state": 3} == (
         make("gcn", 3, 2, threads=1, hidden=5).get_params()
     )
@@ -122,7 +122,7 @@ def test_settings_go_before_those_of_the_method_and_before_threads() -> None:
 def test_none_is_a_choice_where_there_is_one_and_nothing_elsewhere() -> None:
     made = make("cge", 0, **settings_from_text(["weighting=none", "class_weight=NONE", "rounds=none"]))
     assert (made.weighting, made.class_weight, made.rounds) == ("none", "none", None)
-    assert make("gcn+cge", 0, append=None).append == "none"
+    assert make("gcn", 0, append=None).append == "none"
     check_settings(made)
 
 
@@ -132,6 +132,7 @@ def test_none_is_a_choice_where_there_is_one_and_nothing_elsewhere() -> None:
         ("gcm", {}, "there is no method 'gcm'; choose one of features, label-propagation, label-propagation-mass, "),
         ("sgc", {"dim": 3}, "sgc has no setting 'dim'; it has hops"),
         ("features", {"dim": 3}, "features has no setting 'dim'; it has none"),
+        ("cge-t-lstm", {"weighting": "cnn"}, "weighting=cnn would not be cge-t-lstm, which has weighting=lstm; choose"),
         ("gcn", {"random_state": 3}, "gcn has no setting 'random_state'; it has append, hidden, drop, "),
         ("gcn", {"seed": 3}, "gcn has no setting 'seed'; it has append, hidden, drop, "),
         ("sgc", {"threads": 3}, "sgc has no setting 'threads'; it has hops"),
@@ -309,12 +310,13 @@ def test_how_a_cell_is_run(
 
     def once(*given: Any) -> dict[str, Any]:
         seen.extend(given)
-        return {"metrics": {"accuracy": 0.25}, "n_test": 1}
+        return {"metrics": {"accuracy": 0.25}, "n_test": 1, "seconds": 2.0}
 
     monkeypatch.setattr(tables, "_dataset", {dataset: data}.__getitem__)
     monkeypatch.setattr(tables, "run_once", once)
     row = tables.run(Cell(dataset, method, 1), table)
-    assert row == {"metrics": {"accuracy": 0.25}, "n_test": 1, "settings": settings, "test": 0.25}
+    told_before = {"metrics": {"accuracy": 0.25}, "n_test": 1, "seconds": 2.0}
+    assert row == told_before | {"settings": settings, "test": 0.25, "version": cge.__version__}
     made, chosen, split, told = seen
     assert (chosen, split, told) == (data, data.splits[1], strict)
     expected = make(method.removesuffix(", strict"), 1, 1, **settings)
@@ -391,7 +393,7 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
     assert lines[-3:] == [
         "| citeseer | gcn | 140 + 500 | 8 | 70.0 | 72.0 | level (-2.0) |  |  |  |  |",
         "| cora | gcn | 140 + 500 | 4 | 80.0 [77.5, 82.5] | 81.3 | level (-1.3) |  |  |  |  |",
-        "| cora | gcn+cge | 140 + 500 | 4 | 87.0 [74.2, 99.8] | 82.7 | above (+4.3) | gcn | +3.0 | 0.035 | 1.000 |",
+        "| cora | gcn+cge | 140 + 500 | 4 | 87.0 [74.2, 99.8] | 82.7 | above (+4.3) | gcn | +3.0 (3) | 0.035 | 1.000 |",
     ]
     assert {one.name for one in tmp_path.iterdir()} == {"table3", "table3.json", "table3.md", "table3.svg"}
 
@@ -453,8 +455,9 @@ def test_strict_methods_have_rows_of_their_own(tmp_path: Path) -> None:
 
 
 def test_nothing_is_there_yet(tmp_path: Path) -> None:
-    assert write_report("table3", tmp_path / "new") == {"table": "table3", "cells": 0, "datasets": {}}
-    assert {one.name for one in (tmp_path / "new").iterdir()} == {"table3.json", "table3.md"}
+    with pytest.raises(InputError, match="holds no cell of table3 with its present settings; run some first"):
+        write_report("table3", tmp_path / "new")
+    assert not (tmp_path / "new").exists()
 
 
 # ---------------------------------------------------------------------- where settings are searched for
@@ -533,24 +536,25 @@ NAME = "groups/gcn, epochs=3, threads=1"
 
 def test_a_study_goes_on_where_it_ended(tmp_path: Path) -> None:
     journal = str(tmp_path / "new" / "gcn.journal")
-    told: list[tuple[int, float | None]] = []
+    told: list[tuple[int, float | None, str]] = []
 
     def search(trials: int, storage: Any) -> tuning.Found:
         told.clear()
         return tune(groups(), "gcn", trials, storage, fixed=FEW, on_trial=lambda *one: told.append(one))
 
     first = search(2, open_storage(journal))
-    assert [number for number, _ in told] == [1, 2]
+    assert [number for number, *_ in told] == [1, 2]
     assert (first.trials, first.pruned) == (2, 0)
     found = search(5, open_storage(journal))
-    assert [number for number, _ in told] == [3, 4, 5]
+    assert [number for number, *_ in told] == [3, 4, 5]
     again = search(5, open_storage(journal))
     assert told == []
     whole_storage = in_memory()
     whole = search(5, whole_storage)
     assert found == again == whole
     assert trials_of(open_storage(journal), NAME) == trials_of(whole_storage, NAME)
-    values = [value for _, value in told]
+    values = [value for _, value, _ in told]
+    assert [became for *_, became in told] == [f"validation {value:.4f}" for value in values]
     assert found.accuracy == max(value for value in values if value is not None)
     assert len(set(map(str, trials_of(whole_storage, NAME)))) == 5  # it proposes something new each time
 
@@ -688,7 +692,10 @@ def test_settings_that_fail_are_left_behind(scripted: list[Any]) -> None:
     assert found.settings["hops"] <= 4
     states = [(state, value) for state, value, _ in trials_of(storage, "groups/sgc")]
     assert set(states) == {("FAIL", None), ("COMPLETE", 0.5)}
-    assert told == [(place, value) for place, (_, value) in enumerate(states, start=1)]
+    assert told == [
+        (place, value, "failed: training overflowed" if value is None else "validation 0.5000")
+        for place, (_, value) in enumerate(states, start=1)
+    ]
     assert (found.trials, found.pruned) == (12, 0)
 
 
@@ -717,7 +724,35 @@ def test_an_interrupted_trial_is_told_as_failed_and_ends_the_search(scripted: li
         tune(groups(), "sgc", 5, storage)
     assert [state for state, _, _ in trials_of(storage, "groups/sgc")] == ["FAIL"]
     scripted[0] = lambda *_: 0.5
-    assert tune(groups(), "sgc", 2, storage).trials == 2
+    assert tune(groups(), "sgc", 2, storage).trials == 2  # a stopped trial is none
+    assert [state for state, _, _ in trials_of(storage, "groups/sgc")] == ["FAIL", "COMPLETE", "COMPLETE"]
+
+
+@pytest.mark.parametrize("change", ["labels", "edges", "features", "split"])
+def test_a_study_of_other_data_is_refused(scripted: list[Any], change: str) -> None:
+    scripted.append(lambda *_: 0.5)
+    storage = in_memory()
+    tune(groups(), "sgc", 1, storage)
+    labels, split, graph = TRUE.copy(), SPLIT, words()
+    if change == "labels":
+        labels[SPLIT.train[0]] = 1 - labels[SPLIT.train[0]]
+    elif change == "edges":
+        graph = cge.Graph.from_edges([(0, 39)], num_nodes=40).with_features(graph.features)
+    elif change == "features":
+        graph = graph.with_features(graph.features * 2)
+    else:
+        split = Split(SPLIT.train[1:], SPLIT.validation, SPLIT.test)
+    other = Dataset("groups", graph, labels, ("a", "b"), split)
+    with pytest.raises(InputError, match="holds a study called 'groups/sgc' of another graph or other labels"):
+        tune(other, "sgc", 2, storage)
+    labels = TRUE.copy()
+    labels[SPLIT.test] = 0
+    assert tune(groups(labels), "sgc", 2, storage).trials == 2  # test labels are not looked at
+
+
+def test_with_everything_fixed_nothing_is_tuned() -> None:
+    with pytest.raises(InputError, match="every setting of sgc that can be tuned is fixed; leave one of them open"):
+        tune(groups(), "sgc", 1, in_memory(), fixed={"hops": 2})
 
 
 @pytest.mark.parametrize(
@@ -750,7 +785,7 @@ def test_hopeless_trials_are_ended() -> None:
     study.add_trials([optuna.trial.create_trial(value=1.0, intermediate_values=dict(steps)) for _ in range(5)])
     told: list[Any] = []
     found = tune(data, "cge", 6, storage, fixed=fixed, on_trial=lambda *one: told.append(one))
-    assert told == [(6, None)]
+    assert told == [(6, None, "ended early")]
     assert (found.trials, found.pruned, found.accuracy) == (6, 1, 1.0)
     last = optuna.load_study(study_name=name, storage=storage).trials[-1]
     assert last.state.name == "PRUNED"

@@ -50,7 +50,7 @@ def evaluate(
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings as TOML, such as 'cge tune' writes; --set goes before.")
+        str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set wins over it.")
     ] = None,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
@@ -76,7 +76,7 @@ def evaluate(
     from cge.estimators.settings import settings_of
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
-    from cge.evaluation.protocol import run_once, split_of, summary
+    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summary
     from cge.experiments.methods import LINK_METHODS, METHODS, make, settings_from_text
 
     if task not in _TASKS:
@@ -95,6 +95,12 @@ def evaluate(
         known = settings_of(methods[name].kind())
         given = read_settings(config, {one: what for one, what in known.items() if one != "random_state"}) | given
     data, rows = any_dataset(dataset), []
+    notes = [data.notes] if data.notes else []
+    given_split = train_share is None and len(data.splits) == 1
+    if given_split and not links and seeds > 1 and "random_state" not in settings_of(methods[name].kind()):
+        seeds = 1
+        notes.append(f"nothing in {name} is random and the split is given, so it is run once")
+    notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
         estimator = make(name, seed, threads, methods, **given)
 
@@ -108,11 +114,13 @@ def evaluate(
     params = {what: _plain(value) for what, value in estimator.get_params().items() if what != "random_state"}
     found = (link_summary if links else summary)(data.name, name, params, rows)
     found["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
-    found["protocol"] |= {"per_class": per_class, "train_share": train_share}
+    drawn = not links and train_share is None and not data.splits
+    found["protocol"] |= {"per_class": per_class if drawn else None, "train_share": train_share}
+    found["notes"] = notes
     if as_json:
         print_json(found)
     else:
-        facts(_told(found, strict))
+        facts(_told(found, strict, given))
 
 
 def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
@@ -133,10 +141,11 @@ def any_dataset(name: str) -> Dataset:
     from cge.data import catalog, load_dataset
     from cge.data.folder import load_folder
 
-    if name in {entry.name for entry in catalog()}:
-        return load_dataset(name)
-    if Path(name).is_dir():
+    known = {entry.name for entry in catalog()}
+    if Path(name).is_dir() and name not in known:
         return load_folder(name)
+    if name.lower() in known:
+        return load_dataset(name)
     listed = ", ".join(entry.name for entry in catalog())
     raise InputError(f"there is no data set and no folder {name!r}; the data sets are {listed}")
 
@@ -145,9 +154,11 @@ def _plain(value: Any) -> Any:
     return getattr(value, "__qualname__", str(value)) if callable(value) else value
 
 
-def _told(found: dict[str, Any], strict: bool) -> list[tuple[str, str]]:
+def _told(found: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:
     """Return a result as (name, value) pairs of text."""
     rows = [("data set", found["dataset"]), ("method", found["method"] + (", strict" if strict else ""))]
+    if given:
+        rows.append(("settings", ", ".join(f"{name}={value}" for name, value in given.items())))
     for name in _METRICS:
         if name in found:
             told = found[name]
@@ -165,4 +176,5 @@ def _told(found: dict[str, Any], strict: bool) -> list[tuple[str, str]]:
         ("labels seen", ", ".join(f"{name} {labels[name]:,}" for name in ("train", "outer", "selection"))),
         ("seconds per run", f"{found['seconds']:.1f}"),
         ("peak memory", f"{found['peak_mb']:,} MB"),
+        *[("note", one) for one in found["notes"]],
     ]

@@ -12,7 +12,7 @@ import typer
 from cge.cli.main import Stopped
 from cge.cli.options import Json, Quiet, among
 from cge.cli.printing import print_json
-from cge.errors import InputError
+from cge.errors import InputError, MissingDataError
 
 if TYPE_CHECKING:
     from cge.experiments.cells import Cell
@@ -74,18 +74,25 @@ def reproduce(
     if study not in studies:
         raise InputError(f"there is no study {study!r}; there are {', '.join(studies)}")
     cells, one, report = studies[study]
+    missing: dict[str, str] = {}
+    if show and only is not None:
+        raise InputError("--show tells everything that is there; leave out --only")
     if not show:
         work = list(cells(only, seeds))
         try:
             told = _Told(quiet or as_json, len(work))
-            run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, told, valid)
+            missing = run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, told, valid)
         except KeyboardInterrupt:
             raise Stopped("the same command goes on where it was stopped") from None
+    if missing and len(missing) == len({cell.graph for cell in work}):
+        raise MissingDataError(next(iter(missing.values())))
     found = report(folder)
     if as_json:
         print_json(found)
     elif not quiet:
         print(f"{found['cells']} cells in {folder / study}, tables in {folder / f'{study}.md'}")
+    if missing:
+        raise MissingDataError(f"without {', '.join(missing)}: {next(iter(missing.values()))}")
 
 
 class _Told:

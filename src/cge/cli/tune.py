@@ -49,7 +49,7 @@ def tune(
 
     Optuna proposes, accuracy on the validation labels counts, and test labels are never looked at. Trials are kept in
     the storage as they come: the same command goes on where it was stopped. The best settings are printed as TOML,
-    which 'cge evaluate --config' and 'cge fit --config' take.
+    which 'cge evaluate --config' takes; for the method cge, 'cge fit --config' does, too.
 
     For example:
 
@@ -68,10 +68,9 @@ def tune(
     data = any_dataset(dataset)
     where = storage or f"runs/tune/{data.name}-{method}.journal"
 
-    def told(number: int, value: float | None) -> None:
+    def told(number: int, _value: float | None, became: str) -> None:
         if not quiet and not as_json:
-            score = "ended early" if value is None else f"validation {value:.4f}"
-            print(f"trial {number}/{trials}: {score}", file=sys.stderr, flush=True)
+            print(f"trial {number}/{trials}: {became}", file=sys.stderr, flush=True)
 
     try:
         found = search(
@@ -95,5 +94,6 @@ def tune(
         told_all = {"dataset": data.name, "method": method, "settings": found.settings}
         print_json(told_all | {"validation": found.accuracy, "trials": found.trials, "pruned": found.pruned})
     else:
-        print(f"# {data.name}, {method}: validation accuracy {found.accuracy:.4f}, best of {found.trials} trials")
+        what, ending = "micro-F1" if data.multilabel else "accuracy", "" if found.trials == 1 else "s"
+        print(f"# {data.name}, {method}: validation {what} {found.accuracy:.4f}, best of {found.trials} trial{ending}")
         print(as_toml(found.settings), end="")

@@ -25,6 +25,7 @@ __all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
 Array = npt.NDArray[Any]
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # inverse of regularization
+_USUAL = 10.0  # of them, where nothing chooses
 _KEPT = (0.5, 0.8, 0.9, 0.95, 0.99)  # share that propagation passes on
 _SPREADS = 50  # steps of propagation
 
@@ -46,7 +47,7 @@ class FeatureClassifier(NodeClassifier):
     ['a', 'b']
     """
 
-    def _train(self, graph: Graph, known: Known) -> Array:
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
         return _regressed(_unit(graph), known)
 
 
@@ -64,7 +65,7 @@ class SGC(NodeClassifier):
     def __init__(self, hops: Annotated[int, Setting("steps of smoothing", low=1, high=100)] = 2) -> None:
         self.hops = hops
 
-    def _train(self, graph: Graph, known: Known) -> Array:
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
         smooth, x = _symmetric(graph, loops=True), _unit(graph)
         for _ in range(self.hops):
             x = smooth @ x
@@ -96,14 +97,14 @@ class LabelPropagation(NodeClassifier):
     ) -> None:
         self.class_mass = class_mass
 
-    def _train(self, graph: Graph, known: Known) -> Array:
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
         classes = len(known.classes)
         labels = np.zeros((len(graph), classes + 1))  # in the last column, whether there is a label at all
         labels[known.train, :classes] = known.members[known.train]
         labels[known.train, classes] = 1
         share = labels.mean(axis=0) / labels[:, classes].mean()  # of the training labels
-        smooth, found = _symmetric(graph, loops=False), []
-        for passed in _KEPT:
+        smooth, found = _symmetric(graph, loops=False), {}
+        for passed in _KEPT if known.choice is None else (known.choice,):
             spread = labels
             for _ in range(_SPREADS):
                 spread = passed * (smooth @ spread) + (1 - passed) * labels
@@ -111,7 +112,7 @@ class LabelPropagation(NodeClassifier):
                 spread = spread * (share / np.maximum(spread.sum(axis=0), 1e-12))
             there = spread[:, classes:] if known.several else spread[:, :classes].sum(axis=1, keepdims=True)
             chances = np.minimum(spread[:, :classes] / np.maximum(there, 1e-300), 1.0)
-            found.append(np.where(there > 0, chances, share[:classes]))
+            found[passed] = np.where(there > 0, chances, share[:classes])
         return _best(found, known)
 
 
@@ -152,9 +153,10 @@ class WalkClassifier(NodeClassifier):
         self.random_state = random_state
         self.threads = threads
 
-    def _train(self, graph: Graph, known: Known) -> Array:
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
         more = _unit(graph) if self.features else None
-        self.embedding_ = self._vectors(graph)
+        if known.choice is None:  # vectors do not depend on labels
+            self.embedding_ = self._vectors(graph)
         x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
         return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
 
@@ -196,14 +198,15 @@ def _unit(graph: Graph) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ rows)
 
 
-def _regressed(x: Any, known: Known) -> Array:
-    """Return the chances that logistic regression gives, with the strength that does best on the selection labels."""
-    labels, found = known.codes[known.train], []
+def _regressed(x: Any, known: Known) -> tuple[Array, float]:
+    """Return the chances that logistic regression gives, and the strength that does best on the selection labels."""
+    labels, found = known.codes[known.train], {}
     if sp.issparse(x):  # the weight of what no training node has is zero
         x = x[:, np.unique(x[known.train].indices)]
         if not x.shape[1]:
-            return np.tile(known.members[known.train].mean(axis=0), (x.shape[0], 1))
-    for strength in _STRENGTHS if len(known.selection) else (10.0,):
+            return np.tile(known.members[known.train].mean(axis=0), (x.shape[0], 1)), _USUAL
+    strengths = _STRENGTHS if len(known.selection) else (known.choice or _USUAL,)
+    for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
         chances = np.zeros((x.shape[0], len(known.classes)))
         if known.several:
@@ -215,13 +218,13 @@ def _regressed(x: Any, known: Known) -> Array:
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 model.fit(x[known.train], labels)
             chances[:, model.classes_] = model.predict_proba(x)
-        found.append(chances)
+        found[strength] = chances
     return _best(found, known)
 
 
-def _best(found: list[Array], known: Known) -> Array:
-    """Return those of several chances that the selection labels prefer."""
-    if not len(known.selection):
-        return found[-1] if len(found) == 1 else found[2]
-    labels = known.codes[known.selection]
-    return max(found, key=lambda one: accuracy_of(one[known.selection], labels))
+def _best(found: dict[float, Array], known: Known) -> tuple[Array, float]:
+    """Return those of several chances that the selection labels prefer, by what they came; else the middle ones."""
+    labels, choice = known.codes[known.selection], list(found)[len(found) // 2]
+    if len(known.selection):
+        choice = max(found, key=lambda one: accuracy_of(found[one][known.selection], labels))
+    return found[choice], choice

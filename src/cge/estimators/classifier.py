@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,16 @@ _HELD_OUT = 0.2  # share of the labels that chooses, where no others are given
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """What is known of nodes: `codes (n,)` with −1 for unknown or `(n, c)`, and which of them train or choose."""
+    """What is known of nodes: `codes (n,)` with −1 for unknown or `(n, c)`, and which of them train or choose.
+
+    `choice` is what labels chose that now train: nothing is left to choose.
+    """
 
     codes: Array
     classes: Array
     train: Array
     selection: Array
+    choice: Any = None
 
     @property
     def several(self) -> bool:
@@ -92,20 +96,24 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     def fit(self, graph: Graph, y: Any, validation: Any = None) -> NodeClassifier:
         """Train on the labels `y`; those of `validation` choose. Both come in any form that `CGE.fit` takes.
 
-        Without `validation` a fifth of `y` chooses and does not train.
+        Without `validation` a fifth of `y` chooses first, and trains as well then.
         """
         check_settings(self)
         known = known_labels(graph, y, validation)
-        if not len(known.selection):
+        chose = len(known.selection)
+        if not chose:
             seed = self.get_params().get("random_state", 0)
             train, selection = hold_out(known.codes, known.train, _HELD_OUT, seed)
-            known = Known(known.codes, known.classes, train, selection)
-        self._keep(graph, known.classes, known.several, self._train(graph, known))
-        self.labels_seen_ = {"train": len(known.train), "outer": self._outer, "selection": len(known.selection)}
+            chose = len(selection)
+            if chose:
+                _, choice = self._train(graph, replace(known, train=train, selection=selection))
+                known = replace(known, choice=choice)
+        self._keep(graph, known.classes, known.several, self._train(graph, known)[0])
+        self.labels_seen_ = {"train": len(known.train), "outer": self._outer, "selection": chose}
         return self
 
-    def _train(self, graph: Graph, known: Known) -> Array:
-        """Return the chance of each class for all nodes, `(n, c)`."""
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
+        """Return the chance of each class for all nodes, `(n, c)`, and what the selection labels chose."""
         raise NotImplementedError
 
     def _arrays(self) -> dict[str, Array]:

@@ -35,14 +35,14 @@ Waiting = Annotated[int, Setting("epochs without a better one after which traini
 class _Network(NodeClassifier):
     """Trains what `_network` makes."""
 
-    def _train(self, graph: Graph, known: Known) -> Array:
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, int]:
         given = self.get_params()
         data = PathData(graph, threads=given["threads"])
         features = self._features(data, known)
         with seeded(given["random_state"], type(self).__name__):
             network = self._network(data, int(features.shape[1]), len(known.classes))
         settings = NetworkSettings(
-            epochs=given["epochs"],
+            epochs=known.choice or given["epochs"],
             patience=given["patience"],
             drop=given["drop"],
             rate=given["learning_rate"],
@@ -50,9 +50,9 @@ class _Network(NodeClassifier):
             seed=given["random_state"],
         )
         labels, train, selection = (torch.tensor(one) for one in (known.codes, known.train, known.selection))
-        scores = train_network(network, features, labels, train, selection, settings)
+        scores, epochs = train_network(network, features, labels, train, selection, settings)
         chances: Array = (torch.sigmoid(scores) if known.several else torch.softmax(scores, dim=1)).numpy()
-        return chances
+        return chances, epochs
 
     def _features(self, data: PathData, known: Known) -> NodeFeatures:  # noqa: ARG002 - for subclasses
         return data.payload("l1")

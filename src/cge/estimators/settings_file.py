@@ -42,8 +42,9 @@ def read_settings(
         if name in also:
             continue
         if name not in known:
-            near = get_close_matches(name, [*known, *also], n=1, cutoff=0.0)[0]
-            raise FileFormatError(path, f"there is no setting {name!r}; the nearest is {near!r}", _line(text, name))
+            near = get_close_matches(name, [*known, *also], n=1, cutoff=0.0)
+            cure = f"the nearest is {near[0]!r}" if near else "there are none"
+            raise FileFormatError(path, f"there is no setting {name!r}; {cure}", _line(text, name))
         kind, setting, _ = known[name]
         if value is None and "none" in setting.choices:  # text has one word for None and for this choice
             given[name] = "none"

@@ -26,6 +26,7 @@ from cge.evaluation.significance import mean_interval
 __all__ = [
     "drawn",
     "metrics_of",
+    "notes_on_split",
     "of_all_classes",
     "packed",
     "peak_mb",
@@ -53,7 +54,7 @@ def drawn(labels: Array, each: int, seed: int) -> tuple[Array, Split]:
     kept = np.where(np.isin(labels, rare), -1, labels)
     classes = np.unique(kept[kept >= 0])
     if len(classes) < 2:
-        raise InputError(f"fewer than two classes have {2 * each:,} labels; ask for fewer labels of each class")
+        raise InputError(f"fewer than two classes have {2 * each:,} labels; ask for fewer with --per-class")
     kept = np.where(kept >= 0, np.searchsorted(classes, kept), -1)
     left = int(np.count_nonzero(kept >= 0)) - each * len(classes)
     return kept, per_class(kept, each, min(_VALIDATION, left // 2), None, seed=seed)
@@ -66,15 +67,31 @@ def split_of(data: Dataset, seed: int, each: int = 20, share: float | None = Non
     train, or that share of all labels, of which a tenth (at least one) chooses.
     """
     if share is not None:
+        if not share > 0:
+            raise InputError(f"the share of the labels that trains (--train-share) must be above 0, found {share:g}")
         held = min(max(share / 10, 1.5 / max(len(data.labeled), 1)), share)
         return data, stratified(data.labels, share - held, held, None, seed=seed)
     if data.splits:
         return data, data.splits[seed % len(data.splits)]
     if data.multilabel:
-        raise InputError(f"{data.name} has several labels per node and no split; say which share of them trains")
+        raise InputError(f"{data.name} has several labels per node and no split; choose --train-share")
     labels, split = drawn(data.labels, each, seed)
     names = tuple(data.class_names[one] for one in np.unique(data.labels[labels >= 0]))
     return Dataset(data.name, data.graph, labels, names, split), split
+
+
+def notes_on_split(data: Dataset, chosen: Dataset, split: Split) -> list[str]:
+    """Return what has to be known of a split: classes that are left out of it, and test nodes that nothing can tell."""
+    found, there = [], set(chosen.class_names)
+    gone = [name for name, count in data.label_counts().items() if count and name not in there]
+    if gone:
+        listed = ", ".join(gone[:5]) + (", …" if len(gone) > 5 else "")
+        found.append(f"{len(gone):,} of {data.num_classes:,} classes have too few labels and are left out: {listed}")
+    if not chosen.multilabel:
+        unknown = int(np.count_nonzero(~np.isin(chosen.labels[split.test], chosen.labels[split.train])))
+        if unknown:
+            found.append(f"{unknown:,} test nodes are of classes without a training label: nothing gets them right")
+    return found
 
 
 def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) -> dict[str, Any]:
@@ -99,7 +116,7 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     if strict:
         if getattr(estimator, "encoder", "table") == "table":
             kind = type(estimator).__name__ + (" with encoder='table'" if hasattr(estimator, "encoder") else "")
-            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out strict")
+            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out --strict")
         kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
         known = None if validation is None else validation[kept]
         estimator.fit(data.graph.subgraph(kept), y[kept], known)
@@ -150,7 +167,8 @@ def summary(
     for name in rows[0]["metrics"]:
         values = [float(row["metrics"][name]) for row in rows]
         told = mean_interval(values)
-        found[name] = {"per_seed": values, "mean": told.mean, "sd": told.sd, "ci95": [told.low, told.high]}
+        ends = [None if end is None else min(max(end, 0.0), 1.0) for end in (told.low, told.high)]  # of a share
+        found[name] = {"per_seed": values, "mean": told.mean, "sd": told.sd, "ci95": ends}
     return found | {
         "n_test": rows[0]["n_test"],
         "labels": rows[0]["labels"],

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from cge.errors import FileFormatError
+from cge.errors import FileFormatError, MissingDataError
 from cge.store.whole import write_whole
 
 __all__ = ["Cell", "read_cells", "replaced", "run_cells"]
@@ -66,22 +66,29 @@ def run_cells(
     jobs: int,
     on_done: Callable[[Cell, dict[str, Any], int], None] | None = None,
     valid: Callable[[Cell, dict[str, Any]], bool] | None = None,
-) -> None:
+) -> dict[str, str]:
     """Run `work` for every cell that has no result yet and add a line for each; a run that was cut off goes on.
 
     `work` is a function of a module, which processes can find. A result that is not `valid` any more is made again.
-    `on_done` is told how many cells are done, those of earlier runs included.
+    `on_done` is told how many cells are done, those of earlier runs included. Cells whose data are missing are passed
+    over; what is missing is returned by graph.
     """
     folder.mkdir(parents=True, exist_ok=True)
     done = {cell for cell, row in read_cells(folder).items() if valid is None or valid(cell, row)}
     every = list(dict.fromkeys(cells))
     left: Sequence[Cell] = [cell for cell in every if cell not in done]
+    missing: dict[str, str] = {}
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
     with ProcessPoolExecutor(max(1, min(jobs, len(left))), context, _end_with, (os.getpid(),)) as pool:
         futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in left}
         try:
             for number, future in enumerate(as_completed(futures), len(every) - len(left) + 1):
-                cell, row = futures[future], future.result()
+                cell = futures[future]
+                try:
+                    row = future.result()
+                except MissingDataError as error:
+                    missing[cell.graph] = str(error)
+                    continue
                 line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
                 _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
                 if on_done is not None:
@@ -91,6 +98,7 @@ def run_cells(
             for process in multiprocessing.active_children():
                 process.terminate()  # whoever stopped us does not wait for what was begun
             raise
+    return missing
 
 
 def _append(file: Path, line: bytes) -> None:

@@ -69,6 +69,9 @@ LINK_METHODS: dict[str, Method] = {
 }
 
 
+_DEFINING = ("append", "class_mass", "encoder", "features", "vectors", "weighting")  # what makes a method this one
+
+
 def make(
     name: str,
     seed: int,
@@ -87,6 +90,11 @@ def make(
     if strange:
         listed = ", ".join(one for one in known if one != "random_state") or "none"
         raise InputError(f"{name} has no setting {strange[0]!r}; it has {listed}")
+    for one, value in settings.items():
+        if one in _DEFINING and one in method.settings and value != method.settings[one]:
+            raise InputError(
+                f"{one}={value} would not be {name}, which has {one}={method.settings[one]}; choose another method"
+            )
     given: dict[str, Any] = {"random_state": seed, "threads": threads}
     given = {what: value for what, value in given.items() if what in known} | dict(method.settings)
     for one, value in settings.items():  # text and TOML have one word for None and for the choice "none"

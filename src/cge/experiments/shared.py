@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -24,20 +25,26 @@ class SharedVectors(WalkClassifier):
     """Logistic regression on vectors of walks that are kept in `folder`: whoever comes first makes them.
 
     Vectors do not depend on labels and features, so that a file is named by the graph and by how it was walked.
+    `saved` are the seconds that were not spent, since the vectors were there.
     """
 
     folder: Path
+    saved = 0.0
 
     def _vectors(self, graph: Graph) -> Array:
         told = self._embedder().get_params() | {"threads": None, "vectors": self.vectors, "version": cge.__version__}
         name = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
         for part in (graph.indptr, graph.indices, graph.weights):
             name.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
-        file = self.folder / f"{name.hexdigest()[:32]}.npy"
+        file = self.folder / f"{name.hexdigest()[:32]}.npz"
         if file.exists():
-            found: Array = np.load(file, allow_pickle=False)
-            return found
+            with np.load(file, allow_pickle=False) as found:
+                self.saved = float(found["seconds"])
+                vectors: Array = found["vectors"]
+            return vectors
+        began = time.perf_counter()
         made = super()._vectors(graph)
+        spent = time.perf_counter() - began
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole({file: lambda stream: np.save(stream, made, allow_pickle=False)})
+        write_whole({file: lambda stream: np.savez(stream, vectors=made, seconds=spent)})
         return made

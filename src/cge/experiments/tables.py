@@ -7,6 +7,7 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from importlib.metadata import version
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -38,8 +39,9 @@ _ABOUT = (
 _LEVEL = 2.0  # points: about a standard error of the difference between shares of 500 and of 1,000 nodes
 _EACH = (
     f"Intervals are over seeds. A cell is level with the paper's figure within {_LEVEL:g} points, about one standard "
-    "error where the paper tests on some 500 nodes and we on 1,000. Gains are over the method's pair: p over seeds is "
-    "of the paired t-test, p over nodes of McNemar's exact test for the first seed."
+    "error where the paper tests on some 500 nodes and we on 1,000. Gains are over the method's pair, on the seeds "
+    "that both have (their number in brackets): p over seeds is of the paired t-test, p over nodes of McNemar's exact "
+    "test for the first seed."
 )
 
 
@@ -48,7 +50,7 @@ class Table:
     """A table of the paper: its data sets, methods in groups, the paper's figures and the settings.
 
     `sizes` are the vectors' by data set, `settings` others by group and data set: a method and the twin that it is
-    compared with always have the same.
+    compared with always have the same. `note` is what has to be known of the data.
     """
 
     name: str
@@ -59,6 +61,7 @@ class Table:
     paper: Mapping[str, Mapping[str, float]]
     sizes: Mapping[str, int]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    note: str = ""
 
     @property
     def methods(self) -> list[str]:
@@ -123,13 +126,14 @@ def run(cell: Cell, name: str, folder: Path | None = None) -> dict[str, Any]:
         model = SharedVectors(**model.get_params())
         model.folder = folder
     row = run_once(model, data, split, cell.method.endswith(_STRICT))
-    return row | {"settings": settings, "test": row["metrics"]["accuracy"]}
+    row["seconds"] = round(row["seconds"] + getattr(model, "saved", 0.0), 2)  # as if it had been alone
+    return row | {"settings": settings, "test": row["metrics"]["accuracy"], "version": version("cge")}
 
 
 def current(cell: Cell, row: dict[str, Any], name: str) -> bool:
     """Say whether a cell is one of the table, and was run with the settings that it has there now."""
     table = read_table(name)
-    return cell.method in table.methods and bool(row["settings"] == table.settings_of(cell.graph, cell.method))
+    return cell.method in table.methods and bool(row.get("settings") == table.settings_of(cell.graph, cell.method))
 
 
 def tables_of(table: Table, found: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
@@ -157,6 +161,7 @@ def _cell(
     ordered = [runs[seed] for seed in sorted(runs)]
     told: dict[str, Any] = {
         "accuracy": vars(mean_interval([row["test"] for row in ordered])),
+        "per_seed": [row["test"] for row in ordered],
         "paper": table.paper.get(method, {}).get(dataset),
         "n_test": ordered[0]["n_test"],
         "labels": ordered[0]["labels"],
@@ -177,10 +182,11 @@ def _cell(
 
 def write_report(name: str, folder: Path) -> dict[str, Any]:
     """Write `NAME.md`, `NAME.json` and `NAME.svg` to a folder from the cells in its `NAME/`; return the tables."""
-    folder.mkdir(parents=True, exist_ok=True)
     table = read_table(name)
-    found = read_cells(folder / name)
-    tables = tables_of(table, {cell: row for cell, row in found.items() if current(cell, row, name)})
+    found = {cell: row for cell, row in read_cells(folder / name).items() if current(cell, row, name)}
+    if not found:
+        raise InputError(f"{folder / name} holds no cell of {name} with its present settings; run some first")
+    tables = tables_of(table, found)
     replaced(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
     replaced(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
     if tables["datasets"]:
@@ -197,7 +203,7 @@ def _markdown(table: Table, tables: dict[str, Any]) -> list[str]:
         nodes=" to ".join(dict.fromkeys(f"{one:,}" for one in (min(sizes, default=0), max(sizes, default=0)))),
         error=100 * (0.16 / max(min(sizes, default=1), 1)) ** 0.5,
     )
-    lines = [f"# {table.title}", "", about, ""]
+    lines = [f"# {table.title}", "", f"{about} {table.note}".rstrip(), ""]
     lines += ["| method | " + " | ".join(present) + " |", "|---|" + "---|" * len(present)]
     seen = [next(iter(rows[dataset].values())) for dataset in present]
     lines += ["| *labels train + choose* | " + " | ".join(_labels(one) for one in seen) + " |"] if seen else []
@@ -224,7 +230,7 @@ def _each(table: Table, rows: dict[str, Any]) -> list[str]:
             interval = "" if told["low"] is None else f" [{100 * told['low']:.1f}, {100 * told['high']:.1f}]"
             line = [dataset, method, _labels(cell), f"{cell['n_test']:,}", f"{100 * told['mean']:.1f}{interval}"]
             line += ["", ""] if paper is None else [f"{100 * paper:.1f}", _verdict(told["mean"] - paper)]
-            line += [""] * 4 if gain is None else [gain["method"], f"{100 * gain['gain']:+.1f}"]
+            line += [""] * 4 if gain is None else [gain["method"], f"{100 * gain['gain']:+.1f} ({gain['runs']})"]
             line += [] if gain is None else [_chance(gain["p"]), _chance(cell["mcnemar"]["p"])]
             lines.append(f"| {' | '.join(line)} |")
     return lines

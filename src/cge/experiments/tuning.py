@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import optuna
+import scipy.sparse as sp
 from optuna.storages import JournalStorage
 from optuna.storages.journal import JournalFileBackend
 
@@ -66,6 +68,7 @@ _PATHS: Space = {
     "learning_rate": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
 }
+_SAID, _DATA = "said", "data"  # of a trial: why it failed; of a study: what it judges
 SPACES: dict[str, Space] = {
     "SGC": {"hops": Range(1, 8)},
     "GCN": _NETWORK,
@@ -123,6 +126,8 @@ def open_storage(url: str) -> Any:
         if path.is_file() and path.read_bytes()[:1] not in (b"", b"{"):  # Optuna would append to it
             raise ValueError("the file is no journal")
         return JournalStorage(JournalFileBackend(url))
+    except KeyError:
+        raise InputError(f"the storage {url!r} cannot be opened: the file is no journal") from None
     except Exception as wrong:  # whatever the database's driver raises
         reason = (str(wrong) or type(wrong).__name__).splitlines()[0]
         raise InputError(f"the storage {url!r} cannot be opened: {reason}") from None
@@ -140,15 +145,18 @@ def tune(
     train_share: float | None = None,
     threads: int | None = None,
     fixed: Mapping[str, Any] | None = None,
-    on_trial: Callable[[int, float | None], None] | None = None,
+    on_trial: Callable[[int, float | None, str], None] | None = None,
 ) -> Found:
     """Search until the study of this data set, method and `fixed` settings in `storage` has `trials` finished trials.
 
     A trial trains on the training labels of `seeds` splits or seeds, from `first_seed` on, and its accuracy on the
-    validation labels counts. One that is worse half-way than the median of the others is ended.
+    validation labels counts. One that is worse half-way than the median of the others is ended. `on_trial` is told how
+    many are finished, the accuracy of the last one or None, and what became of it.
     """
     fixed = dict(fixed or {})
     space = space_of(method, fixed)
+    if not space:
+        raise InputError(f"every setting of {method} that can be tuned is fixed; leave one of them open")
     parts = {seed: split_of(data, seed, per_class, train_share) for seed in range(first_seed, first_seed + seeds)}
     if not all(len(split.validation) for _, split in parts.values()):
         raise InputError(f"{data.name} has no validation labels in its split, so nothing can be judged")
@@ -163,6 +171,7 @@ def tune(
         load_if_exists=True,
         pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50),
     )
+    _same_data(study, parts)
     reason = "ask for more trials"
     while _finished(study) < trials:
         trial = study.ask()
@@ -171,35 +180,54 @@ def tune(
         settings = fixed | {name: _proposed(trial, name, one) for name, one in space.items()}
         try:
             value = _validated(parts, method, settings, threads, trial)
+            became = f"validation {value:.4f}"
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
-            value = None
+            value, became = None, "ended early"
         except InputError as wrong:  # some settings overflow
+            trial.set_user_attr(_SAID, str(wrong))
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
-            value, reason = None, f"the last one said: {wrong}"
+            value, became, reason = None, f"failed: {wrong}", f"the last one said: {wrong}"
         except BaseException:
             study.tell(trial, state=optuna.trial.TrialState.FAIL)
             raise
         else:
             study.tell(trial, value)
         if on_trial is not None:
-            on_trial(_finished(study), value)
+            on_trial(_finished(study), value, became)
     states = [one.state for one in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
         raise InputError(f"no trial came to its end, so none is best; {reason}")
     return Found(
         fixed | dict(study.best_params),
         float(study.best_value),
-        len(states),
+        _finished(study),
         states.count(optuna.trial.TrialState.PRUNED),
     )
 
 
 def _finished(study: Any) -> int:
-    return len(study.get_trials(deepcopy=False, states=(*_ENDS,)))
+    """Return the number of trials that came to an end of their own; a stopped one has failed without saying why."""
+    ends = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED)
+    return sum(one.state in ends or _SAID in one.user_attrs for one in study.get_trials(deepcopy=False))
 
 
-_ENDS = (optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRUNED, optuna.trial.TrialState.FAIL)
+def _same_data(study: Any, parts: Mapping[int, tuple[Dataset, Split]]) -> None:
+    """Refuse a study whose trials judged other graphs or labels, whatever the data set was called there."""
+    told = hashlib.sha256()
+    for seed, (data, split) in parts.items():
+        graph: Any = data.graph
+        features = (graph.features.data, graph.features.indices) if sp.issparse(graph.features) else (graph.features,)
+        for part in (graph.indptr, graph.indices, graph.weights, *features, split.train, split.validation):
+            told.update(b"" if part is None else np.ascontiguousarray(part).tobytes())
+        told.update(np.ascontiguousarray(data.labels[np.r_[split.train, split.validation]]).tobytes() + b"%d" % seed)
+    mark = told.hexdigest()[:16]
+    if study.user_attrs.get(_DATA, mark) != mark:
+        raise InputError(
+            f"the storage holds a study called {study.study_name!r} of another graph or other labels; "
+            "choose another storage"
+        )
+    study.set_user_attr(_DATA, mark)
 
 
 def _proposed(trial: Any, name: str, space: Range | tuple[Any, ...]) -> Any:

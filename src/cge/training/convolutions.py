@@ -39,8 +39,8 @@ def train_network(
     train: Tensor,
     selection: Tensor,
     settings: NetworkSettings,
-) -> Tensor:
-    """Train on the labels of `train` and return the class scores of all nodes, `(n, c)`.
+) -> tuple[Tensor, int]:
+    """Train on the labels of `train` and return the class scores of all nodes, `(n, c)`, and the epochs they took.
 
     The epoch counts with the best accuracy on `selection`, by the loss where two are level; the last without any.
     """
@@ -68,7 +68,7 @@ def train_network(
                     break
         if len(selection):
             load_module(network, "network", best)
-        return _scores(network, features)
+        return _scores(network, features), best_epoch + 1 if len(selection) else settings.epochs
 
 
 def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tensor:
