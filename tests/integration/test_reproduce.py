@@ -52,6 +52,7 @@ def test_nothing_is_there_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     [
         (["tables"], "there is no study 'tables'; there are table2, table3, figures, weights"),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
+        (["table2", "--show", "--only", "cora"], "--show tells everything that is there; leave out --only"),
         (["weights", "--only", "cora/magic"], "the study has no method 'magic'; it has auto, auto with shares"),
     ],
 )

@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 import cge
-from cge.errors import FileFormatError, InputError
+from cge.errors import FileFormatError, InputError, MissingDataError
 from cge.experiments import cells as running
 from cge.experiments import weights
 from cge.experiments.cells import Cell, read_cells, run_cells
@@ -23,6 +23,8 @@ from cge.experiments.weights_report import tables_of, write_report
 
 
 def double(cell: Cell) -> dict[str, Any]:
+    if cell.graph == "gone":
+        raise MissingDataError("gone is not on this machine")
     if cell.method == "fails":
         raise ValueError(f"{cell} must not run")
     return {"twice": 2 * cell.seed}
@@ -65,6 +67,14 @@ def test_cells_that_are_done_do_not_run_again(tmp_path: Path, jobs: int) -> None
     assert (tmp_path / "b.jsonl").read_text() == kept(done, twice="by hand") + kept(wanted[2], twice=4)
     run_cells([*wanted, Cell("a", "x", 5)], double, tmp_path, jobs)
     assert (tmp_path / "a.jsonl").read_text() == kept(wanted[0], twice=2) + kept(Cell("a", "x", 5), twice=10)
+
+
+@pytest.mark.usefixtures("at_hand")
+def test_missing_data_are_passed_over(tmp_path: Path) -> None:
+    wanted = [Cell("gone", "x", 0), Cell("a", "x", 1), Cell("gone", "y", 0)]
+    assert run_cells(wanted, double, tmp_path, jobs=1) == {"gone": "gone is not on this machine"}
+    assert list(read_cells(tmp_path)) == [wanted[1]]
+    assert run_cells(wanted[1:2], double, tmp_path, jobs=1) == {}
 
 
 @pytest.mark.usefixtures("at_hand")

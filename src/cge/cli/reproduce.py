@@ -78,7 +78,7 @@ def reproduce(
     if show and only is not None:
         raise InputError("--show tells everything that is there; leave out --only")
     if not show:
-        work = list(cells(only, seeds))
+        work = list(cells(only and only.lower(), seeds))  # names are taken in any case
         try:
             told = _Told(quiet or as_json, len(work))
             missing = run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, told, valid)
