@@ -5,11 +5,14 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from cge.experiments.tables import write_report
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -43,3 +46,13 @@ def test_pages_show_what_is_printed_and_measured() -> None:
     script = ROOT / "scripts" / "update_readme.py"
     done = subprocess.run([sys.executable, str(script), "--check"], check=False)
     assert done.returncode == 0, "README.md or docs/results.md is stale: run scripts/update_readme.py"
+
+
+@pytest.mark.parametrize("name", ["table2", "table3"])
+def test_tables_are_those_of_the_cells(name: str, tmp_path: Path) -> None:
+    """`cge reproduce NAME --show` writes them."""
+    shutil.copytree(ROOT / "results" / name, tmp_path / name, ignore=shutil.ignore_patterns("vectors"))
+    write_report(name, tmp_path)
+    for ending in ("md", "json"):
+        made, kept = ((folder / f"{name}.{ending}").read_text() for folder in (tmp_path, ROOT / "results"))
+        assert made == kept, f"results/{name}.{ending} is stale: run cge reproduce {name} --show"
