@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from cge.graph import Graph
-from cge.models.products import some_rows, sparse_product
+from cge.models.products import sparse_product
 from cge.parallel import float_kernel, kernel, run_blocks
 
 __all__ = ["FAR", "FixedPool", "Pattern", "Reach", "StepRows", "pool", "pooled_at", "product", "step_weights"]
@@ -228,7 +228,7 @@ class FixedPool:
         total, factor = x, self.hops[-1]
         for steps in range(len(self.hops) - 2, -1, -1):
             rows, share = reach.within(steps), self.hops[steps]
-            total = some_rows(self.matrix, total, rows, self.threads, factor=factor, base=x, share=share)
+            total = sparse_product(self.matrix, total, self.threads, factor=factor, base=x, share=share, rows=rows)
             factor = 1.0
         found: Array = total[reach.nodes.numpy()]
         return found if len(self.hops) > 1 else found * x.dtype.type(factor)
@@ -242,10 +242,8 @@ class FixedPool:
         total, factor = base, self.hops[-1]
         for steps in range(1, len(self.hops)):
             rows, share = reach.within(steps), self.hops[-1 - steps]
-            known: dict[str, Any] = {"level": reach.level, "near": steps - 1}
-            total = some_rows(
-                self.transposed, total, rows, self.threads, factor=factor, base=base, share=share, **known
-            )
+            known: dict[str, Any] = {"rows": rows, "level": reach.level, "near": steps - 1}
+            total = sparse_product(self.transposed, total, self.threads, factor=factor, base=base, share=share, **known)
             factor = 1.0
         total[reach.level >= len(self.hops)] = 0
         return total if len(self.hops) > 1 else total * base.dtype.type(factor)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from cge.parallel import float_kernel, prefetch, run_blocks, thread_count
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "some_rows", "sparse_product", "take_rows"]
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
 
 Array = npt.NDArray[Any]
 
@@ -105,66 +105,43 @@ def sparse_product(
     factor: float = 1.0,
     base: Array | None = None,
     share: float = 0.0,
+    rows: Array | None = None,
+    level: Array | None = None,
+    near: int = 0,
 ) -> Array:
     """Return `factor · matrix @ dense + share · base` for a sparse matrix, dense others, `base` like the result.
 
-    Whoever computes a row computes all of it, so threads do not matter.
+    Whoever computes a row computes all of it, so threads do not matter. With `rows` only those are computed: what
+    stands in the others has no meaning. With `level (n,)` the matrix looks only at rows of `dense` whose level is at
+    most `near`, and `base` counts where it is 0.
     """
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)
     start = out if base is None else np.ascontiguousarray(base, out.dtype)  # not looked at where share is 0
-    values = matrix.data.astype(out.dtype, copy=False)
-    kind = out.dtype.type
-
-    def block(first: int, stop: int) -> None:
-        _rows(matrix.indptr, matrix.indices, values, dense, first, stop, kind(factor), start, kind(share), out)
-
-    worth = matrix.nnz * dense.shape[1] // _WORK
-    if worth < 2:
-        block(0, len(out))
-        return out
-    pieces = min(worth, 2 * thread_count(threads))
-    places = np.searchsorted(matrix.indptr, np.linspace(0, matrix.nnz, pieces + 1)[1:-1])
-    cuts = np.unique(np.r_[0, places, len(out)]).tolist()
-    run_blocks(block, list(pairwise(cuts)), threads)
-    return out
-
-
-def some_rows(
-    matrix: sp.csr_array,
-    dense: Array,
-    rows: Array,
-    threads: int | None,
-    *,
-    factor: float,
-    base: Array,
-    share: float,
-    level: Array | None = None,
-    near: int = 0,
-) -> Array:
-    """Return `sparse_product`, but only in some rows: what stands in the others has no meaning.
-
-    With `level (n,)` the matrix looks only at rows of `dense` whose level is at most `near`, and `base` counts where it
-    is 0.
-    """
-    out = np.empty((matrix.shape[0], dense.shape[1]), dense.dtype)
     values, kind = matrix.data.astype(out.dtype, copy=False), out.dtype.type
+    some = np.empty(0, np.int64) if rows is None else rows
     known = np.empty(0, np.int16) if level is None else level
 
     def block(first: int, stop: int) -> None:
-        given = (matrix.indptr, matrix.indices, values, dense, rows, first, stop)
-        _some(*given, kind(factor), base, kind(share), known, near, out)
+        given = (matrix.indptr, matrix.indices, values, dense, some, first, stop)
+        _rows(*given, kind(factor), start, kind(share), known, near, out)
 
-    ends = np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])
-    work = int(ends[-1]) if len(ends) else 0
-    pieces = max(1, min(work * dense.shape[1] // _WORK, 2 * thread_count(threads)))
-    places = np.searchsorted(ends, np.linspace(0, work, pieces + 1)[1:-1])
-    run_blocks(block, list(pairwise(np.unique(np.r_[0, places, len(rows)]).tolist())), threads)
+    if rows is None:
+        ends, count = matrix.indptr, len(out)
+    else:
+        ends, count = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])]), len(rows)
+    worth = int(ends[-1]) * dense.shape[1] // _WORK
+    if worth < 2:
+        block(0, count)
+        return out
+    pieces = min(worth, 2 * thread_count(threads))
+    places = np.searchsorted(ends, np.linspace(0, ends[-1], pieces + 1)[1:-1])
+    run_blocks(block, list(pairwise(np.unique(np.r_[0, places, count]).tolist())), threads)
     return out
 
 
 @float_kernel
-def _some(
+def _rows(
     indptr: Array,
     indices: Array,
     values: Array,
@@ -179,9 +156,9 @@ def _some(
     near: int,
     out: Array,
 ) -> None:
-    width, last, known = dense.shape[1], len(indices) - 1, len(level) > 0
+    width, last, some, known = dense.shape[1], len(indices) - 1, len(rows) > 0, len(level) > 0
     for place in range(first, stop):
-        row = rows[place]
+        row = rows[place] if some else place
         if share != 0 and (not known or level[row] == 0):
             for k in range(width):
                 out[row, k] = share * base[row, k]
@@ -191,37 +168,6 @@ def _some(
         for entry in range(indptr[row], indptr[row + 1]):
             if known and level[indices[entry]] > near:
                 continue
-            soon = np.int64(indices[min(entry + _AHEAD, last)]) * width
-            for k in range(0, width, _LINE):
-                prefetch(dense, soon + k)
-            value = factor * values[entry]
-            line = dense[indices[entry]]
-            for k in range(width):
-                out[row, k] += value * line[k]
-
-
-@float_kernel
-def _rows(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    dense: Array,
-    first: int,
-    stop: int,
-    factor: float,
-    base: Array,
-    share: float,
-    out: Array,
-) -> None:
-    width, last = dense.shape[1], indptr[stop] - 1
-    for row in range(first, stop):
-        if share != 0:
-            for k in range(width):
-                out[row, k] = share * base[row, k]
-        else:
-            for k in range(width):
-                out[row, k] = 0
-        for entry in range(indptr[row], indptr[row + 1]):
             soon = np.int64(indices[min(entry + _AHEAD, last)]) * width
             for k in range(0, width, _LINE):
                 prefetch(dense, soon + k)
