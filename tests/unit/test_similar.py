@@ -242,7 +242,6 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("metric", ["cosine", "dot"])
 def test_the_library_itself(metric: str) -> None:
-    pytest.importorskip("usearch")
     draw = np.random.default_rng(6)
     vectors = (draw.normal(size=(2000, 16)) + 3 * draw.normal(size=(10, 16))[draw.integers(0, 10, 2000)]).astype(
         np.float32
