@@ -57,14 +57,15 @@ class Target:
 
 def one(target: Target, folder: Path, files: Files) -> bool:
     """Read damaged files in a folder; say whether they were taken. Only errors raised on purpose are held back."""
-    for name, data in {**target.around, **files}.items():
+    written = {**target.around, **files}
+    for name, data in written.items():
         (folder / name).write_bytes(data)
     try:
         target.read(folder, files)
     except CgeError:
         return False
     finally:
-        for name in files.keys() - target.around.keys():
+        for name in written:  # another reader would stumble over them
             (folder / name).unlink(missing_ok=True)
     return True
 

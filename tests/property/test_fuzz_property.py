@@ -22,6 +22,13 @@ def test_valid_files_are_taken(name: str, tmp_path: Path) -> None:
         assert one(target, tmp_path, {file: data}) or file.startswith("empty"), file
 
 
+def test_readers_do_not_stumble_over_files_of_others(tmp_path: Path) -> None:
+    for name, target in [*TARGETS.items(), *TARGETS.items()]:  # scripts/fuzz.py gives all of them one folder
+        file = next(file for file in target.valid if not file.startswith("empty"))
+        assert one(target, tmp_path, {file: target.valid[file]}), name
+    assert not list(tmp_path.iterdir())
+
+
 def test_valid_models_are_taken(tmp_path: Path) -> None:
     for text, tensors in saved().values():
         files = {"model.json": text, json_name(text): tensors}
