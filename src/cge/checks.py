@@ -115,6 +115,8 @@ def row_count(features: Any) -> int:
 def checked_features(features: Any, count: int, *, copy: bool = True) -> Features:
     """Return features as float32, dense or CSR, `(count, f)`; a copy, unless the caller gives its array away."""
     sparse = sp.issparse(features)
+    if getattr(getattr(features, "dtype", None), "kind", "") == "c":
+        raise InputError("features must be real numbers, found complex ones")
     try:
         with np.errstate(over="ignore"):
             if sparse:

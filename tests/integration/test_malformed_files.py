@@ -88,6 +88,10 @@ def _cut(write: Callable[[Path], None], keep: float) -> Callable[[Path], None]:
     return writer
 
 
+def _too_large(path: Path) -> None:
+    pq.write_table(pa.table({"node": ["a", "b"], "x": [1.0, 1e300]}), path)
+
+
 def _npy_header(shape: tuple[int, ...]) -> Callable[[Path], None]:
     """Write an array of one number whose header tells of another shape."""
 
@@ -585,6 +589,21 @@ CASES = [
         {"edges.csv": GOOD, "features.npz": _npz_bomb},
         f"{{dir}}/features.npz: {PICKLE}",
         features="features.npz",
+    ),
+    Case(
+        "a string in .npy that is none",
+        {
+            "edges.csv": "a,b\n",
+            "nodes.npy": lambda path: np.save(path, np.array([[97, 1 << 21]], np.uint32).view("U2")[0]),
+        },
+        "{dir}/nodes.npy: a string holds 0x200000, which is no character; write it again",
+        nodes="nodes.npy",
+    ),
+    Case(
+        "too large for float32 in Parquet",
+        {"edges.csv": "a,b\n", "features.parquet": _too_large},
+        "{dir}/features.parquet: features must be finite as float32, found inf in row 1, column 0",
+        features="features.parquet",
     ),
     Case(
         "truncated .npy",

@@ -161,6 +161,11 @@ def test_edges_from_files(tmp_path: Path) -> None:
     assert [part.tolist() for part in read_additions(NAMES, tmp_path / "e.npz")[0].edges] == [["x"], ["a"]]
     found, _ = read_additions(NAMES, tmp_path / "e.parquet")
     assert ([part.tolist() for part in found.edges], found.weights.tolist()) == ([["x"], ["a"]], [2.0])
+    pq.write_table(
+        pa.table({"from": pa.array([], pa.string()), "to": pa.array([], pa.string())}), tmp_path / "e.parquet"
+    )
+    found, notes = read_additions(NAMES, tmp_path / "e.parquet")
+    assert ([part.tolist() for part in found.edges], notes) == ([[], []], [])
     text.write_text("who,whom\nx,a\ny,a\n")
     _, notes = read_additions(NAMES, text)
     assert len(notes) == 1

@@ -195,6 +195,9 @@ def test_from_pyg_by_its_shape() -> None:
 # ---------------------------------------------------------------------- checks
 
 
+COMPLEX = "features must be real numbers, found complex ones"
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -247,6 +250,8 @@ def test_from_pyg_by_its_shape() -> None:
             {"edges": [(0, 1)], "features": np.array([["a"], ["b"]])},
             "features must be numbers; turn text and categories into numbers first",
         ),
+        ({"edges": [(0, 1)], "features": np.ones((2, 1), complex)}, COMPLEX),
+        ({"edges": [(0, 1)], "features": sp.csr_array(np.ones((2, 1), complex))}, COMPLEX),
         (
             {"edges": (np.zeros(2, int), np.zeros(3, int))},
             "sources and targets must be flat and equally long, found (2,) and (3,)",

@@ -40,6 +40,11 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ("steps", lambda facts, _: facts.update(best_round=99), "the best round, 99, is not among those"),
         ("table", lambda facts, _: facts.update(best_round=0), "the best round, 0, is not among those"),
         ("steps", lambda facts, _: facts.update(labels_seen=7), "'int' object is not iterable"),
+        (
+            "steps",
+            lambda _, arrays: arrays.update({"reader.bias": arrays["reader.bias"][:0]}),
+            "of at least one number",
+        ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
         ("steps", lambda _, arrays: arrays["scale.spread"].fill(0), "its vectors are not finite"),
         (

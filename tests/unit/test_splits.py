@@ -41,6 +41,10 @@ def test_a_split_is_sorted_read_only_and_compared_by_value() -> None:
         (([0, 0], [1], [2]), "train must hold each node once, but node 0 stands twice"),
         (([0], [-1], [2]), "validation must hold node numbers of at least 0, found -1"),
         (([0], [1], [0.5]), "test must be a flat array of node numbers, found shape (1,) of float64"),
+        (
+            ([0], np.empty(0, complex), []),
+            "validation must be a flat array of node numbers, found shape (0,) of complex128",
+        ),
         (([[0]], [1], [2]), "train must be a flat array of node numbers, found shape (1, 1) of int64"),
     ],
 )

@@ -193,7 +193,7 @@ def _check_class_sizes(classes: Array, sizes: Array, k: int, names: Sequence[str
 
 def _node_numbers(values: Any, name: str) -> Indices:
     array = np.asarray(values)
-    if array.ndim != 1 or (array.size and array.dtype.kind not in "iu"):
+    if array.ndim != 1 or array.dtype.kind not in ("iu" if array.size else "iuf"):  # an empty list makes floats
         raise InputError(f"{name} must be a flat array of node numbers, found shape {array.shape} of {array.dtype}")
     numbers: Indices = np.sort(array.astype(np.int64))
     if len(numbers) and numbers[0] < 0:

@@ -215,6 +215,8 @@ class PathFit:
         if table is not None and (table.ndim != 2 or len(table) != len(graph)):
             raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
         data = PathData(graph, carried, model.threads, scale=scale, dense=dense, table=table)
+        if not (len(classes) and len(arrays["reader.bias"])):
+            raise InputError("there must be a class, and vectors of at least one number")
         # Vectors are as long as they were: the default has changed before.
         settings = replace(path_settings(model, len(classes)), dim=len(arrays["reader.bias"]))
         plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 import zipfile
 from collections.abc import Iterator, Sequence
@@ -50,8 +51,16 @@ def load_npy(path: Path) -> Array:
         packed = not isinstance(stream, BufferedReader)
         refuse_missing_bytes(path, stream, path.stat().st_size * (DEFLATED if packed else 1), packed=packed)
         stream.seek(0)
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
+        return _read(path, stream)
+
+
+def _read(path: Path, stream: Any) -> Array:
+    array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+    if array.dtype.kind == "U" and array.size:  # NumPy does not look, and Python refuses such strings much later
+        codes = np.ascontiguousarray(array).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        if codes.max() > sys.maxunicode:
+            raise FileFormatError(path, f"a string holds {codes.max():#x}, which is no character; write it again")
+    return array
 
 
 def load_npz(path: Path, keys: Sequence[str]) -> Any:
@@ -96,8 +105,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
         most = min(info.file_size, path.stat().st_size * DEFLATED)  # what a directory tells may be wrong, too
         refuse_missing_bytes(path, stream, most)  # type: ignore[arg-type]
     with archive.open(info) as stream:
-        array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-        return array
+        return _read(path, stream)
 
 
 def _sparse(path: Path, archive: zipfile.ZipFile) -> sp.csr_array:

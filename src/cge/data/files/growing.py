@@ -39,7 +39,8 @@ class Growing:
             larger = np.empty((max(2 * needed, 1 << 12), *self._array.shape[1:]), self._array.dtype)
             larger[: self._used] = self._array[: self._used]
             self._array = larger
-        self._array[self._used : needed] = values
+        with np.errstate(over="ignore"):  # float32 makes it infinite, which those who read refuse
+            self._array[self._used : needed] = values
         self._used = needed
 
     def done(self) -> Array:

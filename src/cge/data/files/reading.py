@@ -80,7 +80,7 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int) -> Iter
                 f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
                 "names the columns, pass `header=True`"
             )
-        if all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
+        if len(ids) and all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
             yield f"ids look like decimal numbers, and {shown(ids[0])} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
     if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
