@@ -153,6 +153,11 @@ def test_what_is_the_same_everywhere_says_nothing() -> None:
     inputs, scale = step_inputs(ring, StepRows(ring))
     assert scale.spread.tolist() == [1.0] * 4
     np.testing.assert_allclose(inputs.values, 0, atol=1e-7)
+    draw = np.random.default_rng(0)
+    alike = cge.Graph.from_edges(draw.integers(0, 50, (200, 2)), np.full((50, 7), 0.1), num_nodes=50)
+    inputs, scale = step_inputs(alike, StepRows(alike))
+    assert scale.names[0] == "cosine"
+    np.testing.assert_allclose(inputs.values[:, 0], 0, atol=1e-5)  # all cosines are 1 but for rounding
 
 
 def plain_values(graph: cge.Graph, weighting: StepWeighting) -> dict[tuple[int, int], float]:

@@ -299,6 +299,18 @@ def test_dense_features_of_any_scale() -> None:
     assert np.isfinite(model.predict_proba(graph=one)).all()
 
 
+def test_units_of_dense_features_do_not_matter() -> None:
+    random = np.random.default_rng(0)
+    plain = random.normal(size=(40, 4)).astype(np.float32)
+    other = np.concatenate([plain * [8, 1, 0.25, 1] + [64, 0, 0, -8], np.full((40, 2), 0.1)], axis=1)
+    for payload in ("features", "table"):
+        one, two = (PathData(two_groups(features=False).with_features(x), payload) for x in (plain, other))
+        np.testing.assert_allclose(one.inputs.values[:, 0], two.inputs.values[:, 0], atol=1e-4)
+        assert one.inputs.values[:, 0].std() > 0.5
+    payload = PathData(two_groups(features=False).with_features(other)).payload("l2")
+    assert not payload.numpy()[:, 4:].any()  # the same everywhere: nothing but rounding
+
+
 def test_weights_of_paths() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
     y = {0: "a", 1: "a", 2: "b", 3: "b"}

@@ -26,6 +26,8 @@ __all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "step_inputs"]
 
 Array = npt.NDArray[Any]
 
+_ROUNDING = 1e-6  # of float32 cosines: a smaller spread is none
+
 
 @dataclass(frozen=True, eq=False)
 class Scale:
@@ -49,8 +51,13 @@ class StepInputs:
     weights: Tensor
 
 
-def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tuple[StepInputs, Scale]:
-    """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one."""
+def step_inputs(
+    graph: Graph, steps: StepRows, scale: Scale | None = None, features: Any = None
+) -> tuple[StepInputs, Scale]:
+    """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one.
+
+    Ends are compared by `features`, by default those of the graph.
+    """
     own = steps.entry >= 0
     moves = own & (steps.rows != steps.indices)
     entry = steps.entry[moves]
@@ -64,7 +71,8 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
         "degrees": np.log(from_degree) + np.log(to_degree),
         "degree difference": np.abs(np.log(from_degree) - np.log(to_degree)),
     }
-    features, rarity = graph.features, np.empty(0) if scale is None else scale.rarity
+    features = graph.features if features is None else features
+    rarity = np.empty(0) if scale is None else scale.rarity
     if features is not None and scale is None:
         rarity = rarities(features)
     if features is not None and (scale is None or ("cosine" in scale.names and _fits(features, rarity))):
@@ -73,7 +81,7 @@ def step_inputs(graph: Graph, steps: StepRows, scale: Scale | None = None) -> tu
         names, table = tuple(columns), np.stack(list(columns.values()), axis=1)
         mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
         names += tuple(f"type {name}" for name in graph.edge_type_names)
-        scale = Scale(names, mean, np.where(spread > 1e-12, spread, 1.0), rarity)
+        scale = Scale(names, mean, np.where(spread > _ROUNDING, spread, 1.0), rarity)
     plain = [name for name in scale.names if not name.startswith("type ")]
     values = np.zeros((len(steps), len(scale.names)), np.float32)
     for place, name in enumerate(plain):

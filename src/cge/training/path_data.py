@@ -65,15 +65,21 @@ class PathData:
         self.by_features: bool = features is not None and payload in ("auto", "features")
         self.steps = StepRows(graph, threads)
         self._scale = scale
-        told = features if self.by_features else None
-        self.dense: tuple[Array, Array] = _dense_scale(told) if dense is None else dense
+        self.dense: tuple[Array, Array] = _dense_scale(features) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._items: dict[int, Tensor] = {}
 
     @cached_property
     def _known(self) -> tuple[StepInputs, Scale]:
-        return step_inputs(self.graph, self.steps, self._scale)
+        return step_inputs(self.graph, self.steps, self._scale, self._compared())
+
+    def _compared(self) -> Any:
+        """Return the features that the ends of a step are compared by: dense ones centered and scaled."""
+        features = self.graph.features
+        if features is None or sp.issparse(features) or len(self.dense[0]) != features.shape[1]:
+            return features
+        return self._dense_rows
 
     @property
     def inputs(self) -> StepInputs:
@@ -109,9 +115,13 @@ class PathData:
                 sp.csr_array((scaled.astype(np.float32), features.indices, features.indptr), shape=features.shape),
                 self.threads,
             )
-        told = (features - self.dense[0]) / self.dense[1]
+        return torch.from_numpy(self._dense_rows)
+
+    @cached_property
+    def _dense_rows(self) -> Array:
+        told = (np.asarray(self.graph.features) - self.dense[0]) / self.dense[1]
         norms = np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-12)
-        return torch.from_numpy((told / norms).astype(np.float32))
+        return np.asarray(told / norms, np.float32)
 
     def _vectors_of_walks(self, table: Array) -> Array:
         """Return the vector that each node carries; a new one has the mean direction of its neighbors'."""
@@ -179,7 +189,9 @@ def _dense_scale(features: Any) -> tuple[Array, Array]:
     """Return mean and spread of each dense feature; both are empty for others."""
     if features is None or sp.issparse(features):
         return np.empty(0, np.float32), np.empty(0, np.float32)
-    return features.mean(0), np.maximum(features.std(0), 1e-6)
+    mean, spread = features.mean(0), features.std(0)
+    noise = 1e-5 * np.abs(mean)  # a column that is the same everywhere has a spread of rounding
+    return mean, np.where(spread > np.maximum(noise, 1e-6), spread, np.inf).astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)
