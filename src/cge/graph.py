@@ -59,6 +59,8 @@ class Graph:
         Names of the types; empty where there are none.
     features : (n, f) float32, or None
         Of the nodes: a dense array or a `scipy.sparse.csr_array`.
+    feature_names : tuple
+        What the columns of features are called, where a file says so; by them those of new nodes are put in order.
 
     Examples
     --------
@@ -75,6 +77,7 @@ class Graph:
     edge_types: Array | None = None
     edge_type_names: tuple[str, ...] = ()
     features: Features | None = None
+    feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         check_rows(self.indptr, self.indices, len(self.node_ids))
@@ -386,7 +389,8 @@ class Graph:
         """Return the same graph with a copy of these node features."""
         if features is None and self.features is None:
             return self
-        return replace(self, features=None if features is None else checked_features(features, self.num_nodes))
+        checked = None if features is None else checked_features(features, self.num_nodes)
+        return replace(self, features=checked, feature_names=())
 
     def subgraph(self, nodes: Any) -> Graph:
         """Return the graph of some nodes, by number, and of the edges among them; ids and features come along.

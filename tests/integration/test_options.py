@@ -238,7 +238,38 @@ def test_memory_is_what_the_machine_and_its_groups_leave(tmp_path: Path) -> None
     machine(tmp_path, proc__self__cgroup="4:cpu,memory:/\n")
     machine(tmp_path, **{f"sys__fs__cgroup__memory__{name}": text for name, text in first.items()})
     assert available_memory(tmp_path) == 400_000 + 10 * 4096
+    code = (
+        "import resource, sys; from pathlib import Path; from cge.cli.memory import available_memory\n"
+        "limit = 4096 * int(Path('/proc/self/statm').read_text().split()[0]) + 50_000_000\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (limit, limit)); print(available_memory())"
+    )
+    left = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True).stdout
+    own = 4096 * 40_000  # more than an interpreter has
+    assert 0 < int(left) <= 50_000_000 + own
     assert (size_of(1.45e9), size_of(123e9)) == ("1.4 GB", "123 GB")
+
+
+@pytest.mark.parametrize(
+    "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")]
+)
+def test_memory_that_is_used_up(
+    error: Exception, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(cge.CGE, "fit", fail)
+    told = refused(call(files, *FLAGS), capsys)
+    assert told == "the memory is used up; take a smaller graph or smaller settings, or a machine with more"
+
+
+def test_settings_without_effect_are_told_before_training(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = call(files, "--encoder", "paths", "--window", "3", "--walk-length", "5", "--dry-run")
+    told = "--walk-length, --window have no effect with --encoder paths"
+    assert run(words) == 0
+    assert capsys.readouterr().err == f"warning: {told}\n"
+    assert run([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["warnings"] == [told]
 
 
 # ---------------------------------------------------------------------- two fits, signals, pipes
@@ -275,6 +306,27 @@ def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureF
     process.communicate()
     assert run(call(files, *FLAGS, "--quiet")) == 0, "the lock of a process that died keeps nobody out"
     assert tensors(files / "m")
+
+
+def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, elsewhere = files / "m", tmp_path / "elsewhere"
+    folder.mkdir()
+    elsewhere.mkdir()
+    precious = elsewhere / "select.json"
+    precious.write_text("precious")
+    cure = "is a symbolic link; remove it, or give --out another folder"
+    for name, target in ((".cge-working", precious), ("checkpoint", elsewhere), ("model.json", precious)):
+        (folder / name).symlink_to(target)
+        assert refused(call(files, *FLAGS), capsys) == f"{folder / name} {cure}"
+        (folder / name).unlink()
+    (folder / "checkpoint").mkdir()
+    (folder / "checkpoint" / "select.json").symlink_to(precious)
+    assert refused(call(files, *FLAGS), capsys) == f"{folder / 'checkpoint' / 'select.json'} {cure}"
+    assert precious.read_text() == "precious"
+    (folder / "checkpoint" / "select.json").unlink()
+    os.mkfifo(folder / ".cge-working")
+    told = refused(call(files, *FLAGS), capsys)
+    assert told == f"{folder / '.cge-working'} is no regular file; remove it, or give --out another folder"
 
 
 def test_a_model_and_readers_that_leave_or_see_little(files: Path) -> None:

@@ -619,7 +619,17 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
     assert found["worth"]["weights"] == "degree"
     assert run(["report", str(tmp_path / "model"), "--out", out, "--no-compare", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert (found["accuracy"], found["measured_by"]["unseen"]) == ([], False)
+    assert ([row["method"] for row in found["accuracy"]], found["measured_by"]["unseen"]) == (["cge"], False)
+    assert 0 <= found["calibration_error"] <= 1
+    labels.write_text("who,what,node\n" + "".join(f"{node},{TRUE[node]},x\n" for node in range(40)))
+    by = ["--node", "who", "--label", "what", "--no-compare", "--json"]
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *by]) == 0
+    assert json.loads(capsys.readouterr().out)["measured_by"]["unseen"]
+    assert run(["report", str(tmp_path / "model"), "--out", out, *by]) == 2
+    assert capsys.readouterr().err == "cge: --node is about the file of --labels; give one, or leave it out\n"
+    labels.write_text("node,label\n1,0\n1,1\n")
+    assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
+    assert capsys.readouterr().err.endswith("keep one, as in training\n")
     labels.write_text("node,label\n0,0\n")
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels)]) == 2
     assert "every node in it has a label that trained the model" in capsys.readouterr().err

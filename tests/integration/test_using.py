@@ -188,6 +188,9 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "--out v.xlsx: the suffix '.xlsx' is not one of .parquet, .csv, .tsv, .txt, .bin, .npz, .graphml; "
         "choose one of these"
     )
+    assert refused("embed features --out v.csv --label x", capsys) == (
+        "--label is about the file of --labels; give one, or leave it out"
+    )
     assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
     assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
     assert refused("embed features --out no/v.csv", capsys).startswith("--out no/v.csv: its folder is not there; make")
@@ -397,6 +400,9 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         "predict features --graph none.csv": "none.csv: there is no such file",
         "predict features --graph edges.csv --nodes zoe": "1 node in --nodes (neither in training nor among the new",
         "predict features --graph edges.csv --source x": "edges.csv, line 1:",
+        "predict features --source x": "--source is about the file of --graph; give one, or leave it out",
+        "predict features --features new.csv --no-header": "--header is about the file of --graph; give one, or",
+        "predict features --edge-type x": "--edge-type is about the file of --graph; give one, or leave it out",
     }
     for words, sentence in said_of.items():
         found = refused(words, capsys)

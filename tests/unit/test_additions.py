@@ -13,11 +13,13 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cge.data.additions import Additions, extended
+import cge
+from cge.data.additions import Additions, extended, need_features_of
 from cge.data.files.edges import EdgeOptions
 from cge.data.files.new_nodes import read_additions
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
+from cge.store.graphs import pack_graph, unpack_graph
 
 EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from("xyz"))
 
@@ -221,3 +223,31 @@ def test_features_from_files(tmp_path: Path) -> None:
     nodes.write_text("c\n")
     with pytest.raises(FileFormatError, match=r"f.npy: features must be finite as float32, found inf"):
         read_additions(NAMES, features=tmp_path / "f.npy", feature_nodes=nodes)
+
+
+def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
+    edges, table, new = tmp_path / "e.csv", tmp_path / "f.csv", tmp_path / "new.csv"
+    edges.write_text("a,b\n")
+    table.write_text("x,node,y,z\n1,a,2,3\n4,b,5,6\n")
+    graph = cge.read_graph(edges, features=table)
+    assert graph.feature_names == ("x", "y", "z")
+    new.write_text("node,z,x,y\nc,30,10,20\n")
+    found, _ = read_additions(graph, features=new)
+    assert found.features.tolist() == [[10, 20, 30]]
+    grown = extended(graph, found).graph
+    assert (grown.feature_names, grown.features[2].tolist()) == (graph.feature_names, [10, 20, 30])
+    new.write_text("node,z,x,q\nc,30,10,20\n")
+    with pytest.raises(FileFormatError, match="the column 'y', which there was in training, is missing; add it"):
+        read_additions(graph, features=new)
+    new.write_text("node,z,x,y,q\nc,30,10,20,0\n")
+    with pytest.raises(FileFormatError, match="the column 'q' was not there in training; remove it"):
+        read_additions(graph, features=new)
+    new.write_text("c,10,20,30\n")  # without names there is only the order
+    assert read_additions(graph, features=new)[0].features.tolist() == [[10, 20, 30]]
+    assert unpack_graph(*pack_graph(graph)).feature_names == graph.feature_names
+    assert graph.with_features(np.ones((2, 3))).feature_names == ()
+    new.write_text("node,z,x,y\na,3,1,2\nb,6,4,5\n")
+    other = cge.read_graph(edges, features=new)
+    with pytest.raises(InputError, match="in the same order, but 'z' stands where 'x' was"):
+        need_features_of(graph, other)
+    need_features_of(graph, graph.with_features(np.ones((2, 3))))

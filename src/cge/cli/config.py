@@ -26,6 +26,8 @@ def take_config(context: typer.Context, file: str | None) -> str | None:
     options = {_word(one): one for one in context.command.params if one.name not in ("config", *known)}
     seed = {"seed": known["random_state"]}  # as the command line calls it
     given = read_settings(file, known | seed, options)
+    if "seed" in given and "random_state" in given:
+        raise FileFormatError(file, "seed and random_state are the same; keep one")
     if "seed" in given:
         given["random_state"] = given.pop("seed")
     context.default_map = {

@@ -21,7 +21,7 @@ from cge.cli.output import Checkpoint, folder_of, output_folder
 from cge.cli.planned import content_of, print_plan
 from cge.cli.printing import print_json
 from cge.cli.settings import values_of
-from cge.cli.wording import as_flags, settings_as_flags
+from cge.cli.wording import as_flags, flag_of, settings_as_flags
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError
 
 if TYPE_CHECKING:
@@ -93,17 +93,22 @@ def fit(
       cge fit edges.csv --labels labels.csv --weighting steps --seed 3 --out model --resume
       cge fit --config fit.toml --threads 4
     """
-    from cge.estimators.cge import CGE
+    from cge.estimators.cge import CGE, idle_settings
     from cge.estimators.settings import check_settings
 
     model = CGE(**values_of(CGE, settings))
     with _in_the_shell(model):
         check_settings(model)
+    idle = [flag_of(name) for name in idle_settings(model)]
+    early = [f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect with --encoder {model.encoder}"]
+    early = early if idle else []
+    _tell("warning", early)  # not after an hour of training
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation)
         told = _planned(model, task), task.graph, str(folder), available_memory()
         if as_json:
-            print_json(content_of(*told) | {"notes": task.notes, "settings": model.get_params()})
+            said = {"notes": task.notes, "warnings": early, "settings": model.get_params()}
+            print_json(content_of(*told) | said)
         elif not quiet:
             _tell("note", task.notes)
             print_plan(*told)
@@ -129,10 +134,11 @@ def fit(
         except KeyboardInterrupt:
             raise Stopped(_way_on(checkpoint)) from None
         checkpoint.remove()
+    warned = [one for one in warned if "no effect with --encoder" not in one]
     _tell("warning", warned)
     found = facts_of(model, out, seconds)
     if as_json:
-        print_json(found | {"warnings": warned, "notes": notes, **rounds_of(model)})
+        print_json(found | {"warnings": early + warned, "notes": notes, **rounds_of(model)})
     elif not quiet:
         print_facts(found, model, files.multilabel)
 

@@ -131,6 +131,9 @@ def _failed(error: Exception) -> int:
     if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
         complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); free the disk or choose another")
         return 2
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # so torch says it
+        complain("the memory is used up; take a smaller graph or smaller settings, or a machine with more")
+        return 2
     complain(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
     return 1
 

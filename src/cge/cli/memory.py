@@ -17,12 +17,25 @@ __all__ = ["available_memory", "refuse_too_large", "size_of"]
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process may have in all, None where the system does not say.
 
-    That is what it has and what is free, of the machine or of the control group (a container's limit, say), whichever
-    is less.
+    That is what it has and what is free, of the machine, of the control group (a container's limit, say) or of what
+    `ulimit` allows, whichever is least.
     """
     own = _number(root / "proc/self/statm", place=1)
-    free = [left for left in (_free(root), *_groups(root)) if left is not None]
+    free = [left for left in (_free(root), *_groups(root), *_limits(root)) if left is not None]
     return min(free) + 4096 * (own or 0) if free else None
+
+
+def _limits(root: Path) -> list[int]:
+    """Return what is left of the limits on the addresses and on the data of this process."""
+    found = []
+    with suppress(ImportError, OSError):
+        import resource
+
+        for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
+            most, used = resource.getrlimit(limit)[0], _number(root / "proc/self/statm", place=place)
+            if most != resource.RLIM_INFINITY and used is not None:
+                found.append(max(most - 4096 * used, 0))
+    return found
 
 
 def _free(root: Path) -> int | None:

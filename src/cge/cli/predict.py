@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import DELIMITERS, FILES, column_of
+from cge.cli.files import DELIMITERS, FILES, column_of, need_file
 from cge.cli.options import Json, Quiet
 from cge.cli.predicted import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
@@ -94,10 +94,13 @@ def predict(
 
     if out is not None:
         output_file(out, TABLES, inputs=[graph, features, feature_nodes])
+    columns = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
+    ways = {"delimiter": delimiter, "self_loops": self_loops}
+    ways |= {"header": header is not None, "weighted": weighted is not None}
+    need_file("--graph", graph, columns | ways)
     words = None if nodes is None else split_ids(nodes)
     model = load_model(folder)
     need_predictions(model, folder)
-    columns = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
     ends: dict[str, Any] = {name: column_of(given) for name, given in columns.items()} | {"weighted": weighted}
     text = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
     new, notes = _new_nodes(model, (graph, features, feature_nodes), ends, text, self_loops)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.files import about_labels, column_of
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import print_json
 from cge.cli.saved import load_model, output_file
@@ -33,6 +34,8 @@ def report(
             "chose measure it.",
         ),
     ] = None,
+    node: Annotated[str | None, typer.Option(metavar="COLUMN", help="Nodes in that file: a name, or a number.")] = None,
+    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.")] = None,
     compare: Annotated[
         bool | None,
         typer.Option(
@@ -69,7 +72,8 @@ def report(
     model = load_model(folder)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
-    truth = None if labels is None else _truth(model, labels)
+    about_labels(labels, node=node, label=label)
+    truth = None if labels is None else _truth(model, labels, node=column_of(node), label=column_of(label))
     measured, rows = measured_by(model, truth), []
     if labels is not None and measured is None:
         raise InputError(f"{labels}: every node in it has a label that trained the model; give labels of other nodes")
@@ -81,8 +85,16 @@ def report(
     size = write_page(model, out, **told)
     if as_json:
         by = None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen}
-        scores = [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows]
-        print_json({"file": out, "bytes": size, "measured_by": by, "accuracy": scores, "worth": model.worth().facts()})
+        rows = rows or ([] if measured is None else [measured.row("cge", measured.chances)])
+        found = {
+            "file": out,
+            "bytes": size,
+            "measured_by": by,
+            "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
+            "calibration_error": None if measured is None else measured.reliability()["error"],
+            "worth": model.worth().facts(),
+        }
+        print_json(found)
     elif not quiet:
         print(f"{out}: {size / 1e6:.1f} MB")
 
@@ -91,14 +103,17 @@ def _told(method: str) -> None:
     print(f"training for comparison: {method}", file=sys.stderr, flush=True)
 
 
-def _truth(model: Any, file: str) -> Array:
+def _truth(model: Any, file: str, **columns: Any) -> Array:
     """Return the labels in a file as class numbers of the model, −1 where there are none, or as zeros and ones."""
     import numpy as np
 
     from cge.data import read_labels
 
     several = model._fitted.several
-    codes, names = read_labels(file, model.graph_, multilabel=several)
+    try:
+        codes, names = read_labels(file, model.graph_, multilabel=several, **columns)
+    except InputError as error:  # the model knows whether a node may have several
+        raise InputError(str(error).replace(", or pass `multilabel=True`", ", as in training")) from None
     known = {str(one): place for place, one in enumerate(model.classes_.tolist())}
     strange = [one for one in names if one not in known]
     if strange:

@@ -28,6 +28,7 @@ OPTIONS = frozenset(
     }
 )
 _MARKED = re.compile(r"`(\w+)=([^`]*)`")
+_SUBJECT = re.compile(rf"^({'|'.join(sorted(OPTIONS))})(?= must be )")
 _FLAGS = {"random_state": "--seed", "y": "--labels"}  # all others are called as in Python
 
 
@@ -45,7 +46,10 @@ def as_flags(message: str) -> str:
 
     >>> as_flags('pass `ids="str"`, `weighted=False` or `delimiter=`')
     'pass --ids str, --unweighted or --delimiter'
+    >>> as_flags("delimiter must be one sign")
+    '--delimiter must be one sign'
     """
+    message = _SUBJECT.sub(lambda found: flag_of(found[1]), message)
     return _MARKED.sub(lambda found: _given(found[1], found[2]) if found[1] in OPTIONS else found[0], message)
 
 

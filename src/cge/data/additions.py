@@ -16,7 +16,7 @@ from cge.errors import InputError, shown
 from cge.graph import Graph
 from cge.ids import IdIndex, as_id_array, factorize, unique_index
 
-__all__ = ["Additions", "Extended", "extended"]
+__all__ = ["Additions", "Extended", "extended", "need_features_of"]
 
 Array = npt.NDArray[Any]
 
@@ -123,7 +123,8 @@ def extended(graph: Graph, new: Additions, missing: Array | None = None) -> Exte
         rows = _placed(rows, matrix, at[fresh] - graph.num_nodes, np.flatnonzero(fresh))
         featured[at] = True
     stacked = sp.vstack([graph.features, rows], "csr") if sp.issparse(rows) else np.vstack([graph.features, rows])
-    return Extended(replace(grown, features=stacked), graph.num_nodes, featured, notes)
+    grown = replace(grown, features=stacked, feature_names=graph.feature_names)
+    return Extended(grown, graph.num_nodes, featured, notes)
 
 
 def _same_kind(graph: Graph, ids: Array, what: str) -> None:
@@ -227,3 +228,17 @@ def _placed(rows: Features, matrix: Any, at: Array, taken: Array) -> Features:
     chosen = matrix[taken]
     rows[at] = chosen.toarray() if sp.issparse(chosen) else chosen
     return rows
+
+
+def need_features_of(trained: Graph, new: Graph) -> None:
+    """Refuse a graph whose features are not those of the trained one: as many, and of the same names in one order."""
+    width, found = (0 if one.features is None else int(one.features.shape[1]) for one in (trained, new))
+    if found != width:
+        raise InputError(f"new nodes need {width:,} features, as in training, found {found:,}")
+    both = zip(trained.feature_names, new.feature_names, strict=False)
+    wrong = next((pair for pair in both if pair[0] != pair[1]), None)
+    if wrong is not None:
+        raise InputError(
+            f"new nodes need the features of training in the same order, but {shown(wrong[1])} stands where "
+            f"{shown(wrong[0])} was"
+        )

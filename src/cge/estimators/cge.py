@@ -73,7 +73,7 @@ from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.training.history import Epoch, Round
 
-__all__ = ["CGE", "PAIRS_ONLY", "PATHS_ONLY"]
+__all__ = ["CGE", "PAIRS_ONLY", "PATHS_ONLY", "idle_settings"]
 
 Array = npt.NDArray[Any]
 
@@ -295,22 +295,14 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         """
         known = checked_task(self, graph, y, validation)
         store = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
-        self._warn_of_idle()
+        if idle := idle_settings(self):
+            have = "has" if len(idle) == 1 else "have"
+            warnings.warn(f"{', '.join(idle)} {have} no effect with encoder={self.encoder!r}", CgeWarning, stacklevel=2)
         train = fit_paths if self.encoder == "paths" else fit_pairs
         roles = (known.train, known.selection)
         self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
         self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
         return self
-
-    def _warn_of_idle(self) -> None:
-        """Say which settings were given that this encoder does not know."""
-        defaults = settings_of(type(self))
-        idle = PAIRS_ONLY if self.encoder == "paths" else PATHS_ONLY
-        given = [name for name in idle if getattr(self, name) != defaults[name][2]]
-        if given:
-            have = "has" if len(given) == 1 else "have"
-            sentence = f"{', '.join(given)} {have} no effect with encoder={self.encoder!r}"
-            warnings.warn(sentence, CgeWarning, stacklevel=3)
 
     # ------------------------------------------------------------------ using it
 
@@ -543,6 +535,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def _need_fit(self) -> None:
         if not hasattr(self, "_fitted"):
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+
+
+def idle_settings(model: CGE) -> list[str]:
+    """Return the settings that were given and that the model's encoder does not know."""
+    defaults = settings_of(type(model))
+    unknown = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
+    return [name for name in unknown if getattr(model, name) != defaults[name][2]]
 
 
 def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:

@@ -15,6 +15,8 @@ __all__ = ["encode_labels", "members"]
 
 Array = npt.NDArray[Any]
 
+_UNTRAINED = "which no training label has; give it one, or leave it out"
+
 
 def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None) -> tuple[Array, Array]:
     """Return `(codes, classes)`: `(n,)` int64 with −1 for unknown, or `(n, c)` of zeros and ones.
@@ -57,7 +59,9 @@ def members(labels: Any, classes: Array) -> Array:
     known = set(classes.tolist())
     strange = [label for one in rows for label in one if label not in known]
     if strange:
-        raise InputError(f"labels has the class {shown(strange[0])}, which no training label has")
+        raise InputError(
+            f"labels has the class {shown(strange[0])}, which no training label has; give it one, or leave it out"
+        )
     return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
 
 
@@ -136,7 +140,9 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     places = np.minimum(places, max(len(classes) - 1, 0))
     strange = present[classes[places] != present] if len(classes) else present
     if len(strange):
-        raise InputError(f"{what} has the class {shown(strange.tolist()[0])}, which no training label has")
+        raise InputError(
+            f"{what} has the class {shown(strange.tolist()[0])}, which no training label has; give it one, or leave it out"
+        )
     codes = np.full(size, -1, np.int64)
     codes[numbers] = places
     return codes, classes

@@ -12,6 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from cge.data.additions import need_features_of
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, known_from, membership
@@ -177,10 +178,7 @@ class PairFit:
                 "encoder='table' has vectors only for the nodes it was trained on; use encoder='features' or 'paths' "
                 "for new ones"
             )
-        width = self.trained.parameters.shape.features
-        found = 0 if graph.features is None else int(graph.features.shape[1])
-        if found != width:
-            raise InputError(f"new nodes need {width:,} features, as in training, found {found:,}")
+        need_features_of(self.graph, graph)
         return _prepared(graph.features)
 
     def chances(self, graph: Graph | None, rows: Array) -> Array:

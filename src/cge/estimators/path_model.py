@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.data.additions import need_features_of
 from cge.errors import InputError
 from cge.estimators.roles import Chosen, known_from
 from cge.evaluation.calibration import heated
@@ -119,10 +120,8 @@ class PathFit:
         if graph is None:
             return self.data
         if self._last is None or self._last[0] is not graph:
-            width = int(self.data.graph.features.shape[1]) if self.data.graph.features is not None else 0
-            found = 0 if graph.features is None else int(graph.features.shape[1])
-            if self.data.by_features and found != width:
-                raise InputError(f"new nodes need {width:,} features, as in training, found {found:,}")
+            if self.data.by_features:
+                need_features_of(self.data.graph, graph)
             self._last = graph, PathData(graph, threads=self.data.threads, like=self.data)
         return self._last[1]
 

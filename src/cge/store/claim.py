@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -42,7 +43,7 @@ def claimed(folder: Path) -> Iterator[None]:
 def _locked(path: Path, folder: Path) -> int:
     """Return a locked file that still has its name; refuse where another process has it."""
     while True:
-        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        handle = _opened(path)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -53,9 +54,24 @@ def _locked(path: Path, folder: Path) -> int:
             return handle  # nothing can be locked here
         try:
             if path.stat().st_ino == os.fstat(handle).st_ino:
-                os.truncate(handle, 0)
-                os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+                with suppress(OSError):  # a full disk: the lock holds without a name in it
+                    os.truncate(handle, 0)
+                    os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
                 return handle
         except FileNotFoundError:
             pass
         os.close(handle)  # the last holder removed the name while we waited for it
+
+
+def _opened(path: Path) -> int:
+    """Open a file for the lock, which is made where there is none; links and devices would lead out of the folder."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if path.is_symlink():
+            raise InputError(f"{path} is a symbolic link; remove it") from None
+        raise InputError(f"{path} cannot be written ({error.strerror})") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{path} is no regular file; remove it")
+    return handle

@@ -49,6 +49,7 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
         "directed": bool(graph.directed),
         "edge_type_names": list(graph.edge_type_names),
         "edge_types": graph.edge_types is not None,
+        "feature_names": list(graph.feature_names),
         "features": "none" if features is None else "sparse" if sparse else "dense",
         "num_features": 0 if features is None else int(features.shape[1]),
         "weights": graph.weights is not None,
@@ -82,6 +83,9 @@ def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, w
     names = _fact(facts, "edge_type_names", list)
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"the names of edge types must be strings, found {shown(names)}")
+    titles = _fact({"feature_names": [], **facts}, "feature_names", list)  # older folders do not tell
+    if not all(isinstance(title, str) for title in titles) or len(titles) not in (0, _fact(facts, "num_features", int)):
+        raise InputError(f"the names of features must be strings, one for each, found {shown(titles)}")
     ids = unpack_ids(arrays, prefix + "ids.", where=where)
     unique_index(ids)
     indices = _part(arrays, prefix + "indices", _INDEX)
@@ -101,6 +105,7 @@ def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, w
         types,
         tuple(names),
         _features(facts, arrays, prefix, len(ids)),
+        tuple(titles),
     )
 
 

@@ -50,11 +50,15 @@ _LISTED = 5
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Feature rows; `keys` are their nodes, None where row i belongs to node i. `lines` tell where a key stands."""
+    """Feature rows; `keys` are their nodes, None where row i belongs to node i. `lines` tell where a key stands.
+
+    `names` are those of the columns; empty where the file has no header.
+    """
 
     values: Any
     keys: Array | None = None
     lines: Array | None = None
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -156,15 +160,18 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions, block_s
             return True
         return all(as_number(one) is None and decimal_comma(one) is None for one in first[1:])
 
+    names: list[str] = []
+
     def fields(columns: list[str] | None, count: int) -> list[Field]:
         key = _node_column(columns)
+        names.extend(name for place, name in enumerate(columns or ()) if place != key)
         if count < 2:
             raise FileFormatError(path, "expected a node and its features, found one column; pass a wider table")
         called = [f"column {shown(columns[k])}" if columns else f"column {k + 1}" for k in range(count)]
         return [_node_field(key, text_ids)] + [Field(k, NUMBER, called[k]) for k in range(count) if k != key]
 
     read, keys = _read(path, kind, options, text_ids, header, fields, block_size)
-    return FeatureTable(read.numbers, keys, read.lines)
+    return FeatureTable(read.numbers, keys, read.lines, tuple(names))
 
 
 def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:

@@ -47,7 +47,8 @@ def read_additions(
     edges : path, optional
         An edge list, as `read_graph` takes it. Adjacency matrices have no ids by which old nodes are known.
     features : path, optional
-        A table keyed by node, or rows in `.npy` or `.npz`, which need `feature_nodes`.
+        A table keyed by node, or rows in `.npy` or `.npz`, which need `feature_nodes`. Columns are put in the order
+        of `graph.feature_names` where both tables have a header.
     feature_nodes : path, optional
         A list of nodes, one for each row of such features.
     """
@@ -64,7 +65,7 @@ def read_additions(
         found = replace(found, edges=ends, weights=table.weights, edge_types=kinds)
     if features is not None:
         path = file_path(features)
-        rows = read_feature_table(path, text_ids, plain)
+        rows = _in_order(path, read_feature_table(path, text_ids, plain), graph.feature_names)
         keys = _keys(path, rows, None if feature_nodes is None else file_path(feature_nodes), text_ids, plain)
         width = None if graph.features is None else int(graph.features.shape[1])
         if width is not None and rows.values.shape[1] != width:
@@ -104,6 +105,20 @@ def _edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
             path, f"expected node ids that are {wanted}, as in the graph, found {shown(table.ids[:1].tolist()[0])}"
         )
     return table
+
+
+def _in_order(path: Path, rows: FeatureTable, names: tuple[str, ...]) -> FeatureTable:
+    """Return features with their columns in the order of `names`; as they are where either has none."""
+    if not names or not rows.names or rows.names == names:
+        return rows
+    place = {name: column for column, name in enumerate(rows.names)}
+    missing = next((name for name in names if name not in place), None)
+    if missing is not None:
+        raise FileFormatError(path, f"the column {shown(missing)}, which there was in training, is missing; add it")
+    if len(rows.names) > len(names):
+        strange = next(name for name in rows.names if name not in set(names))
+        raise FileFormatError(path, f"the column {shown(strange)} was not there in training; remove it")
+    return replace(rows, values=rows.values[:, [place[name] for name in names]], names=names)
 
 
 def _keys(path: Path, rows: FeatureTable, listed: Path | None, text_ids: bool, options: TextOptions) -> Array:

@@ -137,7 +137,7 @@ def _read(
         else:
             graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
         if feature_path is not None and rows is not None:
-            graph = replace(graph, features=_checked(feature_path, rows, graph))
+            graph = replace(graph, features=_checked(feature_path, rows, graph), feature_names=rows.names)
     except MemoryError:
         raise FileFormatError(path, "the graph needs more memory than this machine can give") from None
     return graph, loaded
