@@ -20,7 +20,7 @@ from cge.estimators.planning import plan_fit
 from cge.estimators.predictions import predict_nodes
 from cge.evaluation import calibration
 from cge.graph import Graph
-from cge.models.gates import StepWeighting
+from cge.models.gates import StepWeighting, step_inputs
 from cge.models.weighting import make_weighting
 from cge.training import paths as paths_module
 from cge.training import recipes
@@ -309,6 +309,21 @@ def test_units_of_dense_features_do_not_matter() -> None:
         assert one.inputs.values[:, 0].std() > 0.5
     payload = PathData(two_groups(features=False).with_features(other)).payload("l2")
     assert not payload.numpy()[:, 4:].any()  # the same everywhere: nothing but rounding
+
+
+def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = words(two_groups())
+    weighted = Graph.from_scipy(graph.to_scipy() * 2.5, weighted=True).with_features(graph.features)
+    made = {"degree": paths("degree"), "cosine": paths("cosine")}
+    for name, model in made.items():
+        model.fit(weighted, some(), some(TRUE, 4)).save(tmp_path / name)
+    expected = {name: model.predict_proba() for name, model in made.items()}
+    asked = []
+    monkeypatch.setattr("cge.training.path_data.step_inputs", lambda *given: asked.append(given) or step_inputs(*given))
+    assert np.array_equal(cge.load(tmp_path / "degree").predict_proba(), expected["degree"])
+    assert not asked
+    assert np.array_equal(cge.load(tmp_path / "cosine").predict_proba(), expected["cosine"])
+    assert asked
 
 
 def test_weights_of_paths() -> None:

@@ -147,3 +147,12 @@ def test_rounding_lets_no_own_label_through_hubs(leaves: int) -> None:
         members = np.eye(2, dtype=int)[[own, 0, 0, 0, 1, 1, 1]]
         found.append(label_votes(steps, values, [1.0] * 11, known, members, several=False)[0])
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_some_nodes_are_told_what_all_are_told(several: bool) -> None:
+    steps, values = small()
+    members = np.eye(3, dtype=int)[[0, 1, 1, 2]]
+    whole = label_votes(steps, values, HOPS, KNOWN, members, several)
+    for asked in (np.array([1, 2, 4, 7]), np.array([1, 3]), np.empty(0, np.int64)):
+        assert np.array_equal(label_votes(steps, values, HOPS, KNOWN, members, several, asked)[asked], whole[asked])

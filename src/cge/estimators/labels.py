@@ -59,9 +59,7 @@ def members(labels: Any, classes: Array) -> Array:
     known = set(classes.tolist())
     strange = [label for one in rows for label in one if label not in known]
     if strange:
-        raise InputError(
-            f"labels has the class {shown(strange[0])}, which no training label has; give it one, or leave it out"
-        )
+        raise InputError(f"labels has the class {shown(strange[0])}, {_UNTRAINED}")
     return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
 
 
@@ -140,9 +138,7 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     places = np.minimum(places, max(len(classes) - 1, 0))
     strange = present[classes[places] != present] if len(classes) else present
     if len(strange):
-        raise InputError(
-            f"{what} has the class {shown(strange.tolist()[0])}, which no training label has; give it one, or leave it out"
-        )
+        raise InputError(f"{what} has the class {shown(strange.tolist()[0])}, {_UNTRAINED}")
     codes = np.full(size, -1, np.int64)
     codes[numbers] = places
     return codes, classes

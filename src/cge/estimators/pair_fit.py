@@ -16,10 +16,12 @@ from cge.data.additions import need_features_of
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, known_from, membership
+from cge.evaluation.calibration import best_heat, heated
 from cge.graph import Graph
 from cge.models.products import NodeFeatures, SparseFeatures
 from cge.training.history import History, Round
 from cge.training.parameters import Parameters, Shape
+from cge.training.paths import FEWEST_SELECTING
 from cge.training.settings import Task, TrainingSettings
 from cge.training.trainer import Trained, train
 
@@ -78,13 +80,16 @@ def fit_pairs(
     done = train(first, settings, saved=store.read(stage), on_round=on, on_state=store.writer(stage))
     held, several = first.validation.numpy(), codes.ndim == 2
     found = PairFit(graph, features, done, None, seen, several, *labels_of(kept))
+    if len(held) >= FEWEST_SELECTING:
+        found.heat = best_heat(found.chances(None, held), codes[held])
     found.chosen = Chosen(*labels_of(held), found.chances(None, held))
     if again:
         second, seen = task(trained_on, np.empty(0, np.int64))
         saved, writer = store.read("refit"), store.writer("refit")
         final = train(second, settings, stop_after=done.best_round, saved=saved, on_round=on, on_state=writer)
         seen = seen | {"selection": len(held)}
-        found = PairFit(graph, features, final, done.history, seen, several, *labels_of(trained_on), found.chosen)
+        known = labels_of(trained_on)
+        found = PairFit(graph, features, final, done.history, seen, several, *known, found.chosen, found.heat)
     found.warn(model.outer)
     return found
 
@@ -130,7 +135,7 @@ class PairFit:
     """A trained model: parameters, history and what they were trained on.
 
     `known (k,)` are the nodes whose labels trained it, `matrix (k, c)` their classes; `chosen` are the labels that
-    chose.
+    chose, by which chances are taken at a `heat`.
     """
 
     graph: Graph
@@ -142,6 +147,7 @@ class PairFit:
     known: Array
     matrix: Array
     chosen: Chosen | None = None
+    heat: float = 1.0
 
     def __post_init__(self) -> None:
         self.history, self.best_round = self.trained.history, self.trained.best_round
@@ -189,7 +195,7 @@ class PairFit:
             some = torch.from_numpy(rows[begin : begin + _AT_ONCE])
             scores = self.trained.parameters.scores(features, some)
             chances = torch.sigmoid(scores) if self.several else torch.softmax(scores, dim=1)
-            found[begin : begin + _AT_ONCE] = chances.numpy()
+            found[begin : begin + _AT_ONCE] = heated(chances.numpy(), self.heat, self.several)
         return found
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
@@ -238,6 +244,7 @@ class PairFit:
         del shape["weighting"]  # stands in the settings
         return {
             "best_round": self.best_round,
+            "heat": self.heat,
             "history": self.history.rows(),
             "labels_seen": self.labels_seen,
             "selection_history": None if self.selection_history is None else self.selection_history.rows(),
@@ -271,7 +278,7 @@ class PairFit:
         known = known_from(arrays, "known", len(graph), len(classes))
         choosing = Chosen.restored(arrays, len(graph), len(classes))
         told = selection, dict(facts["labels_seen"]), bool(facts["several"])
-        return cls(graph, features, trained, *told, *known, choosing)
+        return cls(graph, features, trained, *told, *known, choosing, float(facts.get("heat", 1.0)))
 
 
 def _prepared(features: Any, threads: int | None = None) -> NodeFeatures | None:

@@ -141,7 +141,8 @@ class PathFit:
         data, nodes = self._like(graph), torch.from_numpy(rows)
         pooling, votes = self.plan.weights.pooling(data), None
         if self.plan.votes:
-            votes = torch.from_numpy(self.plan.weights.votes(data, *self._known_in(graph), self.several))[nodes]
+            known = self._known_in(graph)
+            votes = torch.from_numpy(self.plan.weights.votes(data, *known, self.several, rows))[nodes]
         scores = []
         with torch.no_grad():
             for name, reader in self.leaders:

@@ -9,7 +9,7 @@ own, θ_stay. All in all a handful of numbers, which a few labels can teach. θ 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from cge.graph import Graph
 from cge.models.pooling import FixedPool, StepRows, pool, step_weights
 from cge.models.steps import common_neighbors, cosines, rarities
 
-__all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "step_inputs"]
+__all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "bare_inputs", "step_inputs"]
 
 Array = npt.NDArray[Any]
 
@@ -92,11 +92,18 @@ def step_inputs(
         places = known[graph.edge_types[entry]]
         rows = np.flatnonzero(moves)
         values[rows[places >= 0], places[places >= 0]] = 1
+    return replace(bare_inputs(graph, steps), values=torch.from_numpy(values)), scale
+
+
+def bare_inputs(graph: Graph, steps: StepRows) -> StepInputs:
+    """Return which steps stay and what edges weigh, and nothing else: all that weights with θ = 0 look at."""
+    own = steps.entry >= 0
+    stays = ~(own & (steps.rows != steps.indices))
     weights = np.ones(len(steps), np.float32)
     if graph.weights is not None:
         weights[own] = graph.weights[steps.entry[own]]
         weights[~own] = graph.weights.mean() if len(graph.weights) else 1.0
-    return StepInputs(torch.from_numpy(values), torch.from_numpy((~moves).astype(np.float32)), _tensor(weights)), scale
+    return StepInputs(torch.empty(len(steps), 0), torch.from_numpy(stays.astype(np.float32)), _tensor(weights))
 
 
 def _degrees(graph: Graph) -> Array:
@@ -131,7 +138,9 @@ class StepWeighting(nn.Module):
 
     def gates(self, inputs: StepInputs) -> Tensor:
         """Return g of each step, `(m,)`."""
-        exponent = inputs.values @ self.gate + self.stay * inputs.stays
+        exponent = self.stay * inputs.stays
+        if inputs.values.shape[1]:
+            exponent = inputs.values @ self.gate + exponent
         return inputs.weights * torch.exp(exponent.clamp(-20, 20))
 
     def step_values(self, steps: StepRows, inputs: StepInputs) -> Tensor:

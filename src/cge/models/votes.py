@@ -37,13 +37,21 @@ def returning(steps: StepRows, values: Array, hops: Sequence[float], nodes: Arra
 
 
 def label_votes(
-    steps: StepRows, values: Array, hops: Sequence[float], known: Array, members: Array, several: bool
+    steps: StepRows,
+    values: Array,
+    hops: Sequence[float],
+    known: Array,
+    members: Array,
+    several: bool,
+    asked: Array | None = None,
 ) -> Array:
     """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
 
     `known (k,)` are node numbers, `members (k, c)` their classes as zeros and ones. A known node's own label is no
     vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
     With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
+    Leaving labels out costs far more than the votes: where only some nodes are `asked`, the rows of other known ones
+    may hold their own.
     """
     carried = np.zeros((steps.nodes, members.shape[1] + 1))
     carried[known, :-1] = members
@@ -54,6 +62,7 @@ def label_votes(
         reached = sparse_product(matrix, reached, steps.threads)
         total += weight * reached
     everyone = total[:, -1:].copy()
+    known = known if asked is None else known[np.isin(known, asked)]
     total[known] -= returning(steps, values, hops, known)[:, None] * carried[known]
     votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
     heard = met > 1e-9 * everyone  # less is what rounding left of a node's own label

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cge.graph import Graph
-from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, step_inputs
+from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare_inputs, step_inputs
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
 from cge.models.products import NodeFeatures, SparseFeatures
@@ -86,10 +86,16 @@ class PathData:
         """What is known of steps."""
         return self._known[0]
 
+    def inputs_of(self, weighting: StepWeighting) -> StepInputs:
+        """Return what is known of steps, as far as the weights look at it: most of it is dear to find out."""
+        if "_known" in vars(self) or bool(weighting.gate.detach().any()):
+            return self.inputs
+        return bare_inputs(self.graph, self.steps)
+
     @property
     def scale(self) -> Scale:
         """How it was made comparable."""
-        return self._known[1]
+        return self._known[1] if self._scale is None else self._scale
 
     def payload(self, rows: str) -> NodeFeatures:
         """Return what nodes carry, `(n, f)`, sparse rows of unit length in the norm `rows`, "l1" or "l2".
@@ -218,7 +224,7 @@ class PathWeights:
     def pooling(self, data: PathData) -> Pooling:
         """Return the sum over the paths of a graph with these weights."""
         if isinstance(self.module, StepWeighting):
-            return StepPooling(data.steps, data.inputs, self.module).fixed()
+            return StepPooling(data.steps, data.inputs_of(self.module), self.module).fixed()
         return self.learnable(data).fixed()
 
     def learnable(self, data: PathData, starts: Array | None = None) -> PrefixPooling:
@@ -230,10 +236,10 @@ class PathWeights:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
         return PrefixPooling(prefixes, data.items(self.sampled[1]), self.module, data.steps)
 
-    def votes(self, data: PathData, known: Array, members: Array, several: bool) -> Array:
+    def votes(self, data: PathData, known: Array, members: Array, several: bool, asked: Array | None = None) -> Array:
         """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
-        values = StepPooling(data.steps, data.inputs, self.steps).values().numpy()
-        return label_votes(data.steps, values, [1.0] * (LABEL_HOPS + 1), known, members, several)
+        values = StepPooling(data.steps, data.inputs_of(self.steps), self.steps).values().numpy()
+        return label_votes(data.steps, values, [1.0] * (LABEL_HOPS + 1), known, members, several, asked)
 
     def of(self, data: PathData, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
