@@ -125,7 +125,7 @@ def fits(home: Path, settings: list[str], files: int, kills: int, random: Random
     old = learned(other)
     counts = {"kills": 0, "half-written": 0, "resumed to other bytes": 0, "left over at the end": 0}
     more = {"old model kept": 0, "new model whole": 0, "with a checkpoint": 0, "with a temporary file": 0}
-    for kill in range(kills):
+    for kill in _until(lambda: counts["kills"], kills):
         shutil.rmtree(model)
         shutil.copytree(other, model)
         counts["kills"] += killed(words, home, seconds, random.randint(1, files) if kill % 2 else 0, random)
@@ -148,7 +148,7 @@ def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str,
     new, old = out.read_bytes(), b"the file that was there\n"
     counts = {"kills": 0, "half-written": 0, "left over at the end": 0, "most temporary files at once": 0}
     more = {"old file kept": 0, "new file whole": 0, "with a temporary file": 0}
-    for kill in range(kills):
+    for kill in _until(lambda: counts["kills"], kills):
         out.write_bytes(old)
         counts["kills"] += killed(words, home, seconds, kill % 2, random)
         left = len(list(_temporary(home)))
@@ -161,6 +161,14 @@ def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str,
     done(words)
     counts["left over at the end"] += any(_temporary(home)) or out.read_bytes() != new
     return counts | more | {"seconds of a run": round(seconds, 1)}
+
+
+def _until(done: Callable[[], int], wanted: int) -> Iterator[int]:
+    """Count attempts until enough have been kills: a command may end before its moment has come."""
+    for attempt in range(5 * wanted):
+        if done() >= wanted:
+            return
+        yield attempt
 
 
 def _state(look: Callable[[], str]) -> str:
