@@ -19,7 +19,6 @@ import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -251,22 +250,14 @@ def test_scikit_learn_takes_the_vectors_and_the_estimator(home: Path, packages: 
         assert twin.score(others[test], sections[test]) > 0.7
 
 
-def data_class() -> Any:
-    """Return the class of PyTorch Geometric, or where it is not installed one that holds the same by the same names."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it warns of what torch will drop
-        try:
-            from torch_geometric.data import Data
-        except ImportError:
-            return SimpleNamespace
-    return Data
-
-
 def test_pytorch_geometric_takes_the_vectors(home: Path, said: dict[str, str]) -> None:
     model, stored = cge.load(home / "model"), pq.read_table(home / "vectors.parquet")
     x = torch.from_numpy(np.stack(stored["vector"].to_numpy()))
     edges = torch.from_numpy(np.stack(model.graph_.to_scipy().nonzero()).astype(np.int64))
-    data = data_class()(x=x, edge_index=edges, y=torch.from_numpy(model.predict_proba().argmax(1)))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it warns of what torch will drop
+        from torch_geometric.data import Data
+    data = Data(x=x, edge_index=edges, y=torch.from_numpy(model.predict_proba().argmax(1)))
     layer = torch.nn.Linear(data.x.shape[1], len(SECTIONS))
     layer(data.x)[data.edge_index[0]].sum().backward()
     assert torch.isfinite(layer.weight.grad).all()

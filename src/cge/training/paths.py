@@ -93,7 +93,8 @@ class PlanMaker:
     """Decides how a task is learned.
 
     `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
-    nothing. `begun` are the trainings that were begun, by weights, reader and votes.
+    nothing. `begun` are the trainings that were begun, by weights, reader and votes; those of weights that lost are
+    let go, for each holds a reader, its gradients and what its optimizer keeps.
     """
 
     def __init__(
@@ -107,6 +108,7 @@ class PlanMaker:
         self.task, self.data, self.settings = task, data, settings
         self.class_weights, self._train = class_weights, _run if train is None else train
         self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
+        self._judged: dict[tuple[str, str, bool], Screened] = {}
         self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
         self._poolings: dict[str, Pooling] = {}
@@ -190,15 +192,24 @@ class PlanMaker:
     def _challenged(self, base: PathWeights, readers: tuple[str, ...]) -> PathWeights:
         """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
         holder = self._best(base, readers)
-        found = self._best(self._prior("none"), readers, holder)
+        found, lost = self._best(self._prior("none"), readers, holder), "none"
         # It is as simple as the base, so no margin is asked for; but hits and surprise have to agree.
         if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
-            base, holder = self._prior("none"), found
+            base, holder, lost = self._prior("none"), found, base.name
+        self._let_go(lost)
         for challenger, by, errors in self._challengers(base, readers):  # each has to beat what is left
-            found = self._best(challenger, by, holder)
+            found, lost = self._best(challenger, by, holder), challenger.name
             if better(found, holder, errors, more=1):
-                base, holder = challenger, found
+                base, holder, lost = challenger, found, base.name
+            if lost != base.name:
+                self._let_go(lost)
         return base
+
+    def _let_go(self, name: str) -> None:
+        """Forget the trainings with weights that lost; how they did is still known."""
+        self.begun = {key: one for key, one in self.begun.items() if key[0] != name}
+        for kept in (self._poolings, self._votes):
+            kept.pop(name, None)
 
     def _challengers(
         self, base: PathWeights, readers: tuple[str, ...]
@@ -242,8 +253,8 @@ class PlanMaker:
         asked = self.settings.weighting
         if not self._selecting or weights.name == "none" or (isinstance(asked, str) and asked in self._priors):
             return None
-        begun = [one for (name, _, votes), one in self.begun.items() if (name, votes) == ("none", self._voting)]
-        equal = [screened(one) for one in begun] or [self.judge(self._prior("none"), reader)]
+        judged = [one for (name, _, votes), one in self._judged.items() if (name, votes) == ("none", self._voting)]
+        equal = judged or [self.judge(self._prior("none"), reader)]
         return difference(self.judge(weights, reader), max(equal, key=lambda one: one.accuracy))
 
     # ------------------------------------------------------------------ readers and votes
@@ -335,12 +346,13 @@ class PlanMaker:
         """Train for the first epochs and ask the selection labels; labels vote as it stands where nothing is said."""
         votes = self._voting if votes is None else votes
         key = (weights.name, reader, votes)
-        if key not in self.begun:
+        if key not in self._judged:
             self._left -= self._judging(reader)
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
             stage = "-".join(["compare", *re.findall(r"\w+", weights.name), reader, "votes" if votes else "alone"])
             self._train(self.begun[key], stage, self._recipe(reader, self.settings.seed).judged_after)
-        return screened(self.begun[key])
+            self._judged[key] = screened(self.begun[key])
+        return self._judged[key]
 
     def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:
         told: tuple[float | None, ...] = (None,) * 4
