@@ -14,8 +14,8 @@ from cge.losses import supervised_loss
 from cge.models.ends import DeepReader, SparseReader
 from cge.models.gates import StepPooling, StepWeighting, step_inputs
 from cge.models.pooling import StepRows
-from cge.models.products import SparseFeatures
-from cge.randomness import generator
+from cge.models.products import SparseFeatures, thinned
+from cge.randomness import STEP, generator, mix
 from cge.training.consistency import ConsistencySettings, ConsistencyTrainer, sharpened
 from cge.training.parameters import seeded
 from cge.training.trainer import accuracy_of
@@ -141,6 +141,25 @@ def test_what_is_dropped_keeps_its_mean() -> None:
         mean = torch.stack(one._disturbed(generator(0), torch.arange(40))).mean(0)
         expected = one.reader.scores(one.pooling(one.reader.project(one.payload)) + one.reader.offset())
     torch.testing.assert_close(mean, expected, rtol=0.02, atol=0.05)
+
+
+def test_dense_numbers_are_dropped_by_their_key() -> None:
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(40_001, 33)).astype(np.float32))
+    one, two = thinned(values, 0.3, np.uint64(7), 1), thinned(values, 0.3, np.uint64(7), 2)
+    assert one.numpy().tobytes() == two.numpy().tobytes()
+    stays = one != 0
+    torch.testing.assert_close(one[stays], values[stays] / 0.7)
+    assert float(stays.double().mean()) == pytest.approx(0.7, abs=0.002)
+    for axis in (0, 1):  # neither rows, columns nor neighbors go together
+        assert float(stays.double().mean(axis).std()) == pytest.approx((0.21 / values.shape[axis]) ** 0.5, rel=0.35)
+    flat = stays.flatten().double()
+    assert abs(float(torch.corrcoef(torch.stack([flat[:-1], flat[1:]]))[0, 1])) < 0.005
+    other = thinned(values, 0.3, np.uint64(8), 1) != 0
+    assert abs(float(torch.corrcoef(torch.stack([flat, other.flatten().double()]))[0, 1])) < 0.005
+    z = [(7 + place * int(STEP)) % 2**64 for place in range(4)]
+    bits = [int(mix(np.uint64(one))) for one in z]
+    expected = [half >= 0.3 * 2**32 for one in bits for half in (one >> 32, one % 2**32)]
+    assert stays.flatten()[:8].tolist() == expected
 
 
 def test_disagreement_counts_confident_nodes_only() -> None:

@@ -13,6 +13,7 @@ b = ½ the symmetric normalization of graph convolutions, read as a discount on 
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -190,6 +191,7 @@ class FixedPool:
     def __init__(self, steps: StepRows, values: Tensor, hops: Sequence[float]) -> None:
         self.matrix, self.transposed = steps.matrix(values.numpy()), steps.transposed(values.numpy())
         self.hops, self.threads = [float(one) for one in hops], steps.threads
+        self._reaches: deque[Reach] = deque(maxlen=2)  # epochs ask for the nodes that train and those that choose
 
     def __call__(self, payload: Tensor) -> Tensor:
         """Return Σ_k h_k M^k payload, `(n, d)`."""
@@ -211,11 +213,15 @@ class FixedPool:
     # ------------------------------------------------------------------ some rows
 
     def reach(self, nodes: Tensor) -> Reach:
-        """Return what paths from some nodes reach."""
+        """Return what paths from some nodes reach; what was asked last is kept."""
+        for one in self._reaches:
+            if torch.equal(one.nodes, nodes):
+                return one
         level = np.full(self.matrix.shape[0], FAR, np.int16)
         level[nodes.numpy()] = 0
         _spread(self.matrix.indptr, self.matrix.indices, level, np.unique(nodes.numpy()), len(self.hops) - 1)
-        return Reach(nodes, level)
+        self._reaches.append(Reach(nodes, level))
+        return self._reaches[-1]
 
     def at(self, payload: Tensor, reach: Reach) -> Tensor:
         """Return the rows of Σ_k h_k M^k payload that belong to the nodes of a reach, `(k, d)`."""

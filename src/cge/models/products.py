@@ -13,15 +13,18 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cge.parallel import float_kernel, prefetch, run_blocks, thread_count
+from cge.parallel import float_kernel, kernel, prefetch, run_blocks, thread_count
+from cge.randomness import STEP, mix
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows"]
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows", "thinned"]
 
 Array = npt.NDArray[Any]
 
 _WORK = 2_000_000  # products of two numbers that are worth a thread
 _AHEAD = 6  # entries: so long before its turn a row is asked for
 _LINE = 16  # numbers in a line of the cache
+_PAIRS = 1 << 18  # of numbers that a thread drops some of at once
+_HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class SparseFeatures:
@@ -175,3 +178,30 @@ def _rows(
             line = dense[indices[entry]]
             for k in range(width):
                 out[row, k] += value * line[k]
+
+
+# ---------------------------------------------------------------------- dropping
+
+
+def thinned(values: Tensor, share: float, key: np.uint64, threads: int | None = None) -> Tensor:
+    """Return dense numbers with a share of them set to zero and the others made larger; the key says which.
+
+    Each 64 random bits decide for two numbers, whatever the number of threads.
+    """
+    given = values.contiguous().numpy().reshape(-1)
+    found = np.empty_like(given)
+    limit, factor = np.uint64(round(share * 2.0**32)), given.dtype.type(1 / (1 - share))
+    pairs = -(-len(given) // 2)
+    blocks = [(begin, min(begin + _PAIRS, pairs)) for begin in range(0, pairs, _PAIRS)]
+    run_blocks(lambda first, stop: _thin(given, key, limit, factor, first, stop, found), blocks, threads)
+    return torch.from_numpy(found).reshape(values.shape)
+
+
+@kernel
+def _thin(given: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, found: Array) -> None:
+    for pair in range(first, stop):
+        bits = mix(key + np.uint64(pair) * STEP)
+        place = 2 * pair
+        found[place] = given[place] * factor if bits >> _HALF >= limit else 0
+        if place + 1 < len(given):
+            found[place + 1] = given[place + 1] * factor if bits & _LOWER >= limit else 0

@@ -29,7 +29,7 @@ from cge.errors import InputError
 from cge.losses import supervised_loss
 from cge.models.ends import Reader
 from cge.models.pooling import pooled_at
-from cge.models.products import NodeFeatures, SparseFeatures
+from cge.models.products import NodeFeatures, SparseFeatures, thinned
 from cge.randomness import generator
 from cge.training.history import Epoch
 from cge.training.parameters import load_module, load_optimizer, module_arrays, one_thread, optimizer_arrays
@@ -99,7 +99,9 @@ class ConsistencyTrainer:
         class_weights: Tensor | None = None,
         agreeing: Tensor | None = None,
         stage: str = "train",
+        threads: int | None = 1,
     ) -> None:
+        self.threads = threads
         self.task, self.payload, self.pooling, self.settings = task, payload, pooling, settings
         self.reader, self.votes, self.class_weights, self.stage = reader, votes, class_weights, stage
         self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
@@ -179,6 +181,9 @@ class ConsistencyTrainer:
         grown = min(1.0, max(0, number - settings.alone) / settings.ramp) if settings.ramp else 1.0
         return settings.consistency * grown if number >= settings.alone else 0.0
 
+    def _projected(self, random: np.random.Generator) -> Tensor:
+        return self.reader.project(dropped(self.payload, self.settings.feature_drop, random, self.threads))
+
     def _among(self, random: np.random.Generator) -> Tensor:
         """Return the nodes that have to agree in an epoch."""
         if len(self.agreeing) <= self.settings.agreeing:
@@ -190,7 +195,7 @@ class ConsistencyTrainer:
         """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
         settings, count, carried = self.settings, self.task.graph.num_nodes, []
         for _ in range(settings.passes):
-            whole, mask = self.reader.project(dropped(self.payload, settings.feature_drop, random)), None
+            whole, mask = self._projected(random), None
             if settings.node_drop:
                 mask = kept((count, 1), settings.node_drop, random)
             carried.append(whole if mask is None else whole * mask)
@@ -285,11 +290,11 @@ def kept(shape: tuple[int, int], share: float, random: np.random.Generator) -> T
     return torch.from_numpy((random.random(shape, np.float32) >= share) / np.float32(1 - share))
 
 
-def dropped(payload: NodeFeatures, share: float, random: np.random.Generator) -> NodeFeatures:
+def dropped(payload: NodeFeatures, share: float, random: np.random.Generator, threads: int | None = 1) -> NodeFeatures:
     """Return the payload with a share of its numbers set to zero and the others made larger."""
     if not share:
         return payload
     if isinstance(payload, SparseFeatures):
         stays = random.random(payload.rows.nnz, np.float32) >= share
         return payload.with_values(payload.rows.data * stays / np.float32(1 - share))
-    return payload * torch.from_numpy(random.random(tuple(payload.shape), np.float32) >= share) / (1 - share)
+    return thinned(payload, share, random.integers(2**64, dtype=np.uint64), threads)

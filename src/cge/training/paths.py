@@ -318,6 +318,7 @@ class PlanMaker:
             class_weights=self.class_weights,
             agreeing=self.data.carrying(),
             stage=stage,
+            threads=self.data.threads,
         )
 
     def _pooling(self, weights: PathWeights) -> Pooling:
