@@ -265,7 +265,7 @@ def test_memory_that_is_used_up(
 
 def test_settings_without_effect_are_told_before_training(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = call(files, "--encoder", "paths", "--window", "3", "--walk-length", "5", "--dry-run")
-    told = "--walk-length, --window have no effect with --encoder paths"
+    told = "--window, --walk-length have no effect with --encoder paths"
     assert run(words) == 0
     assert capsys.readouterr().err == f"warning: {told}\n"
     assert run([*words, "--json"]) == 0

@@ -115,7 +115,11 @@ def test_labels_that_choose_do_not_change_what_was_given() -> None:
             {1: 1, 0: 0},
             "every node of validation has a label in y, too, so none is left to choose the round",
         ),
-        ({0: "a", 1: "b"}, {2: "c"}, "validation has the class 'c', which no training label has"),
+        (
+            {0: "a", 1: "b"},
+            {2: "c"},
+            "validation has the class 'c', which no training label has; give it one, or leave it out",
+        ),
         ({0: "a", 9: "b"}, None, "1 node in y is not in the graph: 9"),
         ({0: "a", 1: "b"}, {7: "b"}, "1 node in validation is not in the graph: 7"),
     ],

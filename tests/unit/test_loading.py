@@ -46,7 +46,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
             "of at least one number",
         ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
-        ("steps", lambda _, arrays: arrays["scale.spread"].fill(0), "its vectors are not finite"),
+        ("steps", lambda _, arrays: arrays["scale.spread"].fill(0), "the scale of inputs must be positive"),
         (
             "steps",
             lambda _, arrays: arrays.update({"known.nodes": arrays["known.nodes"].astype(np.float64)}),

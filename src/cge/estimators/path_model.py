@@ -209,6 +209,8 @@ class PathFit:
         scale = Scale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "rarity")))
         if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
             raise InputError("the inputs of steps and their scale do not agree")
+        if not (scale.spread > 0).all():
+            raise InputError("the scale of inputs must be positive")
         dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
         carried = "auto" if facts["by_features"] else "table"
         table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
