@@ -600,6 +600,12 @@ CASES = [
         nodes="nodes.npy",
     ),
     Case(
+        "half of a matrix that is not square",
+        {"half.mtx": "%%MatrixMarket matrix coordinate pattern symmetric\n5 3 1\n5 1\n"},
+        "{dir}/half.mtx: a symmetric matrix must be square, found 5 rows, 3 columns",
+        edges="half.mtx",
+    ),
+    Case(
         "too large for float32 in Parquet",
         {"edges.csv": "a,b\n", "features.parquet": _too_large},
         "{dir}/features.parquet: features must be finite as float32, found inf in row 1, column 0",

@@ -251,3 +251,12 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="in the same order, but 'z' stands where 'x' was"):
         need_features_of(graph, other)
     need_features_of(graph, graph.with_features(np.ones((2, 3))))
+
+
+def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None:
+    np.save(tmp_path / "e.npy", np.array([[1, 2], [2, 3]], ">i8"))
+    assert cge.read_graph(tmp_path / "e.npy").neighbors(2) == [1, 3]
+    matrix = sp.csr_array(np.array([[0, 2], [2, 0]]))
+    parts = {"indptr": matrix.indptr, "indices": matrix.indices, "shape": matrix.shape, "format": b"csr"}
+    np.savez(tmp_path / "m.npz", data=matrix.data.astype(">i8"), **parts)
+    assert cge.read_graph(tmp_path / "m.npz").neighbors(0) == [1]

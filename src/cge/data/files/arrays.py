@@ -56,8 +56,10 @@ def load_npy(path: Path) -> Array:
 
 def _read(path: Path, stream: Any) -> Array:
     array: Array = np.lib.format.read_array(stream, allow_pickle=False)
+    if not array.dtype.isnative:  # of a machine with the other order of bytes
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind == "U" and array.size:  # NumPy does not look, and Python refuses such strings much later
-        codes = np.ascontiguousarray(array).view(array.dtype.byteorder.replace("|", "=") + "u4")
+        codes = np.ascontiguousarray(array).view(np.uint32)
         if codes.max() > sys.maxunicode:
             raise FileFormatError(path, f"a string holds {codes.max():#x}, which is no character; write it again")
     return array

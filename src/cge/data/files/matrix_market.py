@@ -45,6 +45,8 @@ def read_matrix_market(path: Path, block_size: int = BLOCK_BYTES) -> sp.csr_arra
         raise FileFormatError(path, f"the header tells of {shape[2]:,} entries, found {len(row):,}; was the file cut?")
     refuse_empty_space(path, shape[0], len(row))
     values = read.numbers[:, 0] if dialect.columns == 3 else np.ones(len(row))
+    if symmetric and shape[0] != shape[1]:
+        raise FileFormatError(path, f"a symmetric matrix must be square, found {shape[0]:,} rows, {shape[1]:,} columns")
     if symmetric:
         off = row != column
         row, column = np.concatenate([row, column[off]]), np.concatenate([column, row[off]])

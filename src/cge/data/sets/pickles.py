@@ -72,6 +72,8 @@ def _array(request: Request) -> Array:
     name, order = _text(kind.arguments[0]), _text(kind.state[1])
     if name not in _DTYPES:
         raise MalformedError(f"holds an array of type {shown(name)}; only numbers and true/false values are read")
+    if order not in ("<", ">", "=", "|"):
+        raise MalformedError(f"holds an array whose bytes are in the order {shown(order)}")
     dtype = np.dtype(order + name)
     _check_shape(shape)
     count = math.prod(shape)
