@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import FILES, about_labels
+from cge.cli.files import FILES, need_file
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.saved import EXACT, load_model, note_of_guards, output_file, tell
@@ -66,7 +66,7 @@ def embed(
     """
     from cge.store.exports import VECTORS, checked_folder, write_export
 
-    about_labels(labels, node=node, label=label)
+    need_file("--labels", labels, {"node": node, "label": label})
     if out is None and projector is None:
         raise InputError("there is nothing to write; give --out a file, or --projector a folder")
     if out is not None:

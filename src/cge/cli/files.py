@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cge.data.files.reading import Reading
     from cge.graph import Graph
 
-__all__ = ["DELIMITERS", "FILES", "Files", "about_labels", "column_of", "need_file", "takes_files"]
+__all__ = ["DELIMITERS", "FILES", "Files", "column_of", "need_file", "takes_files"]
 
 FILES, _READING = "Files", "How to read them"  # panels of the help
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
@@ -40,11 +40,6 @@ def need_file(option: str, given: str | None, about: dict[str, Any]) -> None:
     strange = next((name for name, value in about.items() if value not in (None, False)), None)
     if given is None and strange is not None:
         raise InputError(f"--{strange.replace('_', '-')} is about the file of {option}; give one, or leave it out")
-
-
-def about_labels(labels: str | None, **columns: str | None) -> None:
-    """Refuse names of columns without a file of labels."""
-    need_file("--labels", labels, columns)
 
 
 @dataclass(frozen=True)

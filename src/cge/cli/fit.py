@@ -99,9 +99,8 @@ def fit(
     model = CGE(**values_of(CGE, settings))
     with _in_the_shell(model):
         check_settings(model)
-    idle = [flag_of(name) for name in idle_settings(model)]
-    early = [f"{', '.join(idle)} {'has' if len(idle) == 1 else 'have'} no effect with --encoder {model.encoder}"]
-    early = early if idle else []
+    idle = settings_as_flags(idle_settings(model, flag_of), model.get_params())
+    early = [idle] if idle else []
     _tell("warning", early)  # not after an hour of training
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation)
@@ -134,7 +133,6 @@ def fit(
         except KeyboardInterrupt:
             raise Stopped(_way_on(checkpoint)) from None
         checkpoint.remove()
-    warned = [one for one in warned if "no effect with --encoder" not in one]
     _tell("warning", warned)
     found = facts_of(model, out, seconds)
     if as_json:
@@ -194,8 +192,9 @@ def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, An
 
 
 def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, shown: bool) -> list[str]:
-    """Train, and return the warnings of the library as sentences."""
+    """Train, and return the warnings of the library as sentences, but for that of idle settings, which was told."""
     from cge.cli.progress import Watch
+    from cge.estimators.cge import idle_settings
 
     again = bool(model.refit and task.validation is None and model.held_out)
     with warnings.catch_warnings(record=True) as caught:
@@ -207,7 +206,7 @@ def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, shown: bool) -> list[s
         if not issubclass(one.category, CgeWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     said = [str(one.message) for one in caught if issubclass(one.category, CgeWarning)]
-    return [settings_as_flags(sentence, model.get_params()) for sentence in said]
+    return [settings_as_flags(sentence, model.get_params()) for sentence in said if sentence != idle_settings(model)]
 
 
 def _way_on(checkpoint: Checkpoint) -> str:

@@ -56,8 +56,7 @@ def _alone(folder: Path) -> Iterator[None]:
         try:
             stack.enter_context(claimed(folder))
         except InputError as error:
-            wait = "; wait until it is done" if "is working in" in str(error) else ""
-            raise InputError(f"{error}{wait}, or give --out another folder") from None
+            raise InputError(f"{error}, or give --out another folder") from None
         yield
 
 
@@ -69,10 +68,16 @@ def _try_writing(folder: Path) -> None:
     except OSError as error:
         raise InputError(f"{folder} cannot be written ({error.strerror or error}); give --out another folder") from None
     model = folder / "model.json"
-    if model.is_symlink():
-        raise InputError(f"{model} is a symbolic link; remove it, or give --out another folder")
+    _refuse_links(model)
     if model.exists() and _content(model) is None:
         raise InputError(f"{model} was not written by cge; move it away, or give --out another folder")
+
+
+def _refuse_links(*paths: Path) -> None:
+    """Refuse links: they lead to files of other folders, which would be replaced or removed."""
+    linked = next((one for one in paths if one.is_symlink()), None)
+    if linked is not None:
+        raise InputError(f"{linked} is a symbolic link; remove it, or give --out another folder")
 
 
 class Checkpoint:
@@ -80,9 +85,7 @@ class Checkpoint:
 
     def __init__(self, model: Path) -> None:
         self.folder = model / "checkpoint"
-        linked = next((one for one in (self.folder, *self._files()) if one.is_symlink()), None)
-        if linked is not None:  # it would lead to files of another folder, and they would be removed
-            raise InputError(f"{linked} is a symbolic link; remove it, or give --out another folder")
+        _refuse_links(self.folder, *self._files())
         if self.folder.exists() and not self.folder.is_dir():
             raise InputError(f"{self.folder} is a file; move it away, or give --out another folder")
         for file in self._files():

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import about_labels, column_of
+from cge.cli.files import column_of, need_file
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import print_json
 from cge.cli.saved import load_model, output_file
@@ -72,7 +72,7 @@ def report(
     model = load_model(folder)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
-    about_labels(labels, node=node, label=label)
+    need_file("--labels", labels, {"node": node, "label": label})
     truth = None if labels is None else _truth(model, labels, node=column_of(node), label=column_of(label))
     measured, rows = measured_by(model, truth), []
     if labels is not None and measured is None:

@@ -296,8 +296,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         known = checked_task(self, graph, y, validation)
         store = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
         if idle := idle_settings(self):
-            have = "has" if len(idle) == 1 else "have"
-            warnings.warn(f"{', '.join(idle)} {have} no effect with encoder={self.encoder!r}", CgeWarning, stacklevel=2)
+            warnings.warn(idle, CgeWarning, stacklevel=2)
         train = fit_paths if self.encoder == "paths" else fit_pairs
         roles = (known.train, known.selection)
         self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
@@ -537,11 +536,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
 
 
-def idle_settings(model: CGE) -> list[str]:
-    """Return the settings that were given and that the model's encoder does not know."""
+def idle_settings(model: CGE, called: Callable[[str], str] = str) -> str:
+    """Say which settings were given that the encoder does not know, `called` so; nothing where there are none."""
     defaults = settings_of(type(model))
     unknown = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
-    return [name for name in unknown if getattr(model, name) != defaults[name][2]]
+    idle = [called(name) for name in unknown if getattr(model, name) != defaults[name][2]]
+    have = "has" if len(idle) == 1 else "have"
+    return f"{', '.join(idle)} {have} no effect with encoder={model.encoder!r}" if idle else ""
 
 
 def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:

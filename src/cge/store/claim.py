@@ -49,7 +49,7 @@ def _locked(path: Path, folder: Path) -> int:
         except BlockingIOError:
             holder = os.read(handle, 200).decode(errors="replace").strip() or "another process"
             os.close(handle)
-            raise InputError(f"{holder} is working in {folder}") from None
+            raise InputError(f"{holder} is working in {folder}; wait until it is done") from None
         except OSError:
             return handle  # nothing can be locked here
         try:
@@ -70,7 +70,7 @@ def _opened(path: Path) -> int:
     except OSError as error:
         if path.is_symlink():
             raise InputError(f"{path} is a symbolic link; remove it") from None
-        raise InputError(f"{path} cannot be written ({error.strerror})") from None
+        raise InputError(f"{path} cannot be written ({error.strerror}); mend that") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
         raise InputError(f"{path} is no regular file; remove it")

@@ -181,9 +181,6 @@ class ConsistencyTrainer:
         grown = min(1.0, max(0, number - settings.alone) / settings.ramp) if settings.ramp else 1.0
         return settings.consistency * grown if number >= settings.alone else 0.0
 
-    def _projected(self, random: np.random.Generator) -> Tensor:
-        return self.reader.project(dropped(self.payload, self.settings.feature_drop, random, self.threads))
-
     def _among(self, random: np.random.Generator) -> Tensor:
         """Return the nodes that have to agree in an epoch."""
         if len(self.agreeing) <= self.settings.agreeing:
@@ -195,7 +192,8 @@ class ConsistencyTrainer:
         """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
         settings, count, carried = self.settings, self.task.graph.num_nodes, []
         for _ in range(settings.passes):
-            whole, mask = self._projected(random), None
+            thin = dropped(self.payload, settings.feature_drop, random, self.threads)
+            whole, mask = self.reader.project(thin), None
             if settings.node_drop:
                 mask = kept((count, 1), settings.node_drop, random)
             carried.append(whole if mask is None else whole * mask)
