@@ -8,8 +8,10 @@ a block writes the same bytes.
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
 import numba
@@ -25,6 +27,8 @@ __all__ = ["Int", "float_kernel", "kernel", "prefetch", "run_blocks", "thread_co
 P = ParamSpec("P")
 R = TypeVar("R")
 Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
+
+_FEWEST_HELPERS = 32  # threads at most, where there are fewer cores: who asks for many gets them
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -86,17 +90,37 @@ def thread_count(threads: int | None) -> int:
 
 
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:
-    """Call `work(*block)` for every block, on up to `threads` threads; an error stops the rest and is raised here."""
+    """Call `work(*block)` for every block, on up to `threads` threads; an error stops the rest and is raised here.
+
+    The caller is one of the threads. The others stay for the next call: starting them takes longer than many a product.
+    """
     blocks = list(blocks)
-    workers = min(thread_count(threads), len(blocks))
-    if workers <= 1:
-        for block in blocks:
-            work(*block)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        try:
-            for future in [pool.submit(work, *block) for block in blocks]:
-                future.result()
-        except BaseException:
-            pool.shutdown(cancel_futures=True)
-            raise
+    workers, left, failed = min(thread_count(threads), len(blocks)), iter(blocks), threading.Event()
+
+    def take() -> None:
+        for block in left:  # all threads take from the same ones
+            if failed.is_set():
+                return
+            try:
+                work(*block)
+            except BaseException:
+                failed.set()
+                raise
+
+    helpers = [_helpers().submit(take) for _ in range(workers - 1)]
+    try:
+        take()
+    finally:
+        for helper in helpers:
+            if not helper.cancel():  # it has begun
+                helper.result()
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    """Return the threads of this process."""
+    return ThreadPoolExecutor(max(thread_count(None), _FEWEST_HELPERS), "cge")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has none of its parent's threads

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -80,6 +81,39 @@ def test_an_error_stops_the_blocks_that_wait() -> None:
     with pytest.raises(RuntimeError, match="first"):
         run_blocks(work, [(k,) for k in range(40)], threads=2)
     assert len(started) < 20
+
+
+def test_blocks_may_have_blocks_and_more_of_them_than_there_are_threads() -> None:
+    done: list[int] = []
+
+    def inner(number: int) -> None:
+        done.append(number)
+
+    def outer(number: int) -> None:
+        run_blocks(inner, [(100 * number + k,) for k in range(20)], threads=40)
+
+    run_blocks(outer, [(k,) for k in range(60)], threads=40)
+    assert sorted(done) == [100 * number + k for number in range(60) for k in range(20)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")
+def test_a_forked_process_has_threads_of_its_own() -> None:
+    code = (
+        "import os, warnings\n"
+        "warnings.simplefilter('ignore')\n"
+        "from cge.parallel import run_blocks\n"
+        "def twice():\n"
+        "    found = []\n"
+        "    run_blocks(found.append, [(k,) for k in range(9)], threads=3)\n"
+        "    return len(found)\n"
+        "assert twice() == 9\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    os._exit(twice())\n"
+        "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.strip() == "9", done.stderr
 
 
 def test_kernels_compile_where_nothing_can_be_cached(tmp_path: Path) -> None:
