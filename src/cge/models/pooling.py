@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -97,20 +98,30 @@ def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Ten
     return gate * torch.exp(-(1 - discount) * log[rows] - discount * log[ends])
 
 
+class _Entries:
+    """A matrix as its entries are now, `values (m,)`; the transpose is made once, for all products back."""
+
+    def __init__(self, pattern: Pattern, values: Tensor) -> None:
+        self.pattern, self.values = pattern, values
+        self.matrix = pattern.matrix(values.detach().numpy())
+
+    @cached_property
+    def transposed(self) -> sp.csr_array:
+        return self.pattern.transposed(self.matrix.data)
+
+
 class _Product(torch.autograd.Function):
     """M x, with gradients for the entries of M and for x."""
 
     @staticmethod
-    def forward(context: Any, steps: Pattern, values: Tensor, x: Tensor) -> Tensor:
-        context.steps = steps
-        context.save_for_backward(values, x)
-        return torch.from_numpy(
-            sparse_product(steps.matrix(values.detach().numpy()), x.detach().numpy(), steps.threads)
-        )
+    def forward(context: Any, entries: _Entries, _values: Tensor, x: Tensor) -> Tensor:
+        context.entries = entries
+        context.save_for_backward(x)
+        return torch.from_numpy(sparse_product(entries.matrix, x.detach().numpy(), entries.pattern.threads))
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
-        steps, (values, x) = context.steps, context.saved_tensors
+        steps, (x,) = context.entries.pattern, context.saved_tensors
         to_values = to_x = None
         above = np.ascontiguousarray(gradient.detach().numpy())
         if context.needs_input_grad[1]:
@@ -124,13 +135,17 @@ class _Product(torch.autograd.Function):
             run_blocks(block, [(one, min(one + _BLOCK, steps.nodes)) for one in starts], steps.threads)
             to_values = torch.from_numpy(found)
         if context.needs_input_grad[2]:
-            to_x = torch.from_numpy(sparse_product(steps.transposed(values.detach().numpy()), above, steps.threads))
+            to_x = torch.from_numpy(sparse_product(context.entries.transposed, above, steps.threads))
         return None, to_values, to_x
 
 
 def product(pattern: Pattern, values: Tensor, x: Tensor) -> Tensor:
     """Return M x, `(n, d)`, for the matrix M with `values (m,)`; differentiable in values and x."""
-    found: Tensor = _Product.apply(pattern, values, x)  # type: ignore[no-untyped-call]
+    return _times(_Entries(pattern, values), x)
+
+
+def _times(entries: _Entries, x: Tensor) -> Tensor:
+    found: Tensor = _Product.apply(entries, entries.values, x)  # type: ignore[no-untyped-call]
     return found
 
 
@@ -139,9 +154,9 @@ def pool(steps: StepRows, values: Tensor, payload: Tensor, hops: Tensor | Sequen
 
     Differentiable in all three.
     """
-    reached, total = payload, hops[0] * payload
+    entries, reached, total = _Entries(steps, values), payload, hops[0] * payload
     for weight in hops[1:]:
-        reached = product(steps, values, reached)
+        reached = _times(entries, reached)
         total = total + weight * reached
     return total
 

@@ -51,7 +51,7 @@ class OuterSettings:
     """Settings of `learn_weights`.
 
     `alone` steps teach the readers before the weights move at all. `nodes` is the number of labeled nodes at most that
-    a step looks at, where weights are costly; None looks at all.
+    a step looks at, where weights are costly; None looks at all. `threads` drop features; they do not matter.
     """
 
     nodes: int | None = None
@@ -65,6 +65,7 @@ class OuterSettings:
     feature_drop: float = 0.5
     hidden_drop: float = 0.5
     seed: int = 0
+    threads: int | None = 1
 
 
 @dataclass(frozen=True)
@@ -172,7 +173,8 @@ class Outer:
         if settings.nodes is not None and settings.nodes < len(seen):
             seen = np.sort(random.choice(self.train, settings.nodes, replace=False, shuffle=False))
             others, folds = ([part[np.isin(part, seen)] for part in parts] for parts in (self.others, self.folds))
-        carried = [reader.project(dropped(self.payload, settings.feature_drop, random)) for reader in self.readers]
+        drop = (settings.feature_drop, random, settings.threads)
+        carried = [reader.project(dropped(self.payload, *drop)) for reader in self.readers]
         pooled = torch.split(self.weighted.pooling(seen)(torch.cat(carried, dim=1)), settings.dim, dim=1)
         inner, outer, judging = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
         for reader, part, own, held in zip(self.readers, pooled, others, folds, strict=True):

@@ -165,7 +165,7 @@ class PlanMaker:
 
     def learned(self, kind: str | Callable[[int], PathWeighting], start: PathWeights) -> PathWeights:
         """Return weights learned on folds of the training labels: of steps, from a start, or of a network."""
-        settings, payload = OuterSettings(seed=self.settings.seed), self.data.payload("l2")
+        settings = OuterSettings(seed=self.settings.seed, threads=self.data.threads)
         if kind in ("gates", "steps"):
             module: Any = deepcopy(start.module)
             weights = PathWeights(str(kind), module)
@@ -178,6 +178,7 @@ class PlanMaker:
             weights = PathWeights(kind if isinstance(kind, str) else "custom", network, sampled, start)
             pooling = weights.learnable(self.data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
+        payload = self.data.payload("l2")
         learned = learn_weights(self.task, payload, pooling, settings, class_weights=self.class_weights)
         if not learned.taught and self.settings.weighting != "auto":
             warnings.warn(
