@@ -30,7 +30,7 @@ def situation(task: Task) -> Situation:
     data = PathData(task.graph, threads=1)
     settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4), 2)
     maker = PlanMaker(task, data, settings)
-    return Situation(task, data, maker, maker.likelier("degree", "degree"), QUICK)
+    return Situation(task, data, maker, maker.likelier("degree"), QUICK)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)

@@ -35,6 +35,7 @@ def trainer(
     votes: Any = None,
     class_weights: Any = None,
     agreeing: Any = None,
+    summed: bool = False,
     **task: Any,
 ) -> Any:
     graph = two_groups(features=False)
@@ -52,6 +53,8 @@ def trainer(
         else:
             one = DeepReader(6, dim, made.classes)
     more = {"votes": votes, "class_weights": class_weights, "agreeing": agreeing}
+    if summed:
+        more["summed"] = pooling(torch.tensor(graph.features))
     return ConsistencyTrainer(made, payload, pooling, one, settings, **more)
 
 
@@ -124,6 +127,31 @@ def test_patience_waits_for_agreement_and_without_validation_the_last_epoch_coun
     last = trainer(replace(SMALL, epochs=7, patience=2), validation=torch.empty(0, dtype=torch.int64))
     last.run()
     assert last.best_epoch == 7
+
+
+@pytest.mark.parametrize("reader", ["deep", "sparse"])
+def test_summing_before_or_after_the_projection_is_the_same_training(reader: str) -> None:
+    settings = replace(SMALL, node_drop=0.0, feature_drop=0.0, epochs=25)
+    after, before = (trainer(settings, sparse=False, reader=reader, summed=summed) for summed in (False, True))
+    for one in (after, before):
+        one.run()
+    assert [epoch.validation_accuracy for epoch in before.epochs] == [one.validation_accuracy for one in after.epochs]
+    np.testing.assert_allclose(
+        [epoch.path_loss for epoch in before.epochs], [one.path_loss for one in after.epochs], rtol=1e-3
+    )
+    torch.testing.assert_close(before.best_scores(), after.best_scores(), rtol=1e-2, atol=1e-3)
+    some = torch.tensor([3, 30])
+    torch.testing.assert_close(before.best_scores(some), before.best_scores()[some])
+
+
+def test_features_are_dropped_from_the_sum() -> None:
+    one = trainer(replace(SMALL, passes=2, node_drop=0.0, hidden_drop=0.0, feature_drop=0.5), sparse=False, summed=True)
+    first, second = one._disturbed(generator(0), torch.arange(40))
+    assert not torch.allclose(first, second)
+    with torch.no_grad():
+        one.reader.weight[2:] = 0  # two features are left, each there or not: four scores at most, whoever is near
+        one.summed = torch.ones(40, 6)
+    assert 2 <= len(torch.unique(one._disturbed(generator(0), torch.arange(40))[0].round(decimals=4), dim=0)) <= 4
 
 
 def test_nothing_dropped_is_nothing_disturbed() -> None:

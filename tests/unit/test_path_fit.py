@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ from cge.training.history import Epoch
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import Learned
 from cge.training.paths import PlanMaker
-from cge.training.recipes import READERS
+from cge.training.recipes import READERS, Extent
 from cge.training.settings import Task
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_trainer import Constant, two_groups
@@ -404,8 +405,8 @@ class Told:
     def __init__(self, task: Task, scores: Any) -> None:
         self.task, self._scores = task, torch.from_numpy(scores)
 
-    def best_scores(self) -> Any:
-        return self._scores
+    def best_scores(self, nodes: Any) -> Any:
+        return self._scores[nodes]
 
 
 def calibrated(
@@ -728,10 +729,10 @@ def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]
 def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = path_settings(paths(), 2)
     data = PathData(words(two_groups()), threads=1)
-    entries = data.graph.features.nnz
-    width = settings.products("plain", 2, len(data.steps), entries)
-    judging = width * settings.recipe("plain", 0, width).judged_after
-    learning = settings.learning(len(data.steps), entries, 3)
+    extent = Extent(len(data.steps), data.graph.features.nnz, 0, 30, 2)
+    judging, learning = settings.judging("plain", extent), settings.learning(extent, 3)
+    width = settings.products("plain", extent)
+    assert judging == width * settings.recipe("plain", 0, width).judged_after
     assert compared_within(0, monkeypatch) == ["degree", "none"]
     assert compared_within(3 * judging, monkeypatch) == ["degree", "none", "cosine"]
     some_profiles = compared_within(6 * judging, monkeypatch)
@@ -741,6 +742,87 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) 
     assert "gates" not in all_profiles
     whole = compared_within(20 * judging + 2 * learning, monkeypatch)
     assert whole == [*all_profiles, "gates", "steps"]
+
+
+def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
+    graph, nodes = words(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    dense = graph.with_features(graph.features.toarray())
+    for given in (graph, dense):
+        maker = PlanMaker(task, PathData(given, threads=1), path_settings(paths(node_drop=None, passes=None), 2))
+        degree = maker._prior("degree")
+        sums = {reader: maker.trainer(degree, reader, False, 0, "x").summed for reader in ("plain", "taught", "deep")}
+        assert sums["deep"] is None
+        assert (sums["plain"] is None) == (given is graph)
+        assert sums["taught"] is sums["plain"]
+    plain = sums["plain"]
+    assert plain is not None
+    data = maker.data
+    rows = data.payload("l2").double().numpy()
+    step = maker._pooling(degree).matrix.toarray().astype(np.float64)
+    hops = data.steps.nodes, len(maker._priors["degree"].hops)
+    expected = sum(np.linalg.matrix_power(step, hop) @ rows for hop in range(hops[1])) / hops[1]
+    np.testing.assert_allclose(plain.numpy(), expected, atol=1e-6)
+
+
+def test_epochs_of_summed_paths_cost_what_they_look_at() -> None:
+    settings = path_settings(cge.CGE(), 2)
+    large = Extent(steps=20_000_000, entries=16_000_000, columns=100, labeled=10_000, classes=2)
+    assert settings.rows("plain", large) == 10_000
+    assert settings.rows("taught", large) == 15_000
+    assert settings.rows("deep", large) == settings.rows("plain", replace(large, columns=0)) == 0
+    width = settings.products("plain", large)
+    assert settings.recipe("plain", 0, width).settings.epochs == 300
+    assert settings.judging("plain", large) == 4 * 20_000_000 * 100 + 100 * width
+    in_every_epoch = settings.products("plain", replace(large, columns=0))
+    assert in_every_epoch == 3 * 32 * (4 * 20_000_000 + 16_000_000)
+    assert settings.recipe("plain", 0, in_every_epoch).settings.epochs < 300
+
+
+def test_large_graphs_teach_weights_in_fewer_steps() -> None:
+    settings = path_settings(cge.CGE(), 2)
+    found = [settings.outer(Extent(steps, 0, 0, 100, 2), 3) for steps in (10**5, 2 * 10**6, 10**8)]
+    assert [(one.alone, one.steps) for one in found] == [(30, 150), (12, 60), (10, 50)]
+    extent = Extent(10**8, 0, 0, 100, 2)
+    assert settings.learning(extent, 3) == 9 * 60 * 3 * 16 * 4 * 10**8
+
+
+@pytest.mark.parametrize(("winner", "started"), [("two steps, b = 1", {"gates", "steps"}), ("own", {"steps"})])
+def test_learning_starts_from_a_hop_profile_that_won(
+    winner: str, started: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, nodes = words(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("auto", label_votes="no"), 2))
+    starts = {}
+
+    def judged(weights: Any, reader: str, votes: bool | None = None) -> Screened:
+        right = 0.9 if weights.name == winner else 0.7 if reader == "plain" else 0.5
+        return Screened(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
+
+    def learned(kind: str, start: Any) -> Any:
+        starts[kind] = start.name
+        return replace(start, name=kind)
+
+    monkeypatch.setattr(maker, "judge", judged)
+    monkeypatch.setattr(maker, "learned", learned)
+    assert maker.make().weights.name == winner
+    assert starts == dict.fromkeys(started, winner)
+
+
+@pytest.mark.parametrize("best", ["none", "degree", "cosine"])
+def test_weights_asked_for_by_name_start_from_the_best_prior(best: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, nodes = words(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("steps"), 2))
+
+    def judged(weights: Any, reader: str, votes: bool | None = None) -> Screened:
+        right = 0.9 if weights.name == best else 0.7
+        return Screened(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    monkeypatch.setattr(maker, "learned", lambda _, start: start)
+    assert maker._first_weights().name == best
 
 
 def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -772,7 +854,7 @@ def test_wide_features_count_as_work() -> None:
     for width in (10, 4_000_000):
         told = sp.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40) % width)), shape=(40, width))
         maker = PlanMaker(task, PathData(graph.with_features(told), threads=1), path_settings(paths(rounds=None), 2))
-        maker._entries *= width  # as many numbers as a table of that width would have
+        maker.extent = replace(maker.extent, entries=40 * width)  # as many numbers as a table of that width would have
         epochs.append(maker._recipe("plain", 0).settings.epochs)
     assert epochs == [300, int(5e11 / (3 * 8 * 40 * 4_000_000))]  # products forth, back and for W, of 8 numbers
 

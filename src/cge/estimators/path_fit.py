@@ -157,7 +157,7 @@ class _Fitting:
         """
         task, several = members[0].trainer.task, self.codes.ndim == 2
         labels, trained = task.labels[task.validation].numpy(), task.labels[task.train].numpy()
-        scores = [one.trainer.best_scores()[task.validation] for one in members]
+        scores = [one.trainer.best_scores(task.validation) for one in members]
         chances = mean_chances(scores, several)
         if len(labels) < FEWEST_SELECTING:
             return chances, 1.0, None

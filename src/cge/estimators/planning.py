@@ -16,7 +16,7 @@ from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
 from cge.training.paths import FEWEST_SELECTING
-from cge.training.recipes import DENSE, SEARCH, PathSettings
+from cge.training.recipes import DENSE, SEARCH, Extent, PathSettings
 from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
@@ -94,23 +94,26 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     steps = len(graph.indices) + graph.num_nodes
     dense = payload == "walks" or (payload == "features" and not hasattr(features, "nnz"))
     work = entries // DENSE if dense else entries
-    size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops, work)
+    labeled = kept + labels["selection"]
+    extent = Extent(steps, work, columns if dense else 0, labeled, len(known.classes))
+    size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops)
     selecting = labels["selection"] >= FEWEST_SELECTING
     asked = model.weighting if isinstance(model.weighting, str) else "custom"
     weightings, readers = _candidates(asked, settings.reader, selecting, features is not None, kept > 3)
     if asked == "auto" and payload == "walks":  # they hold what paths bring: a node's own comes first
         weightings = ("own", *(weightings if selecting else ()))
     if len(readers) > 1:
-        readers = tuple(name for name in readers if settings.bearable(name, _width(settings, size, name)))
-    if asked == "auto" and settings.learning(steps, size.work, model.folds) > SEARCH:
+        readers = tuple(name for name in readers if settings.bearable(name, settings.products(name, extent)))
+    if asked == "auto" and settings.learning(extent, model.folds) > SEARCH:
         weightings = tuple(name for name in weightings if name in _PRIORS)
+    outer = settings.outer(extent, model.folds)
     learned = [name for name in weightings if name not in _PRIORS]
     votes = {"yes": "yes", "no": "no"}.get(settings.label_votes, "asked for" if selecting else "no")
     votes = "yes" if settings.reader == "taught" else votes
-    trainings = _trainings(settings, size, weightings, readers, votes, selecting, again, model.n_models)
+    trainings = _trainings(settings, extent, weightings, readers, votes, selecting, again, model.n_models)
     sampled = settings.walks_per_node * (settings.hops + 1) if asked not in (*_PRIORS, "auto", "gates", "steps") else 0
     counted = {"yes": len(weightings), "asked for": 1, "no": 0}[votes]
-    epochs = {name: _recipe(settings, size, name).settings.epochs for name in readers}
+    epochs = {name: _recipe(settings, extent, name).settings.epochs for name in readers}
     return FitPlan(
         "paths",
         payload,
@@ -120,7 +123,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         labels | {"outer": kept if learned else 0},
         again,
         {"dim": settings.dim, "hops": settings.hops, "epochs": epochs, "models": model.n_models},
-        path_cost(size, trainings, len(learned), model.folds, counted, sampled),
+        path_cost(size, trainings, len(learned) * (outer.alone + outer.steps), model.folds, counted, sampled),
     )
 
 
@@ -137,17 +140,13 @@ def _candidates(
     return weightings, ("plain", "deep", "sparse") if selecting else ("plain",)
 
 
-def _width(settings: PathSettings, size: PathSize, reader: str) -> int:
-    return settings.products(reader, size.classes, size.steps, size.work)
-
-
-def _recipe(settings: PathSettings, size: PathSize, reader: str) -> Any:
-    return settings.recipe(reader, settings.seed, _width(settings, size, reader))
+def _recipe(settings: PathSettings, extent: Extent, reader: str) -> Any:
+    return settings.recipe(reader, settings.seed, settings.products(reader, extent))
 
 
 def _trainings(
     settings: PathSettings,
-    size: PathSize,
+    extent: Extent,
     weightings: tuple[str, ...],
     readers: tuple[str, ...],
     votes: str,
@@ -161,10 +160,11 @@ def _trainings(
         """Return trainings of a share of the epochs, beyond judging where they were begun, or for judging alone."""
         found = []
         for name in names:
-            recipe = _recipe(settings, size, name)
+            recipe = _recipe(settings, extent, name)
             epochs = share * recipe.settings.epochs - (recipe.judged_after if begun else 0)
             epochs = max(epochs, 0) if share else recipe.judged_after
-            found.append(Training(recipe.settings.passes, settings.carried(name, size.classes), epochs / len(names)))
+            carried = settings.carried(name, extent.classes)
+            found.append(Training(recipe.settings.passes, carried, epochs / len(names), settings.rows(name, extent)))
         return found
 
     left = readers if len(readers) == 1 else tuple(name for name in readers if name != "plain")

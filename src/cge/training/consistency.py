@@ -6,6 +6,9 @@ on nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Net
 in the first epochs and then grows: before the labels are learned, agreeing would only harden chance. The best epoch is
 one with full λ.
 
+Dense features of which no whole nodes are dropped can be summed over paths once, Σ A(p) (x W) = (Σ A(p) x) W. Single
+ones are then dropped from the sum, and an epoch looks at the nodes it learns from, not at the graph.
+
 Where known labels vote, a reader can be taught by the votes instead: λ times its cross-entropy from what they say of
 every node that carries anything. It learns what features say of classes from all nodes, and votes, which do not change,
 cannot drift as agreement with oneself can. Votes and reader then speak with equal say.
@@ -14,7 +17,7 @@ cannot drift as agreement with oneself can. Votes and reader then speak with equ
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -84,7 +87,8 @@ class ConsistencyTrainer:
     """Trains a `Reader` on a task through a pooling of given path weights; keeps the best epoch's parameters.
 
     `votes (n, c)` are added to the scores, as much as the reader learns to trust them. `class_weights (c,)` weigh the
-    loss of each class. `agreeing` are the nodes whose predictions have to agree; None means all.
+    loss of each class. `agreeing` are the nodes whose predictions have to agree; None means all. `summed (n, f)` is the
+    pooling of a dense payload, where it is known; nodes' payloads cannot be dropped then.
     """
 
     def __init__(
@@ -98,10 +102,11 @@ class ConsistencyTrainer:
         votes: Tensor | None = None,
         class_weights: Tensor | None = None,
         agreeing: Tensor | None = None,
+        summed: Tensor | None = None,
         stage: str = "train",
         threads: int | None = 1,
     ) -> None:
-        self.threads = threads
+        self.threads, self.summed = threads, summed
         self.task, self.payload, self.pooling, self.settings = task, payload, pooling, settings
         self.reader, self.votes, self.class_weights, self.stage = reader, votes, class_weights, stage
         self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
@@ -191,17 +196,26 @@ class ConsistencyTrainer:
     def _disturbed(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
         """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
         settings, count, carried = self.settings, self.task.graph.num_nodes, []
+        given = self.payload if self.summed is None else self.summed[nodes]
         for _ in range(settings.passes):
-            thin = dropped(self.payload, settings.feature_drop, random, self.threads)
+            thin = dropped(given, settings.feature_drop, random, self.threads)
             whole, mask = self.reader.project(thin), None
             if settings.node_drop:
                 mask = kept((count, 1), settings.node_drop, random)
             carried.append(whole if mask is None else whole * mask)
-        pooled = pooled_at(self.pooling, torch.cat(carried, dim=1), nodes)
-        parts = torch.split(pooled, carried[0].shape[1], dim=1)
+        parts: Sequence[Tensor] = carried
+        if self.summed is None:
+            pooled = pooled_at(self.pooling, torch.cat(carried, dim=1), nodes)
+            parts = torch.split(pooled, carried[0].shape[1], dim=1)
         masks = [kept((len(nodes), one.shape[1]), settings.hidden_drop, random) for one in parts]
         votes = not settings.taught  # pupils speak for themselves
         return [self._scores(one, nodes, mask, votes) for one, mask in zip(parts, masks, strict=True)]
+
+    def _brought(self, reader: Reader, nodes: Tensor) -> Tensor:
+        """Return what paths bring to some nodes, undisturbed, as a reader projects it."""
+        if self.summed is None:
+            return pooled_at(self.pooling, reader.project(self.payload), nodes)
+        return reader.project(self.summed[nodes])
 
     def _scores(self, pooled: Tensor, nodes: Tensor, mask: Tensor | None = None, votes: bool = True) -> Tensor:
         found = self.reader.scores(pooled + self.reader.offset(), mask)
@@ -237,19 +251,19 @@ class ConsistencyTrainer:
         load_module(found, "reader", self.best)
         return found
 
-    def best_scores(self) -> Tensor:
-        """Return the class scores of all nodes in the best epoch, undisturbed, `(n, c)`."""
-        reader = self.best_reader()
+    def best_scores(self, nodes: Tensor | None = None) -> Tensor:
+        """Return the class scores of some nodes in the best epoch, undisturbed, `(k, c)`; None means all."""
+        reader, asked = self.best_reader(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes
         with torch.no_grad():
-            scores = reader.scores(self.pooling(reader.project(self.payload)) + reader.offset())
-            return scores if self.votes is None else scores + reader.votes * self.votes
+            scores = reader.scores(self._brought(reader, asked) + reader.offset())
+            return scores if self.votes is None else scores + reader.votes * self.votes[asked]
 
     def _validate(self) -> tuple[float, float]:
         nodes = self.task.validation
         if not len(nodes):
             return 0.0, 0.0
         with torch.no_grad():
-            scores = self._scores(pooled_at(self.pooling, self.reader.project(self.payload), nodes), nodes)
+            scores = self._scores(self._brought(self.reader, nodes), nodes)
         labels = self.task.labels[nodes]
         return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 

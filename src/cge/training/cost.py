@@ -21,7 +21,7 @@ __all__ = ["Cost", "PairSize", "PathSize", "Training", "pair_cost", "path_cost",
 
 _BASE = 560e6  # bytes of Python, PyTorch and compiled kernels
 _MARGIN = 1.3  # what is alive at once besides what is counted
-_OUTER_STEPS, _OUTER_DIM = 180, 16  # of `OuterSettings`
+_OUTER_DIM = 16  # of `OuterSettings`
 _BYTES_PER_PATH = 120  # of the table of distinct paths
 _PAIR_SECONDS = {"table": 4.5e-7, "features": 1.4e-6}  # of a pair at 128 numbers and 5 negatives, on two threads
 _NETWORKS = {"none": 0.65, "average": 1.0, "cnn": 1.1, "lstm": 1.4}  # by how much a table slows down or speeds up
@@ -39,8 +39,8 @@ class Cost:
 class PathSize:
     """A graph and its labels as the cost of the path encoder goes by them.
 
-    `entries` and `columns` are those of what nodes carry, of which `work` cost as much as steps; `steps` counts both
-    directions and a step of each node to itself.
+    `entries` and `columns` are those of what nodes carry; `steps` counts both directions and a step of each node to
+    itself.
     """
 
     nodes: int
@@ -50,20 +50,29 @@ class PathSize:
     classes: int
     train: int
     hops: int
-    work: int = 0
 
 
 @dataclass(frozen=True)
 class Training:
-    """A training that is to be expected: how many passes, numbers carried and epochs."""
+    """A training that is to be expected: how many passes, numbers carried and epochs.
+
+    `rows` are the nodes that an epoch looks at, where what paths bring is summed before; 0 where it is not.
+    """
 
     passes: int
     carried: int
     epochs: float
+    rows: int = 0
 
     def seconds(self, size: PathSize) -> float:
         """Return about how long it takes."""
-        pooled = size.hops * size.steps * (2 * self.passes + 1) * (7.3e-10 * self.carried + 1.5e-8)
+
+        def pooling(carried: int) -> float:
+            return size.hops * size.steps * (7.3e-10 * carried + 1.5e-8)
+
+        if self.rows:
+            return pooling(size.columns) + self.epochs * (0.0033 + 2e-9 * self.rows * size.columns * self.passes)
+        pooled = (2 * self.passes + 1) * pooling(self.carried)
         return self.epochs * (0.0033 + pooled + 2e-8 * size.entries * self.passes)
 
 
@@ -73,15 +82,15 @@ def votes_seconds(size: PathSize) -> float:
 
 
 def path_cost(
-    size: PathSize, trainings: Iterable[Training], learned: int, folds: int, votes: int, sampled: int = 0
+    size: PathSize, trainings: Iterable[Training], taught: int, folds: int, votes: int, sampled: int = 0
 ) -> Cost:
     """Return the cost of a fit of the path encoder.
 
-    `learned` weightings are taught on `folds`, `votes` are counted along so many weightings, and networks look at
-    `sampled` paths of each node.
+    Weightings are taught in `taught` steps in all, on `folds`; `votes` are counted along so many weightings; networks
+    look at `sampled` paths of each node.
     """
     several = list(trainings)
-    teach = 2 * Training(folds, _OUTER_DIM, _OUTER_STEPS).seconds(size) * learned * (3 if sampled else 1)
+    teach = 2 * Training(folds, _OUTER_DIM, taught).seconds(size) * (3 if sampled else 1)
     seconds = sum(one.seconds(size) for one in several) + teach + votes * votes_seconds(size)
     widest = max((one.passes * one.carried for one in several), default=0)
     kept = sum(one.carried for one in several)  # parameters, their gradient, two moments, the best epoch

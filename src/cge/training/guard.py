@@ -77,7 +77,7 @@ def profiles(names: Sequence[str], hops: int) -> dict[str, StepWeighting]:
 def screened(trainer: ConsistencyTrainer) -> Screened:
     """Return how the best epoch of a trainer does on its validation labels."""
     nodes = trainer.task.validation
-    scores, labels = trainer.best_scores()[nodes], trainer.task.labels[nodes]
+    scores, labels = trainer.best_scores(nodes), trainer.task.labels[nodes]
     right = (scores.argmax(1) == labels) if labels.ndim == 1 else _overlap(scores, labels)
     surprises = [_surprise(scores / heat, labels) for heat in _HEATS]
     least = min(surprises, key=lambda one: one.mean())

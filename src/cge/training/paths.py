@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -34,13 +34,15 @@ from cge.training.consistency import ConsistencyTrainer, Pooling
 from cge.training.guard import Screened, better, difference, priors, profiles, screened, surprise_saved
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
-from cge.training.path_weights import OuterSettings, learn_weights
-from cge.training.recipes import DENSE, READERS, SEARCH, PathSettings, Recipe, make_reader
+from cge.training.path_weights import learn_weights
+from cge.training.recipes import DENSE, READERS, SEARCH, Extent, PathSettings, Recipe, make_reader
 from cge.training.settings import Task
 
 __all__ = ["FEWEST_SELECTING", "Compared", "Plan", "PlanMaker"]
 
 Array = npt.NDArray[Any]
+
+_Challenger: TypeAlias = tuple[PathWeights, tuple[str, ...], float]  # readers, and the standard errors to win by
 
 FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
@@ -116,8 +118,13 @@ class PlanMaker:
         self._left = SEARCH
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
-        payload = data.payload("l2")
-        self._entries = payload.numel() // DENSE if isinstance(payload, Tensor) else payload.rows.nnz
+        payload, labeled = data.payload("l2"), len(task.train) + len(task.validation)
+        if isinstance(payload, Tensor):
+            entries, columns = payload.numel() // DENSE, payload.shape[1]
+        else:
+            entries, columns = payload.rows.nnz, 0
+        self.extent = Extent(len(data.steps), entries, columns, labeled, task.classes)
+        self._sums: dict[str, Tensor] = {}
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
@@ -133,9 +140,9 @@ class PlanMaker:
             if weights.name != first:
                 readers = self.readers(weights)  # other weights may suit other readers
         over_none = self._over_none(weights, readers[0])
-        # What lost is not needed any more.
-        self.begun = {key: one for key, one in self.begun.items() if (key[0], key[2]) == (weights.name, self._voting)}
-        self._poolings = {name: one for name, one in self._poolings.items() if name == weights.name}
+        self.begun = {key: one for key, one in self.begun.items() if key[2] == self._voting}
+        for name in {*self._poolings, *(key[0] for key in self.begun)} - {weights.name}:
+            self._let_go(name)
         return Plan(weights, readers, self._voting, tuple(self.compared), over_none)
 
     # ------------------------------------------------------------------ weights
@@ -148,7 +155,7 @@ class PlanMaker:
         if asked == "auto":
             # Vectors of walks hold already what paths of many steps bring: a node's own is the simplest to read.
             return self._prior("degree") if self.data.table is None else self._profile("own")
-        return self.learned(asked, self.likelier("degree", "cosine"))
+        return self.learned(asked, self.likelier("degree", "none", "cosine"))
 
     def _prior(self, name: str) -> PathWeights:
         return PathWeights(name, self._priors[name])
@@ -156,16 +163,17 @@ class PlanMaker:
     def _profile(self, name: str) -> PathWeights:
         return PathWeights(name, profiles(self.data.scale.names, self.settings.hops)[name])
 
-    def likelier(self, first: str, second: str) -> PathWeights:
-        """Return the prior that the plain reader does better with; the first one where they are level."""
-        if not self._selecting or second not in self._priors:
-            return self._prior(first)
-        judged = {name: self.judge(self._prior(name), "plain") for name in (first, second)}
+    def likelier(self, *names: str) -> PathWeights:
+        """Return the prior that the plain reader does best with; the first one where they are level."""
+        there = [name for name in names if name in self._priors]
+        if not self._selecting or len(there) == 1:
+            return self._prior(there[0])
+        judged = {name: self.judge(self._prior(name), "plain") for name in there}
         return self._prior(max(judged, key=lambda name: judged[name].accuracy))
 
     def learned(self, kind: str | Callable[[int], PathWeighting], start: PathWeights) -> PathWeights:
         """Return weights learned on folds of the training labels: of steps, from a start, or of a network."""
-        settings = OuterSettings(seed=self.settings.seed, threads=self.data.threads)
+        settings = replace(self.settings.outer(self.extent, len(self.task.folds)), threads=self.data.threads)
         if kind in ("gates", "steps"):
             module: Any = deepcopy(start.module)
             weights = PathWeights(str(kind), module)
@@ -198,49 +206,61 @@ class PlanMaker:
         if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
             base, holder, lost = self._prior("none"), found, base.name
         self._let_go(lost)
-        for challenger, by, errors in self._challengers(base, readers):  # each has to beat what is left
-            found, lost = self._best(challenger, by, holder), challenger.name
+        first = base.name
+        base, holder = self._contest(self._closed(base, readers), base, holder)
+        return self._contest(self._taught(first, base, readers), base, holder)[0]
+
+    def _contest(
+        self, challengers: Iterator[_Challenger], base: PathWeights, holder: Screened
+    ) -> tuple[PathWeights, Screened]:
+        """Let challengers try one by one; each has to beat what is left. Return that, and how it does."""
+        for challenger, readers, errors in challengers:
+            found, lost = self._best(challenger, readers, holder), challenger.name
             if better(found, holder, errors, more=1):
                 base, holder, lost = challenger, found, base.name
             if lost != base.name:
                 self._let_go(lost)
-        return base
+        return base, holder
 
     def _let_go(self, name: str) -> None:
         """Forget the trainings with weights that lost; how they did is still known."""
         self.begun = {key: one for key, one in self.begun.items() if key[0] != name}
-        for kept in (self._poolings, self._votes):
+        for kept in (self._poolings, self._votes, self._sums):
             kept.pop(name, None)
 
-    def _challengers(
-        self, base: PathWeights, readers: tuple[str, ...]
-    ) -> Iterator[tuple[PathWeights, tuple[str, ...], float]]:
-        """Yield weights, readers and the standard errors to win by: the simpler ones first, as long as work is left."""
+    def _closed(self, base: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
+        """Yield closed-form weights: the simpler ones first, as long as work is left."""
         if base.name == "own" and self._affords(readers):
             yield self._prior("degree"), readers, 1.0
         if "cosine" in self._priors and self._affords(readers):
             yield self._prior("cosine"), readers, 1.0
-        # Where neighbors differ, agreement is of no use and a plain reader best; there hops and b matter.
-        differ = "plain" in readers and not self._voting
-        if differ:
+        if self._may_differ(readers):
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
                 if self._affords(("plain",)):  # one of a dozen is ahead by chance more easily than one alone
                     yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
-        folds, start = len(self.task.folds), base.name if base.name in self._priors else "degree"
-        learning = self.settings.learning(len(self.data.steps), self._entries, folds)
-        for kind in ("gates", "steps")[: 1 + differ] if folds > 1 else ():
+
+    def _taught(self, first: str, left: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
+        """Yield learned weights, as long as work is left.
+
+        They start from the better of the first base and the cosine, or from a hop profile that beat them.
+        """
+        folds, profile = len(self.task.folds), left.name not in self._priors
+        learning = self.settings.learning(self.extent, folds)
+        for kind in ("gates", "steps")[: 1 + self._may_differ(readers)] if folds > 1 else ():
+            if kind == "gates" and left.name == "own":  # there are no steps to weigh
+                continue
             if self._affords(readers, learning):
                 self._left -= learning
-                yield self.learned(kind, self.likelier(start, "cosine")), readers, 1.0
+                start = left if profile else self.likelier(first if first in self._priors else "degree", "cosine")
+                yield self.learned(kind, start), readers, 1.0
+
+    def _may_differ(self, readers: tuple[str, ...]) -> bool:
+        """Say whether neighbors may differ: agreement is of no use and a plain reader best; there hops and b matter."""
+        return "plain" in readers and not self._voting
 
     def _affords(self, readers: tuple[str, ...], more: float = 0.0) -> bool:
         """Say whether there is work left for judging weights with some readers, and for `more` products."""
-        return more + sum(self._judging(reader) for reader in readers) <= self._left
-
-    def _judging(self, reader: str) -> float:
-        """Return the products in judging one reader."""
-        recipe = self._recipe(reader, self.settings.seed)
-        return float(recipe.judged_after * recipe.settings.passes * self._width(reader))
+        return more + sum(self.settings.judging(reader, self.extent) for reader in readers) <= self._left
 
     def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
         """Return how weights do with the reader that does best with them."""
@@ -304,7 +324,7 @@ class PlanMaker:
 
     def _width(self, reader: str) -> int:
         """Return the products in a pass of a reader over this graph."""
-        return self.settings.products(reader, self.task.classes, len(self.data.steps), self._entries)
+        return self.settings.products(reader, self.extent)
 
     def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
         """Return a training of a reader that has not begun."""
@@ -318,6 +338,7 @@ class PlanMaker:
             votes=self.votes(weights) if votes else None,
             class_weights=self.class_weights,
             agreeing=self.data.carrying(),
+            summed=self._summed(weights, recipe) if self.settings.rows(reader, self.extent) else None,
             stage=stage,
             threads=self.data.threads,
         )
@@ -327,6 +348,14 @@ class PlanMaker:
         if weights.name not in self._poolings:
             self._poolings[weights.name] = weights.pooling(self.data)
         return self._poolings[weights.name]
+
+    def _summed(self, weights: PathWeights, recipe: Recipe) -> Tensor:
+        """Return what the paths of some weights bring to each node, dense, `(n, f)`."""
+        if weights.name not in self._sums:
+            payload: Any = self.data.payload(recipe.rows)
+            with torch.no_grad():
+                self._sums[weights.name] = self._pooling(weights)(payload)
+        return self._sums[weights.name]
 
     def votes(self, weights: PathWeights) -> Tensor:
         """Return the votes of the training labels, `(n, c)`, as they are trained on.
@@ -349,7 +378,7 @@ class PlanMaker:
         votes = self._voting if votes is None else votes
         key = (weights.name, reader, votes)
         if key not in self._judged:
-            self._left -= self._judging(reader)
+            self._left -= self.settings.judging(reader, self.extent)
             self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
             stage = "-".join(["compare", *re.findall(r"\w+", weights.name), reader, "votes" if votes else "alone"])
             self._train(self.begun[key], stage, self._recipe(reader, self.settings.seed).judged_after)

@@ -12,10 +12,11 @@ from cge.training.parameters import seeded
 from cge.training.path_data import PathData
 from cge.training.path_weights import OuterSettings
 
-__all__ = ["DENSE", "READERS", "SEARCH", "PathSettings", "Recipe", "make_reader"]
+__all__ = ["DENSE", "READERS", "SEARCH", "Extent", "PathSettings", "Recipe", "make_reader"]
 
 _WORK = 5e11  # products of two numbers in a training: about two minutes on two cores
 SEARCH = 2 * _WORK  # products in all comparisons; once they are used up, what is left open stays as it is
+_LEARNING = _WORK / 2  # products in learning weights
 _FEWEST_EPOCHS = 50
 DENSE = 6  # entries of dense features that cost as much as a sparse one
 
@@ -58,6 +59,20 @@ READERS = {
 
 
 @dataclass(frozen=True)
+class Extent:
+    """What the work of a training goes by: steps, what nodes carry, the labels, and how many classes they are of.
+
+    `entries` are as many as cost like sparse ones; `columns` are those of dense features, 0 where they are sparse.
+    """
+
+    steps: int
+    entries: int
+    columns: int
+    labeled: int
+    classes: int
+
+
+@dataclass(frozen=True)
 class PathSettings:
     """Settings of the path encoder, with the names and meanings that `cge.CGE` documents; None follows the recipe."""
 
@@ -83,14 +98,42 @@ class PathSettings:
         """Return how many numbers a node carries along paths."""
         return classes if READERS[reader].scores else self.dim
 
-    def products(self, reader: str, classes: int, steps: int, entries: int) -> int:
-        """Return the products in a pass: forth, back and for W, along `steps` of all hops and over `entries`."""
-        return 3 * self.carried(reader, classes) * (self.hops * steps + entries)
+    def rows(self, reader: str, extent: Extent) -> int:
+        """Return how many nodes an epoch looks at where what paths bring is summed once, before; 0 where it is not."""
+        settings = self.recipe(reader, self.seed).settings
+        if settings.node_drop or not extent.columns:
+            return 0
+        return extent.labeled + (settings.agreeing if settings.consistency else 0)
 
-    def learning(self, steps: int, entries: int, folds: int) -> float:
-        """Return the products in learning weights: a step costs about three passes of a reader on every fold."""
-        outer = OuterSettings()
-        return 9.0 * (outer.alone + outer.steps) * folds * outer.dim * (self.hops * steps + entries)
+    def products(self, reader: str, extent: Extent) -> int:
+        """Return the products in a pass: forth, back and for W, along the steps of all hops and over what they carry.
+
+        Where paths were summed before, a pass is over the nodes that it looks at.
+        """
+        rows = self.rows(reader, extent)
+        work = rows * extent.columns // DENSE if rows else self.hops * extent.steps + extent.entries
+        return 3 * self.carried(reader, extent.classes) * work
+
+    def judging(self, reader: str, extent: Extent) -> float:
+        """Return the products in judging one reader, and in summing where that comes first."""
+        recipe = self.recipe(reader, self.seed, self.products(reader, extent))
+        first = self.hops * extent.steps * extent.columns if self.rows(reader, extent) else 0
+        return float(first + recipe.judged_after * recipe.settings.passes * self.products(reader, extent))
+
+    def outer(self, extent: Extent, folds: int) -> OuterSettings:
+        """Return how weights are learned: in fewer steps where the graph is large, a third of them at least."""
+        full = OuterSettings(seed=self.seed)
+        share = min(1.0, max(_LEARNING / self._learning(full, extent, folds), 1 / 3))
+        return replace(full, alone=round(share * full.alone), steps=round(share * full.steps))
+
+    def learning(self, extent: Extent, folds: int) -> float:
+        """Return the products in learning weights."""
+        return self._learning(self.outer(extent, folds), extent, folds)
+
+    def _learning(self, outer: OuterSettings, extent: Extent, folds: int) -> float:
+        """Return the same for some settings: a step costs about three passes of a reader on every fold."""
+        work = self.hops * extent.steps + extent.entries
+        return 9.0 * (outer.alone + outer.steps) * max(folds, 1) * outer.dim * work
 
     def bearable(self, reader: str, width: int) -> bool:
         """Say whether a reader may be asked: plain always, others if the epochs they need at least can be paid."""
