@@ -137,7 +137,7 @@ def test_summing_before_or_after_the_projection_is_the_same_training(reader: str
         one.run()
     assert [epoch.validation_accuracy for epoch in before.epochs] == [one.validation_accuracy for one in after.epochs]
     np.testing.assert_allclose(
-        [epoch.path_loss for epoch in before.epochs], [one.path_loss for one in after.epochs], rtol=1e-3
+        [epoch.supervised_loss for epoch in before.epochs], [one.supervised_loss for one in after.epochs], rtol=1e-3
     )
     torch.testing.assert_close(before.best_scores(), after.best_scores(), rtol=1e-2, atol=1e-3)
     some = torch.tensor([3, 30])
