@@ -18,7 +18,7 @@ ROW = {
     "labels": {"train": 140, "outer": 0, "selection": 500},
     "readers": ["deep"],
     "votes": False,
-    "seconds": 3.0,
+    "cpu_seconds": 3.0,
     "compared": [],
     "parameters": {},
 }
@@ -37,6 +37,7 @@ def test_tables_of_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = (tmp_path / "weights.md").read_text()
     assert "| A ≡ 1 (none) | 81.0 ± 1.0 (3) |" in page
     assert "| steps | 84.0 ± 1.0 (3) | +3.0 (p = 0.035) |" in page
+    assert page.count("| 3 |") == 2  # seconds of the processor
     assert run(["reproduce", "weights", "--show", "--out", str(tmp_path), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["graphs"]["cora"]["steps"]["against none"]["gain"] == pytest.approx(0.03)

@@ -721,7 +721,7 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
 
 def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the weights that are compared where the search may cost so many products."""
-    monkeypatch.setattr(paths_module, "SEARCH", search)
+    monkeypatch.setattr(recipes, "SEARCH", search)
     model = paths(label_votes="no", reader="plain").fit(words(two_groups()), some(), some(TRUE, 4))
     return list(dict.fromkeys(row["weights"] for row in model.compared_))
 
@@ -777,6 +777,13 @@ def test_epochs_of_summed_paths_cost_what_they_look_at() -> None:
     in_every_epoch = settings.products("plain", replace(large, columns=0))
     assert in_every_epoch == 3 * 32 * (4 * 20_000_000 + 16_000_000)
     assert settings.recipe("plain", 0, in_every_epoch).settings.epochs < 300
+
+
+def test_the_search_costs_no_more_than_three_trainings() -> None:
+    settings, small = path_settings(cge.CGE(rounds=3), 2), Extent(1000, 500, 0, 50, 2)
+    deep = 4 * 500 * 3 * 32 * (4 * 1000 + 500)  # passes, epochs, forth, back and for W, numbers
+    assert settings.search(small) == 3 * deep
+    assert settings.search(replace(small, steps=10**7)) == recipes.SEARCH
 
 
 def test_large_graphs_teach_weights_in_fewer_steps() -> None:
@@ -844,6 +851,22 @@ def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
     told = paths("degree", reader="plain", label_votes="no").fit(words(two_groups()), some())
     told.set_params(dim=None).save(tmp_path / "m")  # as if the default had been another one then
     assert np.array_equal(cge.load(tmp_path / "m").predict_proba(), told.predict_proba())
+
+
+@pytest.mark.parametrize("scale", [1e25, 1e-25])
+@pytest.mark.parametrize("dense", [True, False])
+def test_features_of_any_size_are_read(dense: bool, scale: float) -> None:
+    """Their squares are too large or too small for float32; one node in two has features of a usual size."""
+    graph = words(two_groups())
+    usual = graph.features.toarray() if dense else graph.features
+    sizes = np.ones(40) if dense else np.where(np.arange(40) % 2, 1.0, scale)  # dense columns have one size
+    odd = (usual * sizes[:, None] * (scale if dense else 1)).astype(np.float32)
+    chances = []
+    for features in (usual, odd if dense else sp.csr_array(odd)):
+        model = paths("cosine", reader="plain", label_votes="no", rounds=20)
+        chances.append(model.fit(graph.with_features(features), some(), some(TRUE, 4)).predict_proba())
+    np.testing.assert_allclose(chances[1], chances[0], atol=0.02)
+    assert np.ptp(chances[0]) > 0.1
 
 
 def test_wide_features_count_as_work() -> None:

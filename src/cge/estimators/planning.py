@@ -16,7 +16,7 @@ from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
 from cge.training.paths import FEWEST_SELECTING
-from cge.training.recipes import DENSE, SEARCH, Extent, PathSettings
+from cge.training.recipes import DENSE, Extent, PathSettings
 from cge.training.settings import SOFTMAX_UP_TO
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
@@ -104,7 +104,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         weightings = ("own", *(weightings if selecting else ()))
     if len(readers) > 1:
         readers = tuple(name for name in readers if settings.bearable(name, settings.products(name, extent)))
-    if asked == "auto" and settings.learning(extent, model.folds) > SEARCH:
+    if asked == "auto" and settings.learning(extent, model.folds) > settings.search(extent):
         weightings = tuple(name for name in weightings if name in _PRIORS)
     outer = settings.outer(extent, model.folds)
     learned = [name for name in weightings if name not in _PRIORS]

@@ -159,11 +159,11 @@ def run(cell: Cell) -> dict[str, Any]:
     graph, labels, split, noise = _task(cell)
     if cell.method in ATTEMPTS:
         return _attempted(cell, graph, labels, split)
-    began = time.perf_counter()
+    began = time.process_time()  # other work may run beside
     y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
     settings = {"label_shift": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
     model = CGE(**settings, random_state=cell.seed, threads=1).fit(graph, y, validation)
-    seconds = time.perf_counter() - began
+    seconds = time.process_time() - began
     ids = graph.node_ids
     row = {
         "test": model.score(ids[split.test], labels[split.test]),
@@ -173,7 +173,7 @@ def run(cell: Cell) -> dict[str, Any]:
         "weights": model.weights_,
         "readers": model.readers_,
         "votes": model.label_votes_,
-        "seconds": round(seconds, 1),
+        "cpu_seconds": round(seconds, 1),
         "compared": model.compared_,
         "parameters": model.weight_parameters_,
     }
@@ -184,7 +184,7 @@ def run(cell: Cell) -> dict[str, Any]:
 
 def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[str, Any]:
     """Run an attempt; labels do not vote."""
-    began = time.perf_counter()
+    began = time.process_time()
     seed, train, validation = cell.seed, torch.tensor(split.train), torch.tensor(split.validation)
     folds = [torch.from_numpy(one) for one in folds_of(labels, split.train, CGE().folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
@@ -200,7 +200,7 @@ def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[st
         "weights": "steps",
         "readers": list(readers),
         "votes": False,
-        "seconds": round(time.perf_counter() - began, 1),
+        "cpu_seconds": round(time.process_time() - began, 1),
     }
 
 

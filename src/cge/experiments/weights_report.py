@@ -18,13 +18,13 @@ _PRIORS = ("none", "degree", "cosine")
 _SPLITS = ("chameleon", "squirrel", "actor")  # graphs whose seeds are splits of the same nodes
 _SHOWN = {"none": "A ≡ 1"}
 _AGAINST = [f"against {_SHOWN.get(one, one)}" for one in _PRIORS]
-_HEAD = ["method", "test", *_AGAINST, "chosen", "readers", "AUC of random edges", "s"]
+_HEAD = ["method", "test", *_AGAINST, "chosen", "readers", "AUC of random edges", "CPU s"]
 _ABOUT = (
     "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), all with the defaults "
     "of `cge.CGE` but for what the method names. Differences are paired by seed; p from Student's paired t-test, "
     "two-sided, on chameleon, squirrel and actor corrected for splits that overlap (Nadeau and Bengio 2003), and "
-    "nowhere for the number of tests. Validation labels choose, test labels only score. Seconds are of one thread "
-    "while other processes ran beside it. Made by `cge reproduce weights`."
+    "nowhere for the number of tests. Validation labels choose, test labels only score. Seconds are those of the "
+    "processor, on one thread. Made by `cge reproduce weights`."
 )
 
 
@@ -48,13 +48,15 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
     row: dict[str, Any] = {
         "test": vars(interval),
         "validation": mean_interval([one["validation"] for one in ordered]).mean,
-        "seconds": mean_interval([one["seconds"] for one in ordered]).mean,
         "n_test": ordered[0]["n_test"],
         "labels": ordered[0]["labels"],
         "chosen": dict(Counter(one["weights"] for one in ordered)),
         "readers": dict(Counter(" + ".join(one["readers"]) for one in ordered)),
         "votes": sum(one["votes"] for one in ordered),
     }
+    seconds = [one["cpu_seconds"] for one in ordered if "cpu_seconds" in one]
+    if seconds:
+        row["cpu_seconds"] = mean_interval(seconds).mean
     aucs = [one["noise_auc"] for one in ordered if one.get("noise_auc") is not None]
     if aucs:
         row["noise_auc"] = mean_interval(aucs).mean
@@ -133,7 +135,7 @@ def _line(name: str, row: dict[str, Any]) -> str:
         chosen,
         readers,
         auc,
-        f"{row['seconds']:.0f}",
+        f"{row['cpu_seconds']:.0f}" if "cpu_seconds" in row else "",
     ]
     return "| " + " | ".join(cells) + " |"
 

@@ -16,12 +16,13 @@ from torch import Tensor
 from cge.parallel import float_kernel, kernel, prefetch, run_blocks, thread_count
 from cge.randomness import STEP, mix
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows", "thinned"]
+__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows", "thinned", "unit_rows"]
 
 Array = npt.NDArray[Any]
 
 _WORK = 2_000_000  # products of two numbers that are worth a thread
 _AHEAD = 6  # entries: so long before its turn a row is asked for
+_SHORT, _LONG = 1e-15, 1e15  # lengths between which squares are well within float32
 _LINE = 16  # numbers in a line of the cache
 _PAIRS = 1 << 18  # of numbers that a thread drops some of at once
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
@@ -98,6 +99,25 @@ def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
 def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     """Return some rows of the features, in the form they have."""
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.threads)
+
+
+def unit_rows(rows: sp.csr_array, norm: str = "l2") -> sp.csr_array:
+    """Return sparse rows of unit length in a norm, "l1" or "l2", float32; rows of zeros stay.
+
+    Lengths are found in float32, and once more where that cannot hold the square of a number.
+    """
+    size = abs(rows) if norm == "l1" else rows.multiply(rows)
+    with np.errstate(over="ignore"):
+        lengths = np.asarray(size.sum(axis=1)).ravel()
+    lengths = (lengths if norm == "l1" else np.sqrt(lengths)).astype(np.float64)
+    odd = ~((lengths > _SHORT) & (lengths < _LONG))
+    if odd.any():
+        told = np.abs(rows[odd].astype(np.float64))
+        squares = told if norm == "l1" else told.multiply(told)
+        again = np.asarray(squares.sum(axis=1)).ravel()
+        lengths[odd] = again if norm == "l1" else np.sqrt(again)
+    values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
+    return sp.csr_array((values.astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
 
 
 def sparse_product(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.graph import Graph
+from cge.models.products import unit_rows
 from cge.parallel import float_kernel, kernel, run_blocks
 
 __all__ = ["common_neighbors", "cosines", "rarities"]
@@ -81,9 +82,7 @@ def _unit_rows(features: Any, rarity: Array | None) -> Any:
         return np.ascontiguousarray(features / sizes, np.float32)
     rows = sp.csr_array(features, dtype=np.float32, copy=True)
     rows.data *= (rarities(features) if rarity is None else rarity).astype(np.float32)[rows.indices]
-    sizes = np.sqrt(_own_dots(rows, rows))
-    rows.data /= np.repeat(np.maximum(sizes, 1e-12), np.diff(rows.indptr))
-    return rows
+    return unit_rows(rows)
 
 
 def _parts(rows: Any, near: sp.csr_array) -> Iterator[Any]:

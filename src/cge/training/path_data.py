@@ -17,7 +17,7 @@ from cge.graph import Graph
 from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare_inputs, step_inputs
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
-from cge.models.products import NodeFeatures, SparseFeatures
+from cge.models.products import NodeFeatures, SparseFeatures, unit_rows
 from cge.models.votes import label_votes
 from cge.models.weighting import PathWeighting
 from cge.sampling import Walker
@@ -27,6 +27,7 @@ __all__ = ["LABEL_HOPS", "PathData", "PathWeights"]
 
 Array = npt.NDArray[Any]
 
+_LEAST = 1e-30  # spread of a feature: below, float32 has few digits left
 LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
 
 
@@ -113,14 +114,7 @@ class PathData:
         if not self.by_features:
             return SparseFeatures(self._identity(), self.threads)
         if sp.issparse(features):
-            size = abs(features) if rows == "l1" else features.multiply(features)
-            norms = np.asarray(size.sum(axis=1)).ravel()
-            norms = np.maximum(norms if rows == "l1" else np.sqrt(norms), 1e-12).astype(np.float32)
-            scaled = features.data / np.repeat(norms, np.diff(features.indptr))
-            return SparseFeatures(
-                sp.csr_array((scaled.astype(np.float32), features.indices, features.indptr), shape=features.shape),
-                self.threads,
-            )
+            return SparseFeatures(unit_rows(features, rows), self.threads)
         return torch.from_numpy(self._dense_rows)
 
     @cached_property
@@ -195,9 +189,10 @@ def _dense_scale(features: Any) -> tuple[Array, Array]:
     """Return mean and spread of each dense feature; both are empty for others."""
     if features is None or sp.issparse(features):
         return np.empty(0, np.float32), np.empty(0, np.float32)
-    mean, spread = features.mean(0), features.std(0)
+    mean, spread = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
     noise = 1e-5 * np.abs(mean)  # a column that is the same everywhere has a spread of rounding
-    return mean, np.where(spread > np.maximum(noise, 1e-6), spread, np.inf).astype(np.float32)
+    spread = np.where(spread > np.maximum(noise, _LEAST), spread, np.inf)
+    return mean.astype(np.float32), spread.astype(np.float32)
 
 
 @dataclass(frozen=True, eq=False)

@@ -35,7 +35,7 @@ from cge.training.guard import Screened, better, difference, priors, profiles, s
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import learn_weights
-from cge.training.recipes import DENSE, READERS, SEARCH, Extent, PathSettings, Recipe, make_reader
+from cge.training.recipes import DENSE, READERS, Extent, PathSettings, Recipe, make_reader
 from cge.training.settings import Task
 
 __all__ = ["FEWEST_SELECTING", "Compared", "Plan", "PlanMaker"]
@@ -115,7 +115,6 @@ class PlanMaker:
         self._votes: dict[str, Tensor] = {}
         self._poolings: dict[str, Pooling] = {}
         self._selecting = len(task.validation) >= FEWEST_SELECTING
-        self._left = SEARCH
         self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
         payload, labeled = data.payload("l2"), len(task.train) + len(task.validation)
@@ -124,6 +123,7 @@ class PlanMaker:
         else:
             entries, columns = payload.rows.nnz, 0
         self.extent = Extent(len(data.steps), entries, columns, labeled, task.classes)
+        self._left = settings.search(self.extent)
         self._sums: dict[str, Tensor] = {}
 
     def make(self) -> Plan:

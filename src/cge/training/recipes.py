@@ -15,7 +15,7 @@ from cge.training.path_weights import OuterSettings
 __all__ = ["DENSE", "READERS", "SEARCH", "Extent", "PathSettings", "Recipe", "make_reader"]
 
 _WORK = 5e11  # products of two numbers in a training: about two minutes on two cores
-SEARCH = 2 * _WORK  # products in all comparisons; once they are used up, what is left open stays as it is
+SEARCH = 2 * _WORK  # products in all comparisons at most; once they are used up, what is left open stays as it is
 _LEARNING = _WORK / 2  # products in learning weights
 _FEWEST_EPOCHS = 50
 DENSE = 6  # entries of dense features that cost as much as a sparse one
@@ -113,6 +113,16 @@ class PathSettings:
         rows = self.rows(reader, extent)
         work = rows * extent.columns // DENSE if rows else self.hops * extent.steps + extent.entries
         return 3 * self.carried(reader, extent.classes) * work
+
+    def search(self, extent: Extent) -> float:
+        """Return the products that all comparisons may cost: three trainings of the reader that costs most."""
+        usual, whole = replace(self, rounds=None), 0
+        for reader in READERS:
+            width = self.products(reader, extent)
+            if self.bearable(reader, width):
+                settings = usual.recipe(reader, self.seed, width).settings
+                whole = max(whole, settings.epochs * settings.passes * width)
+        return min(3.0 * whole, SEARCH)
 
     def judging(self, reader: str, extent: Extent) -> float:
         """Return the products in judging one reader, and in summing where that comes first."""
