@@ -13,7 +13,7 @@ from safetensors.numpy import load as load_tensors
 from safetensors.numpy import save as save_tensors
 
 import cge
-from cge.errors import FileFormatError
+from cge.errors import FileFormatError, InputError
 from tests.fuzzing.models import saved, sealed
 
 Change = Callable[[dict[str, Any], dict[str, Any]], object]
@@ -56,3 +56,15 @@ def refused(kind: str, change: Change, folder: Path) -> str:
 )
 def test_content_that_does_not_go_together(kind: str, change: Change, problem: str, tmp_path: Path) -> None:
     assert problem in refused(kind, change, tmp_path)
+
+
+def test_another_number_of_threads_changes_nothing_but_that(tmp_path: Path) -> None:
+    edges = [(one, (one + step) % 30) for one in range(30) for step in (1, 2)]
+    model = cge.CGE(rounds=3, threads=2, random_state=0).fit(cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"})
+    model.save(tmp_path / "model")
+    assert cge.load(tmp_path / "model").threads == 2
+    again = cge.load(tmp_path / "model", threads=1)
+    assert again.threads == again._fitted.data.threads == 1
+    assert np.array_equal(again.predict_proba(), model.predict_proba())
+    with pytest.raises(InputError, match="threads must be a whole number of at least 1"):
+        cge.load(tmp_path / "model", threads=0)

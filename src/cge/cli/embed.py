@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.files import FILES, need_file
-from cge.cli.options import Json, Quiet
+from cge.cli.options import Json, ModelThreads, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.saved import EXACT, load_model, note_of_guards, output_file, tell
 from cge.errors import InputError
@@ -51,6 +51,7 @@ def embed(
         str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.", rich_help_panel=FILES)
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    threads: ModelThreads = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -73,7 +74,7 @@ def embed(
         output_file(out, list(VECTORS), inputs=[labels])
     if projector is not None:
         checked_folder(projector)
-    model = load_model(folder)
+    model = load_model(folder, threads)
     drawn = out is not None and out.lower().endswith(".graphml")
     if not hasattr(model, "embedding_") and (projector is not None or not drawn):
         raise InputError(

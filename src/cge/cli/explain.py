@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from cge.cli.options import Json, Quiet
+from cge.cli.options import Json, ModelThreads, Quiet
 from cge.cli.printing import facts, heading, print_json, print_table, width
 from cge.cli.saved import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.wording import settings_as_flags
@@ -49,6 +49,7 @@ def explain(
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    threads: ModelThreads = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -75,7 +76,7 @@ def explain(
         for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
         if given is not None
     ]
-    model = load_model(folder)
+    model = load_model(folder, threads)
     if not hasattr(model, "explain"):
         kind = type(model).__name__
         raise InputError(f"{folder} holds a {kind}, which has no paths to explain it by; train one with 'cge fit'")

@@ -10,6 +10,7 @@ import typer
 __all__ = [
     "DatasetName",
     "Json",
+    "ModelThreads",
     "PerClass",
     "Quiet",
     "Threads",
@@ -26,6 +27,7 @@ TrainShare = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Draw splits with this share of the labels instead.")
 ]
 Threads = Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")]
+ModelThreads = Annotated[int | None, typer.Option("--threads", min=1, help="Threads \\[as many as in training].")]
 
 
 def among(*words: str) -> Callable[[], list[str]]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.files import DELIMITERS, FILES, column_of, need_file
-from cge.cli.options import Json, Quiet
+from cge.cli.options import Json, ModelThreads, Quiet
 from cge.cli.predicted import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
 from cge.cli.saved import (
@@ -75,6 +75,7 @@ def predict(
     weight: Annotated[str | None, _read(metavar="COLUMN", help="Weights of edges, likewise.")] = None,
     edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Types of edges, likewise.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    threads: ModelThreads = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -99,7 +100,7 @@ def predict(
     ways |= {"header": header is not None, "weighted": weighted is not None}
     need_file("--graph", graph, columns | ways)
     words = None if nodes is None else split_ids(nodes)
-    model = load_model(folder)
+    model = load_model(folder, threads)
     need_predictions(model, folder)
     ends: dict[str, Any] = {name: column_of(given) for name, given in columns.items()} | {"weighted": weighted}
     text = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)

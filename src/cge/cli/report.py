@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.files import column_of, need_file
-from cge.cli.options import Json, Quiet
+from cge.cli.options import Json, ModelThreads, Quiet
 from cge.cli.printing import print_json
 from cge.cli.saved import load_model, output_file
 from cge.errors import InputError, listed, shown
@@ -48,6 +48,7 @@ def report(
     flat: Annotated[
         str, typer.Option("--map", metavar="pca|umap", help="How the map is drawn; umap needs the package umap-learn.")
     ] = "pca",
+    threads: ModelThreads = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -69,7 +70,7 @@ def report(
         need_map(flat)
     except InputError as error:
         raise InputError(f"--{error}") from None
-    model = load_model(folder)
+    model = load_model(folder, threads)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
     need_file("--labels", labels, {"node": node, "label": label})

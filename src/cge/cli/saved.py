@@ -32,12 +32,12 @@ __all__ = [
 EXACT = "Write text that begins with = + - or @ as it is; by default an apostrophe goes before it, for spreadsheets."
 
 
-def load_model(folder: str) -> Any:
-    """Return the model that a folder holds."""
+def load_model(folder: str, threads: int | None = None) -> Any:
+    """Return the model that a folder holds; it uses so many threads, by default as many as in training."""
     from cge.estimators.loading import load
 
     try:
-        return load(folder)
+        return load(folder, threads=threads)
     except InputError as error:
         if "load(" not in str(error):
             raise

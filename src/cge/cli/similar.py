@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.options import Json, among
+from cge.cli.options import Json, ModelThreads, among
 from cge.cli.printing import print_json, print_table
 from cge.cli.saved import ids_of, load_model, printable
 from cge.errors import InputError, MissingDataError, shown
@@ -32,6 +32,7 @@ def similar(
             autocompletion=among("auto", "exact", "approximate"),
         ),
     ] = "auto",
+    threads: ModelThreads = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the ids alone, one on a line.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,7 +50,7 @@ def similar(
     for option, value, legal in (("--metric", metric, METRICS), ("--method", method, METHODS)):
         if value not in legal:  # told before a large model is read
             raise InputError(f"{option} must be one of {', '.join(map(repr, legal))}, found {shown(value)}")
-    model = load_model(folder)
+    model = load_model(folder, threads)
     if not hasattr(model, "embedding_"):
         raise InputError(f"{folder} holds a {type(model).__name__}, which has no vectors; train one with 'cge fit'")
     name = ids_of(model, [node], "ID")[0]

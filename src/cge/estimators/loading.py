@@ -16,6 +16,7 @@ from cge.estimators.embeddings import DeepWalk, Node2Vec
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
 from cge.models.weighting import PathWeighting
+from cge.parallel import thread_count
 from cge.store import Stored, read_folder, unpack_graph
 
 __all__ = ["load"]
@@ -36,7 +37,9 @@ _PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeErro
 _CLASSES: dict[str, Any] = {one.__name__: one for one in _KINDS}
 
 
-def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None) -> Any:
+def load(
+    folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None, threads: int | None = None
+) -> Any:
     """Return the estimator that `save` wrote to a folder.
 
     A damaged or foreign folder, or one of a newer version, raises `FileFormatError` with one sentence. No code in the
@@ -48,6 +51,8 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
         What `save` was given.
     weighting : callable, optional
         What made the `PathWeighting`, where the model was trained with one of your own.
+    threads : int, optional
+        How many threads it uses from now on; by default as many as in training. Results are the same.
 
     Returns
     -------
@@ -81,6 +86,8 @@ def load(folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None
         settings = settings | {"weighting": weighting}
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")
+    if threads is not None and "threads" in settings:
+        settings = settings | {"threads": thread_count(threads)}
     try:
         with np.errstate(all="ignore"):  # what is not finite is told below
             return _restored(stored, settings, folder)
