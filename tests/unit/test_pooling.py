@@ -196,3 +196,23 @@ def test_cosines_find_words_of_hubs_far_down_their_rows() -> None:
     pairs = np.repeat(np.arange(40), np.diff(graph.indptr)), graph.indices
     found = cosines(graph, sp.csr_array(features), rarity=np.ones(300))
     np.testing.assert_allclose(found, alike(graph, features)[pairs], atol=1e-6)
+
+
+@pytest.mark.parametrize("directed", [True, False])
+def test_steps_stand_in_order_and_turned_they_are_the_transpose(directed: bool) -> None:
+    random = np.random.default_rng(3)
+    edges = random.integers(0, 25, (90, 2))  # with loops, and edges of several types between the same nodes
+    kinds = random.integers(0, 3, 90).astype(str)
+    graph = cge.Graph.from_edges(edges, edge_types=kinds, num_nodes=30, directed=directed, self_loops=True)
+    steps = StepRows(graph, 1)
+    own = np.repeat(np.arange(30), np.diff(graph.indptr))
+    loops = np.setdiff1d(np.arange(30), own[own == graph.indices])
+    source, target = np.r_[own, loops], np.r_[graph.indices, loops]
+    order = np.lexsort((target, source))
+    assert np.array_equal(steps.rows, source[order])
+    assert np.array_equal(steps.indices, target[order])
+    assert np.array_equal(steps.entry, np.r_[np.arange(len(own)), np.full(len(loops), -1)][order])
+    assert np.array_equal(steps.indptr, np.searchsorted(steps.rows, np.arange(31)))
+    values = random.random(len(steps))
+    assert np.array_equal(steps.transposed(values).toarray(), steps.matrix(values).toarray().T)
+    assert np.array_equal(steps.transposed(values).data, values[np.argsort(steps.indices, kind="stable")])

@@ -51,9 +51,7 @@ class Pattern:
 
     def __init__(self, rows: Array, indices: Array, nodes: int, threads: int | None = None) -> None:
         self.nodes, self.threads, self.rows, self.indices = nodes, threads, rows, indices
-        self.indptr = np.searchsorted(rows, np.arange(nodes + 1))
-        self._back = np.argsort(indices, kind="stable")
-        self._back_indptr = np.searchsorted(indices[self._back], np.arange(nodes + 1))
+        self.indptr = _starts(rows, nodes)
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -64,8 +62,15 @@ class Pattern:
 
     def transposed(self, values: Array) -> sp.csr_array:
         """Return its transpose."""
-        arrays = (values[self._back], self.rows[self._back], self._back_indptr)
-        return sp.csr_array(arrays, shape=(self.nodes, self.nodes))
+        back, indices, indptr = self._turned
+        return sp.csr_array((values[back], indices, indptr), shape=(self.nodes, self.nodes))
+
+    @cached_property
+    def _turned(self) -> tuple[Array, Array, Array]:
+        """Rows of the transpose: which entry of ours each entry is, where it leads, and where rows begin."""
+        starts, back = _starts(self.indices, self.nodes), np.empty(len(self.indices), np.int64)
+        _turn(self.indices, starts.copy(), back)
+        return back, self.rows[back], starts
 
 
 class StepRows(Pattern):
@@ -79,15 +84,13 @@ class StepRows(Pattern):
 
     def __init__(self, graph: Graph, threads: int | None = None) -> None:
         nodes = graph.num_nodes
-        own = np.repeat(np.arange(nodes), np.diff(graph.indptr))
+        source = np.repeat(np.arange(nodes), np.diff(graph.indptr))
         has_loop = np.zeros(nodes, bool)
-        has_loop[own[own == graph.indices]] = True
-        loops = np.flatnonzero(~has_loop)
-        source, target = np.r_[own, loops], np.r_[graph.indices, loops].astype(np.int64)
-        entry = np.r_[np.arange(len(own)), np.full(len(loops), -1)]
-        order = np.lexsort((target, source))
-        self.entry = entry[order]
-        super().__init__(source[order], target[order], nodes, threads)
+        has_loop[source[source == graph.indices]] = True
+        size = len(source) + nodes - int(has_loop.sum())
+        rows, indices, self.entry = (np.empty(size, np.int64) for _ in range(3))
+        _with_loops(graph.indptr, graph.indices, has_loop, rows, indices, self.entry)
+        super().__init__(rows, indices, nodes, threads)
 
 
 def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Tensor:
@@ -204,9 +207,15 @@ class FixedPool:
     """The pooling `pool` with constant weights: faster, and differentiable in the payload only."""
 
     def __init__(self, steps: StepRows, values: Tensor, hops: Sequence[float]) -> None:
-        self.matrix, self.transposed = steps.matrix(values.numpy()), steps.transposed(values.numpy())
+        self._entries = _Entries(steps, values)
+        self.matrix = self._entries.matrix
         self.hops, self.threads = [float(one) for one in hops], steps.threads
         self._reaches: deque[Reach] = deque(maxlen=2)  # epochs ask for the nodes that train and those that choose
+
+    @property
+    def transposed(self) -> sp.csr_array:
+        """Mᵀ, made when a gradient asks for it."""
+        return self._entries.transposed
 
     def __call__(self, payload: Tensor) -> Tensor:
         """Return Σ_k h_k M^k payload, `(n, d)`."""
@@ -275,6 +284,38 @@ def pooled_at(pooling: Callable[[Tensor], Tensor], payload: Tensor, nodes: Tenso
     if isinstance(pooling, FixedPool) and len(nodes) < _FEW * len(payload):
         return pooling.at(payload, pooling.reach(nodes))
     return pooling(payload)[nodes]
+
+
+def _starts(places: Array, count: int) -> Array:
+    """Return where each of `count` places begins when entries are sorted by it, `(count + 1,)`."""
+    return np.concatenate([[0], np.cumsum(np.bincount(places, minlength=count))])
+
+
+@kernel
+def _turn(indices: Array, starts: Array, back: Array) -> None:
+    """Write the entries in the order of where they lead; those that lead to the same place stay in order."""
+    for entry in range(len(indices)):
+        place = starts[indices[entry]]
+        back[place] = entry
+        starts[indices[entry]] = place + 1
+
+
+@kernel
+def _with_loops(indptr: Array, indices: Array, has_loop: Array, rows: Array, targets: Array, entries: Array) -> None:
+    """Write the entries of ascending rows, with a step of each node to itself where there is none (entry −1)."""
+    place = 0
+    for u in range(len(has_loop)):
+        missing = not has_loop[u]
+        for entry in range(indptr[u], indptr[u + 1]):
+            if missing and indices[entry] > u:
+                rows[place], targets[place], entries[place] = u, u, -1
+                place += 1
+                missing = False
+            rows[place], targets[place], entries[place] = u, indices[entry], entry
+            place += 1
+        if missing:
+            rows[place], targets[place], entries[place] = u, u, -1
+            place += 1
 
 
 @kernel
