@@ -198,13 +198,22 @@ def _stand_already(
     graph: Graph, own: Array, source: Array, target: Array, types: Array | None
 ) -> npt.NDArray[np.bool_]:
     """Say which edges are in a graph already, `(k,)`; edges of another type are others."""
-    size = max(int(source.max(initial=0)), int(target.max(initial=0)), graph.num_nodes) + 1
+    size = graph.num_nodes
+    between = np.flatnonzero((source < size) & (target < size))  # only old nodes have edges already
+    looked_at = np.zeros(size, bool)
+    looked_at[source[between]] = True
+    near = looked_at[own]
 
     def keys(u: Array, v: Array, kind: Array | None) -> Array:
         pair: Array = u.astype(np.int64) * size + v
         return pair if kind is None else pair * (_MOST_TYPES + 1) + kind
 
-    found: npt.NDArray[np.bool_] = np.isin(keys(source, target, types), keys(own, graph.indices, graph.edge_types))
+    def of(kinds: Array | None, some: Array) -> Array | None:
+        return None if kinds is None else kinds[some]
+
+    found = np.zeros(len(source), bool)
+    there = keys(own[near], graph.indices[near], of(graph.edge_types, near))
+    found[between] = np.isin(keys(source[between], target[between], of(types, between)), there)
     return found
 
 
