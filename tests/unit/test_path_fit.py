@@ -722,12 +722,12 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
 def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the weights that are compared where the search may cost so many products."""
     monkeypatch.setattr(recipes, "SEARCH", search)
-    model = paths(label_votes="no", reader="plain").fit(words(two_groups()), some(), some(TRUE, 4))
+    model = paths(label_votes="no", reader="plain", dim=32).fit(words(two_groups()), some(), some(TRUE, 4))
     return list(dict.fromkeys(row["weights"] for row in model.compared_))
 
 
 def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = path_settings(paths(), 2)
+    settings = path_settings(paths(dim=32), 2)
     data = PathData(words(two_groups()), threads=1)
     extent = Extent(len(data.steps), data.graph.features.nnz, 0, 30, 2)
     judging, learning = settings.judging("plain", extent), settings.learning(extent, 3)

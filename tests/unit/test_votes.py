@@ -9,7 +9,7 @@ import pytest
 
 import cge
 from cge.models.pooling import StepRows
-from cge.models.votes import label_votes, returning
+from cge.models.votes import label_votes, mirrored, returning
 
 HOPS = [1.0, 0.5, 2.0, 0.25]
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (6, 7)]  # 5 is alone; 6 and 7 are apart
@@ -156,3 +156,41 @@ def test_some_nodes_are_told_what_all_are_told(several: bool) -> None:
     whole = label_votes(steps, values, HOPS, KNOWN, members, several)
     for asked in (np.array([1, 2, 4, 7]), np.array([1, 3]), np.empty(0, np.int64)):
         assert np.array_equal(label_votes(steps, values, HOPS, KNOWN, members, several, asked)[asked], whole[asked])
+
+
+@pytest.mark.parametrize("discount", [0.0, 0.5, 1.3])
+@pytest.mark.parametrize("count", [2, 3, 10, 11])
+def test_a_mirror_has_the_same_returning_paths(discount: float, count: int) -> None:
+    random = np.random.default_rng(1)
+    edges, kinds = random.integers(0, 20, (50, 2)), random.integers(0, 2, 50).astype(str)
+    graph = cge.Graph.from_edges(edges, edge_types=kinds, num_nodes=24, self_loops=True)
+    steps, hops, nodes = StepRows(graph), random.random(count).tolist(), np.arange(24)
+    keys = {pair: random.random() + 0.1 for pair in sorted(map(tuple, np.sort(edges).tolist()))}
+    pairs = np.sort(np.stack([steps.rows, steps.indices], axis=1)).tolist()
+    gates = np.array([keys.get(tuple(pair), 1.0) for pair in pairs])
+    gates *= 1 + 1e-7 * random.random(len(steps))  # as rounding leaves them
+    values, mirror = mirrored(steps, gates, discount)
+    dense = steps.matrix(gates).toarray()
+    dense = (dense + dense.T) / 2
+    total = dense.sum(1)
+    dense *= np.outer(total ** (discount - 1), total**-discount)
+    np.testing.assert_allclose(steps.matrix(values).toarray(), dense, rtol=1e-12)
+    expected = sum(hop * np.linalg.matrix_power(dense, k).diagonal() for k, hop in enumerate(hops))
+    for found in (returning(steps, values, hops, nodes), returning(steps, values, hops, nodes, mirror)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    members = np.eye(3, dtype=int)[random.integers(0, 3, 24)]
+    votes = [label_votes(steps, values, hops, nodes, members, several=False, mirror=one) for one in (None, mirror)]
+    np.testing.assert_allclose(votes[0], votes[1], rtol=1e-5, atol=1e-5)
+
+
+def test_who_meets_only_its_own_label_hears_nothing_of_a_mirror() -> None:
+    """Its own label is a difference of large sums: what rounding leaves of it must not be taken for a vote."""
+    random = np.random.default_rng(2)
+    edges = [(2 * pair, 2 * pair + 1) for pair in range(200)]
+    steps = StepRows(cge.Graph.from_edges(edges, num_nodes=400))
+    gates = random.random(len(steps)).astype(np.float32).astype(np.float64) + 0.01
+    values, mirror = mirrored(steps, gates, 0.5)
+    known = np.arange(0, 400, 2)  # one of each pair
+    found = label_votes(steps, values, [1.0] * 11, known, np.eye(2, dtype=int)[known // 2 % 2], False, mirror=mirror)
+    assert not found[known].any()
+    assert (found[known + 1].argmax(1) == known // 2 % 2).all()

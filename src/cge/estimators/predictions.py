@@ -177,7 +177,8 @@ def _path_ways(fitted: PathFit, grown: Extended) -> Array:
     graph, hops = grown.graph, np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
     sources = np.repeat(np.arange(len(graph)), graph.degrees)
     away = sources != graph.indices
-    moves = sp.csr_array((np.ones(int(away.sum())), (sources[away], graph.indices[away])), shape=(len(graph),) * 2)
+    starts = np.concatenate([[0], np.cumsum(np.bincount(sources[away], minlength=len(graph)))])
+    moves = sp.csr_array((np.ones(int(away.sum())), graph.indices[away], starts), shape=(len(graph),) * 2)
     own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < grown.old
     far = max(int(hops.max(initial=0)), int(fitted.data.table is not None))  # new nodes ask neighbors for vectors
     met = _met(moves, own, far)

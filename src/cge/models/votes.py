@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cge.models.pooling import StepRows
 from cge.models.products import sparse_product
 
-__all__ = ["label_votes", "returning"]
+__all__ = ["label_votes", "mirrored", "returning"]
 
 Array = npt.NDArray[Any]
 
@@ -19,19 +19,41 @@ _AT_ONCE = 64  # nodes whose returning paths are summed at once
 _DOUBT = 0.05  # share of the votes given to all classes alike, so that no class is impossible
 
 
-def returning(steps: StepRows, values: Array, hops: Sequence[float], nodes: Array) -> Array:
-    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start."""
-    matrix = steps.matrix(values.astype(np.float64))
+def mirrored(steps: StepRows, gates: Array, discount: float) -> tuple[Array, Array]:
+    """Return the weights of the steps of an undirected graph, `(m,)` float64, and those of a mirror of theirs.
+
+    Of M = z^(b−1) G z^(−b) with a symmetric G, S = z^(−½) G z^(−½) is symmetric and has as many paths that return, each
+    of the same weight: (S^k)_ii = (M^k)_ii. Gates are the same both ways but for rounding, which is taken out.
+    """
+    both = (gates + steps.transposed(gates).data) / 2
+    total = np.bincount(steps.rows, both, minlength=steps.nodes)
+    there, ends = total[steps.rows], total[steps.indices]
+    return both * there ** (discount - 1) * ends**-discount, both / np.sqrt(there * ends)
+
+
+def returning(
+    steps: StepRows, values: Array, hops: Sequence[float], nodes: Array, mirror: Array | None = None
+) -> Array:
+    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start.
+
+    With the `mirror` S of M half of the products are enough: (S^(a+b))_ii = ⟨S^a e_i, S^b e_i⟩.
+    """
+    matrix = steps.matrix(np.asarray(values if mirror is None else mirror, np.float64))
     found = np.zeros(len(nodes))
     for begin in range(0, len(nodes), _AT_ONCE):
         some = nodes[begin : begin + _AT_ONCE]
         column = np.arange(len(some))
         reached = np.zeros((steps.nodes, len(some)))
         reached[some, column] = 1
-        total = hops[0] * reached[some, column]
-        for weight in hops[1:]:
-            reached = sparse_product(matrix, reached, steps.threads)
-            total = total + weight * reached[some, column]
+        total = np.full(len(some), hops[0])
+        for hop in range(1, len(hops), 1 if mirror is None else 2):
+            before, reached = reached, sparse_product(matrix, reached, steps.threads)
+            if mirror is None:
+                total += hops[hop] * reached[some, column]
+                continue
+            total += hops[hop] * np.einsum("ij,ij->j", before, reached)
+            if hop + 1 < len(hops):
+                total += hops[hop + 1] * np.einsum("ij,ij->j", reached, reached)
         found[begin : begin + _AT_ONCE] = total
     return found
 
@@ -44,6 +66,7 @@ def label_votes(
     members: Array,
     several: bool,
     asked: Array | None = None,
+    mirror: Array | None = None,
 ) -> Array:
     """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
 
@@ -51,7 +74,7 @@ def label_votes(
     vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
     With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
     Leaving labels out costs far more than the votes: where only some nodes are `asked`, the rows of other known ones
-    may hold their own.
+    may hold their own. A `mirror` of the steps' weights makes it cheaper.
     """
     carried = np.zeros((steps.nodes, members.shape[1] + 1))
     carried[known, :-1] = members
@@ -63,7 +86,7 @@ def label_votes(
         total += weight * reached
     everyone = total[:, -1:].copy()
     known = known if asked is None else known[np.isin(known, asked)]
-    total[known] -= returning(steps, values, hops, known)[:, None] * carried[known]
+    total[known] -= returning(steps, values, hops, known, mirror)[:, None] * carried[known]
     votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
     heard = met > 1e-9 * everyone  # less is what rounding left of a node's own label
     if several:

@@ -18,7 +18,7 @@ from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
 from cge.models.products import NodeFeatures, SparseFeatures, unit_rows
-from cge.models.votes import label_votes
+from cge.models.votes import label_votes, mirrored
 from cge.models.weighting import PathWeighting
 from cge.sampling import Walker
 from cge.training.consistency import Pooling
@@ -119,9 +119,10 @@ class PathData:
 
     @cached_property
     def _dense_rows(self) -> Array:
-        told = (np.asarray(self.graph.features) - self.dense[0]) / self.dense[1]
-        norms = np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-12)
-        return np.asarray(told / norms, np.float32)
+        told = np.asarray(self.graph.features - self.dense[0], np.float32)
+        told /= self.dense[1]
+        told /= np.maximum(np.sqrt(np.einsum("ij,ij->i", told, told)), 1e-12)[:, None]
+        return told
 
     def _vectors_of_walks(self, table: Array) -> Array:
         """Return the vector that each node carries; a new one has the mean direction of its neighbors'."""
@@ -233,8 +234,14 @@ class PathWeights:
 
     def votes(self, data: PathData, known: Array, members: Array, several: bool, asked: Array | None = None) -> Array:
         """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_votes`."""
-        values = StepPooling(data.steps, data.inputs_of(self.steps), self.steps).values().numpy()
-        return label_votes(data.steps, values, [1.0] * (LABEL_HOPS + 1), known, members, several, asked)
+        inputs, hops, mirror = data.inputs_of(self.steps), [1.0] * (LABEL_HOPS + 1), None
+        if data.graph.directed:
+            values = StepPooling(data.steps, inputs, self.steps).values().numpy()
+        else:
+            with torch.no_grad():
+                gates = self.steps.gates(inputs).double().numpy()
+            values, mirror = mirrored(data.steps, gates, self.steps.discount.item())
+        return label_votes(data.steps, values, hops, known, members, several, asked, mirror)
 
     def of(self, data: PathData, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
