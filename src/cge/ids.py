@@ -27,7 +27,6 @@ Array = npt.NDArray[Any]
 
 # Integer ids are marked in a table if their range is at most this many times their number; else they are sorted.
 _DENSE_RANGE = 8
-_EXACT = 2.0**53  # floats from here on do not tell neighboring whole numbers apart
 
 
 def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
@@ -50,7 +49,9 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
             return array.astype(object)
         return array.astype(np.int64)
     if array.dtype.kind == "f":
-        wrong = np.flatnonzero(~(np.abs(array) < _EXACT) | (array != np.floor(array)))
+        exact = 2.0 ** min(np.finfo(array.dtype).nmant + 1, 53)  # from there on neighboring whole numbers are the same
+        wide = array.astype(np.float64)
+        wrong = np.flatnonzero(~(np.abs(wide) < exact) | (wide != np.floor(wide)))
         if len(wrong):
             raise InputError(f"{what} hold {array[wrong[0]]} at position {wrong[0]:,}; use whole numbers or strings")
         return array.astype(np.int64)

@@ -359,6 +359,14 @@ def test_merged_weights_do_not_round_or_overflow() -> None:
     ("edges", "message"),
     [
         ([(1e300, 2.0)], "edge sources hold 1e+300 at position 0; use whole numbers or strings"),
+        (
+            np.array([[3, 1], [2048, 2]], np.float16),
+            "edge sources hold 2048.0 at position 1; use whole numbers or strings",
+        ),
+        (
+            np.array([[3, 2**24]], np.float32),
+            "edge targets hold 16777216.0 at position 0; use whole numbers or strings",
+        ),
         ([(True, 2)], "edge sources hold True at position 0; every node needs a name"),
         ([(float("-inf"), 2.0)], "edge sources hold -inf at position 0; use whole numbers or strings"),
         (
