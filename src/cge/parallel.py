@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
 
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
 
-_FEWEST_HELPERS = 32  # threads at most, where there are fewer cores: who asks for many gets them
+_FEWEST_HELPERS = 32  # that may be started, also where there are fewer cores; none is before it is needed
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -110,10 +110,14 @@ def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], t
     helpers = [_helpers().submit(take) for _ in range(workers - 1)]
     try:
         take()
+    except BaseException:  # an interruption may come between two blocks
+        failed.set()
+        raise
     finally:
-        for helper in helpers:
-            if not helper.cancel():  # it has begun
-                helper.result()
+        begun = [one for one in helpers if not one.cancel()]
+        wait(begun)  # whatever happens, nobody goes on writing
+    for one in begun:
+        one.result()
 
 
 @cache

@@ -83,17 +83,35 @@ def test_an_error_stops_the_blocks_that_wait() -> None:
     assert len(started) < 20
 
 
-def test_blocks_may_have_blocks_and_more_of_them_than_there_are_threads() -> None:
+def test_nobody_works_any_more_when_an_error_comes() -> None:
     done: list[int] = []
 
-    def inner(number: int) -> None:
+    def work(number: int) -> None:
+        time.sleep(0.05 * number)
+        if number == 1:
+            raise RuntimeError("one")
         done.append(number)
 
-    def outer(number: int) -> None:
-        run_blocks(inner, [(100 * number + k,) for k in range(20)], threads=40)
+    for blocks in ([0, 1, 2, 3], [3, 1, 2, 0]):
+        done.clear()
+        with pytest.raises(RuntimeError, match="one"):
+            run_blocks(work, [(k,) for k in blocks], threads=4)
+        so_far = len(done)
+        time.sleep(0.3)
+        assert len(done) == so_far
 
-    run_blocks(outer, [(k,) for k in range(60)], threads=40)
-    assert sorted(done) == [100 * number + k for number in range(60) for k in range(20)]
+
+def test_blocks_may_have_blocks_and_more_of_them_than_there_are_threads() -> None:
+    code = (
+        "from cge.parallel import run_blocks\n"
+        "done = []\n"
+        "def outer(number):\n"
+        "    run_blocks(done.append, [(100 * number + k,) for k in range(20)], threads=40)\n"
+        "run_blocks(outer, [(k,) for k in range(60)], threads=40)\n"
+        "print(sorted(done) == [100 * number + k for number in range(60) for k in range(20)])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.strip() == "True", done.stderr
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="there are no forks here")

@@ -757,11 +757,10 @@ def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
         assert sums["taught"] is sums["plain"]
     plain = sums["plain"]
     assert plain is not None
-    data = maker.data
-    rows = data.payload("l2").double().numpy()
+    rows = maker.data.payload("l2").double().numpy()
     step = maker._pooling(degree).matrix.toarray().astype(np.float64)
-    hops = data.steps.nodes, len(maker._priors["degree"].hops)
-    expected = sum(np.linalg.matrix_power(step, hop) @ rows for hop in range(hops[1])) / hops[1]
+    hops = len(maker._priors["degree"].hops)
+    expected = sum(np.linalg.matrix_power(step, hop) @ rows for hop in range(hops)) / hops
     np.testing.assert_allclose(plain.numpy(), expected, atol=1e-6)
 
 
@@ -784,6 +783,9 @@ def test_the_search_costs_no_more_than_three_trainings() -> None:
     deep = 4 * 500 * 3 * 32 * (4 * 1000 + 500)  # passes, epochs, forth, back and for W, numbers
     assert settings.search(small) == 3 * deep
     assert settings.search(replace(small, steps=10**7)) == recipes.SEARCH
+    for classes, steps in ((5, 10**8), (40, 2 * 10**7)):  # plain and taught are left, and cost next to nothing
+        dense = Extent(steps, 10**6, 100, 1000, classes)
+        assert settings.search(dense) == recipes.SEARCH > 10 * settings.judging("plain", dense)
 
 
 def test_large_graphs_teach_weights_in_fewer_steps() -> None:

@@ -42,8 +42,10 @@ def check(
     from cge.data import Dataset
 
     graph, reading = files.read_graph()
-    data = None if labels is None else Dataset(labels, graph, *files.read_labels(labels, graph))
-    summary, notes = graph.summary(), [as_flags(note) for note in reading.notes]
+    summary, notes, data = graph.summary(), [as_flags(note) for note in reading.notes], None
+    if labels is not None:
+        codes, names, more = files.read_labels(labels, graph)
+        data, notes = Dataset(labels, graph, codes, names), notes + more
     if as_json:
         numbers = asdict(summary) | {
             "degree_quantiles": dict(zip(_QUANTILES, summary.degree_quantiles, strict=True)),

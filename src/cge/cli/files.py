@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from cge.cli.options import among, dataset_names
+from cge.cli.wording import as_flags
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -110,12 +111,15 @@ class Files:
             self_loops=self.self_loops,
         )
 
-    def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...]]:
-        """Read a file of labels, as `cge.read_labels` returns them."""
-        from cge.data import read_labels
+    def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
+        """Read a file of labels, as `cge.read_labels` returns them, and tell what may not be as meant."""
+        from cge.data.files.dialect import TextOptions
+        from cge.data.files.read import labels_and_notes
 
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
-        return read_labels(path, graph, multilabel=self.multilabel, comment=self.comment or None, **named)
+        text = TextOptions(comment=self.comment or None)
+        codes, names, notes = labels_and_notes(path, graph, text, multilabel=self.multilabel, **named)
+        return codes, names, [as_flags(note) for note in notes]
 
 
 def takes_files(command: Callable[..., None]) -> Callable[..., None]:

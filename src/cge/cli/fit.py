@@ -158,10 +158,12 @@ def _read(files: Files, labels: str, validation: str | None) -> _Task:
 
 def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
     """Return labels and validation labels by node, as `CGE.fit` takes them, and what to note about them."""
-    y = _by_node(graph, *files.read_labels(labels, graph))
+    codes, names, notes = files.read_labels(labels, graph)
+    y = _by_node(graph, codes, names)
     if validation is None:
-        return y, None, []
-    more = _by_node(graph, *files.read_labels(validation, graph))
+        return y, None, notes
+    codes, names, others = files.read_labels(validation, graph)
+    more, notes = _by_node(graph, codes, names), notes + others
     both = len(more.keys() & y.keys())
     if both == len(more):
         raise InputError(
@@ -169,8 +171,12 @@ def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> 
             f"remove the nodes of one file from the other"
         )
     if not both:
-        return y, more, []
-    return y, more, [f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"]
+        return y, more, notes
+    return (
+        y,
+        more,
+        [*notes, f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"],
+    )
 
 
 def _planned(model: CGE, task: _Task) -> FitPlan:

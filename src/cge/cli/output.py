@@ -27,6 +27,9 @@ def folder_of(given: str) -> Path:
         raise InputError(f"--out must be the path of a folder, found {shown(given)}") from None
     if folder.exists() and not folder.is_dir():
         raise InputError(f"{folder} is a file; give --out a folder")
+    above = next((one for one in folder.parents if one.exists()), None)
+    if above is not None and not above.is_dir():
+        raise InputError(f"{folder} cannot be made: {above} is a file; give --out another folder")
     return folder
 
 

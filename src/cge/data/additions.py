@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from cge.checks import Features, checked_features, checked_weights, edge_columns, joined
 from cge.csr import build_rows
-from cge.errors import InputError, shown
+from cge.errors import InputError, listed, shown
 from cge.graph import Graph
 from cge.ids import IdIndex, as_id_array, factorize, unique_index
 
@@ -188,6 +188,9 @@ def _types(graph: Graph, new: Additions, count: int, notes: list[str]) -> tuple[
     if new.edge_types is None and count:
         notes.append("the new edges have no types, so they count as edges of a type of their own")
     names = tuple(dict.fromkeys([*graph.edge_type_names, *told]))
+    strange = [] if new.edge_types is None else [one for one in names if one not in graph.edge_type_names]
+    if strange:
+        notes.append(f"the graph has no edges of type {listed(strange)}, so what such a type means is not known")
     if len(names) > _MOST_TYPES:
         raise InputError(f"there are {len(names):,} edge types; at most {_MOST_TYPES:,} can be told apart")
     number = {name: place for place, name in enumerate(names)}

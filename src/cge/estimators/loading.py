@@ -86,8 +86,8 @@ def load(
         settings = settings | {"weighting": weighting}
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")
-    if threads is not None and "threads" in settings:
-        settings = settings | {"threads": thread_count(threads)}
+    if threads is not None:
+        settings = settings | ({"threads": thread_count(threads)} if "threads" in settings else {})
     try:
         with np.errstate(all="ignore"):  # what is not finite is told below
             return _restored(stored, settings, folder)

@@ -196,6 +196,7 @@ ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
 def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, tuple[str, ...]]:
     """Return the class scores of all nodes that an attempt ends with, `(n, c)`, and the readers that gave them."""
     maker = PlanMaker(task, data, settings)
+    maker.extent = replace(maker.extent, columns=0)  # poolings that mix columns cannot be summed before W
     now = Situation(task, data, maker, maker.likelier("degree", "cosine"), OuterSettings(seed=settings.seed))
     made = ATTEMPTS[name](now)
     several = made if isinstance(made, list) else [made]

@@ -111,7 +111,7 @@ def settings_of(model: Any) -> list[list[str]]:
     used |= {name: "yes" if getattr(model, f"{name}_") else "no" for name in ("label_votes", "label_shift")}
     found = []
     for name, value in model.get_params().items():
-        if name not in idle:
+        if name not in (*idle, "threads"):  # they change nothing, and may be those of whoever wrote the page
             text = "by default" if value is None else str(value)
             known = used.get(name) if value is None or value == "auto" else None
             found.append([name, f"{text}: {known}" if known else text])

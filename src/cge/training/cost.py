@@ -4,6 +4,9 @@ An epoch of a reader with R passes that carries d numbers along K hops of S step
 
     seconds = 0.0033 + K S (2R + 1) (7.3e-10 d + 1.5e-8) + 2e-8 E R
 
+Where what paths bring is summed before, K S (7.3e-10 f + 1.5e-8) once for f columns, and 0.0033 + 2e-9 r f R in an
+epoch that looks at r nodes.
+
 The constants were fitted to readers on CORA, PUBMED, NELL and a random graph of a million edges, with and without
 features, on a core of a common server; single epochs are met within a factor of 1.5. What a fit really takes depends on
 which candidates win and when patience ends, so a whole one is met within a factor of three or so. A second thread saves
@@ -82,15 +85,15 @@ def votes_seconds(size: PathSize) -> float:
 
 
 def path_cost(
-    size: PathSize, trainings: Iterable[Training], taught: int, folds: int, votes: int, sampled: int = 0
+    size: PathSize, trainings: Iterable[Training], outer_steps: int, folds: int, votes: int, sampled: int = 0
 ) -> Cost:
     """Return the cost of a fit of the path encoder.
 
-    Weightings are taught in `taught` steps in all, on `folds`; `votes` are counted along so many weightings; networks
+    Weightings are taught in `outer_steps` in all, on `folds`; `votes` are counted along so many weightings; networks
     look at `sampled` paths of each node.
     """
     several = list(trainings)
-    teach = 2 * Training(folds, _OUTER_DIM, taught).seconds(size) * (3 if sampled else 1)
+    teach = 2 * Training(folds, _OUTER_DIM, outer_steps).seconds(size) * (3 if sampled else 1)
     seconds = sum(one.seconds(size) for one in several) + teach + votes * votes_seconds(size)
     widest = max((one.passes * one.carried for one in several), default=0)
     kept = sum(one.carried for one in several)  # parameters, their gradient, two moments, the best epoch

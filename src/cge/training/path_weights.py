@@ -51,7 +51,7 @@ class OuterSettings:
     """Settings of `learn_weights`.
 
     `alone` steps teach the readers before the weights move at all. `nodes` is the number of labeled nodes at most that
-    a step looks at, where weights are costly; None looks at all. `threads` drop features; they do not matter.
+    a step looks at, where weights are costly; None looks at all. Features are dropped on so many `threads`.
     """
 
     nodes: int | None = None

@@ -46,7 +46,7 @@ _Challenger: TypeAlias = tuple[PathWeights, tuple[str, ...], float]  # readers, 
 
 FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
-_VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs ten times as many products
+_VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs five to ten times as many
 _AGREEMENT = 0.2  # more than that agreement never brought
 
 
@@ -155,7 +155,10 @@ class PlanMaker:
         if asked == "auto":
             # Vectors of walks hold already what paths of many steps bring: a node's own is the simplest to read.
             return self._prior("degree") if self.data.table is None else self._profile("own")
-        return self.learned(asked, self.likelier("degree", "none", "cosine"))
+        start = self.likelier("degree", "none", "cosine")
+        for name in self._priors:
+            self._let_go(name)
+        return self.learned(asked, start)
 
     def _prior(self, name: str) -> PathWeights:
         return PathWeights(name, self._priors[name])
@@ -207,8 +210,8 @@ class PlanMaker:
             base, holder, lost = self._prior("none"), found, base.name
         self._let_go(lost)
         first = base.name
-        base, holder = self._contest(self._closed(base, readers), base, holder)
-        return self._contest(self._taught(first, base, readers), base, holder)[0]
+        base, holder = self._contest(self._closed_form(base, readers), base, holder)
+        return self._contest(self._learned_ones(first, base, readers), base, holder)[0]
 
     def _contest(
         self, challengers: Iterator[_Challenger], base: PathWeights, holder: Screened
@@ -228,7 +231,7 @@ class PlanMaker:
         for kept in (self._poolings, self._votes, self._sums):
             kept.pop(name, None)
 
-    def _closed(self, base: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
+    def _closed_form(self, base: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
         """Yield closed-form weights: the simpler ones first, as long as work is left."""
         if base.name == "own" and self._affords(readers):
             yield self._prior("degree"), readers, 1.0
@@ -239,19 +242,19 @@ class PlanMaker:
                 if self._affords(("plain",)):  # one of a dozen is ahead by chance more easily than one alone
                     yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
 
-    def _taught(self, first: str, left: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
+    def _learned_ones(self, first: str, kept: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
         """Yield learned weights, as long as work is left.
 
         They start from the better of the first base and the cosine, or from a hop profile that beat them.
         """
-        folds, profile = len(self.task.folds), left.name not in self._priors
+        folds, profile = len(self.task.folds), kept.name not in self._priors
         learning = self.settings.learning(self.extent, folds)
         for kind in ("gates", "steps")[: 1 + self._may_differ(readers)] if folds > 1 else ():
-            if kind == "gates" and left.name == "own":  # there are no steps to weigh
+            if kind == "gates" and kept.name == "own":  # there are no steps to weigh
                 continue
             if self._affords(readers, learning):
                 self._left -= learning
-                start = left if profile else self.likelier(first if first in self._priors else "degree", "cosine")
+                start = kept if profile else self.likelier(first if first in self._priors else "degree", "cosine")
                 yield self.learned(kind, start), readers, 1.0
 
     def _may_differ(self, readers: tuple[str, ...]) -> bool:

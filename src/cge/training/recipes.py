@@ -115,14 +115,17 @@ class PathSettings:
         return 3 * self.carried(reader, extent.classes) * work
 
     def search(self, extent: Extent) -> float:
-        """Return the products that all comparisons may cost: three trainings of the reader that costs most."""
+        """Return the products that all comparisons may cost: three trainings of the reader that costs most.
+
+        Where all that are bearable have their paths summed once, trainings cost next to nothing and are no measure.
+        """
         usual, whole = replace(self, rounds=None), 0
         for reader in READERS:
             width = self.products(reader, extent)
-            if self.bearable(reader, width):
+            if self.bearable(reader, width) and not self.rows(reader, extent):
                 settings = usual.recipe(reader, self.seed, width).settings
                 whole = max(whole, settings.epochs * settings.passes * width)
-        return min(3.0 * whole, SEARCH)
+        return min(3.0 * whole, SEARCH) if whole else SEARCH
 
     def judging(self, reader: str, extent: Extent) -> float:
         """Return the products in judging one reader, and in summing where that comes first."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,9 +32,11 @@ from cge.errors import FileFormatError, InputError, shown
 from cge.graph import Graph
 from cge.ids import IdIndex
 
-__all__ = ["graph_and_reading", "read_features", "read_graph", "read_labels"]
+__all__ = ["graph_and_reading", "labels_and_notes", "read_features", "read_graph", "read_labels"]
 
 Array = npt.NDArray[Any]
+
+_UNKNOWN = ("nan", "na", "n/a", "none", "null")  # what tables write where nothing is known
 
 
 def read_graph(
@@ -196,18 +199,32 @@ def read_labels(
     class_names : tuple of str
         Ascending, as numbers if all are integers, else as text.
     """
+    text = TextOptions(header, delimiter, comment)
+    return labels_and_notes(path, graph, text, multilabel=multilabel, node=node, label=label)[:2]
+
+
+def labels_and_notes(
+    path: FilePath,
+    graph: Graph,
+    text: TextOptions,
+    *,
+    multilabel: bool,
+    node: str | int | None,
+    label: str | int | None,
+) -> tuple[Array, tuple[str, ...], list[str]]:
+    """Read labels as `read_labels` does, and tell what may not be as meant."""
     path = file_path(path)
     text_ids = graph.node_ids.dtype.kind == "O"
-    table = read_label_table(path, text_ids, TextOptions(header, delimiter, comment), node, label)
+    table = read_label_table(path, text_ids, text, node, label)
     if not len(table.nodes):  # Parquet; text without rows is refused before
         raise FileFormatError(path, "the file holds no rows; write one for each node with a label")
     places = IdIndex(graph.node_ids).find(table.nodes)
     refuse_unknown(path, table.nodes, places, graph.node_ids, _cure(table, places))
-    names = tuple(table.names)
+    names, notes = tuple(table.names), list(_label_notes(path, table))
     if multilabel:
         matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
         matrix[places, table.classes] = 1
-        return matrix, names
+        return matrix, names, notes
     labels = np.full(graph.num_nodes, -1, np.int64)
     labels[places[::-1]] = table.classes[::-1]  # the first row of a node counts
     conflict = np.flatnonzero(labels[places] != table.classes)
@@ -221,14 +238,39 @@ def read_labels(
             f"line {table.lines[first]:,}; keep one, or pass `multilabel=True`",
             int(table.lines[second]),
         )
-    return labels, names
+    return labels, names, notes
+
+
+def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
+    """Tell of a first row that may be a header, and of classes that may mean that there is none."""
+    if _may_be_header(table):
+        node, label = shown(table.nodes[:1].tolist()[0]), shown(table.names[table.classes[0]])
+        yield (
+            f"{path}, line 1: {node} was read as a node of the class {label}, which stands nowhere else; if the line "
+            "names the columns, name them too by `node=` and `label=`"
+        )
+    for place, name in enumerate(table.names):
+        if name.casefold() in _UNKNOWN:
+            count = int(np.count_nonzero(table.classes == place))
+            yield (
+                f"{path}: the label {shown(name)} ({count:,} times) was read as a class like any other; remove its "
+                "rows if it means that the class is not known"
+            )
+
+
+def _may_be_header(table: LabelTable) -> bool:
+    """Say whether the first line has a class of its own, while all other classes have several nodes."""
+    counts = np.bincount(table.classes)
+    return bool(table.lines[0] == 1 and counts[table.classes[0]] == 1 and (counts == 1).sum() == 1 and len(counts) > 1)
 
 
 def _cure(table: LabelTable, places: Array) -> str:
-    """Say what to do about nodes that are not in the graph; if it is the first row's only, that may be a header."""
+    """Say what to do about nodes that are not in the graph; the first row may be a header."""
+    header = f"if line {table.lines[0]:,} names the columns, name them too by `node=` and `label=`"
     if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
-        return f"if line {table.lines[0]:,} names the columns, name them too by `node=` and `label=`, else remove it"
-    return "remove these rows, or add the nodes to the graph"
+        return f"{header}, else remove it"
+    cure = "remove these rows, or add the nodes to the graph"
+    return f"{header}; {cure}" if places[0] < 0 and _may_be_header(table) else cure
 
 
 def _load(path: Path, options: EdgeOptions) -> Any:
