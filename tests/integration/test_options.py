@@ -193,6 +193,9 @@ def test_a_dry_run_plans_and_writes_nothing(
     assert refused(call(files, "--dry-run", "--encoder", "features"), capsys).startswith("--encoder features needs")
     (files / "m").write_text("mine")
     assert refused(call(files, "--dry-run"), capsys) == f"{files / 'm'} is a file; give --out a folder"
+    inside = files / "m" / "model"
+    told = refused([*call(files, "--dry-run"), "--out", str(inside)], capsys)
+    assert told == f"{inside} cannot be made: {files / 'm'} is a file; give --out another folder"
 
 
 @pytest.mark.parametrize(

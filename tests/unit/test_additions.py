@@ -260,3 +260,10 @@ def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None
     parts = {"indptr": matrix.indptr, "indices": matrix.indices, "shape": matrix.shape, "format": b"csr"}
     np.savez(tmp_path / "m.npz", data=matrix.data.astype(">i8"), **parts)
     assert cge.read_graph(tmp_path / "m.npz").neighbors(0) == [1]
+
+
+def test_types_that_the_graph_does_not_have_are_told() -> None:
+    graph = Graph.from_edges([(0, 1), (1, 2)], edge_types=["friend", "friend"])
+    assert extended(graph, Additions([(3, 0)], edge_types=["friend"])).notes == []
+    told = extended(graph, Additions([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
+    assert told == ["the graph has no edges of type 'freind', so what such a type means is not known"]

@@ -1,0 +1,63 @@
+"""Labels that may not be as meant: a header that was read as a label, and names for what is not known."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+import cge
+from cge.cli.main import run
+from cge.errors import InputError
+
+NODES = [f"n{number}" for number in range(8)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "edges.csv").write_text("source,target\n" + "".join(f"{u},{v}\n" for u, v in pairwise(NODES)))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def notes(capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
+    assert run(["check", "edges.csv", "--labels", "labels.csv", "--json", *more]) == 0
+    found: list[str] = json.loads(capsys.readouterr().out)["notes"]
+    return found
+
+
+def labels(folder: Path, *lines: str) -> None:
+    (folder / "labels.csv").write_text("".join(f"{line}\n" for line in lines))
+
+
+def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rest = ["n0,tea", "n1,tea", "n2,wine", "n3,wine"]
+    labels(folder, "person,drink", *rest)
+    (folder / "nodes.txt").write_text("\n".join(["person", *NODES, ""]))  # as if the header were a node there, too
+    (note,) = notes(capsys, "--nodes", "nodes.txt")
+    assert note == (
+        "labels.csv, line 1: 'person' was read as a node of the class 'drink', which stands nowhere else; if the line "
+        "names the columns, name them too by --node and --label"
+    )
+    assert notes(capsys, "--nodes", "nodes.txt", "--node", "person", "--label", "drink") == []
+    labels(folder, "n4,rum", *rest, "n5,beer")  # classes of one node are nothing odd where there are several
+    assert notes(capsys) == []
+
+
+def test_a_header_beside_other_nodes_that_are_not_there(folder: Path) -> None:
+    labels(folder, "person,drink", "n0,tea", "n1,tea", "n2,wine", "stranger,wine")
+    graph = cge.read_graph("edges.csv")
+    with pytest.raises(InputError, match=r"if line 1 names the columns, name them .*; remove these rows, or add"):
+        cge.read_labels("labels.csv", graph)
+
+
+@pytest.mark.parametrize("name", ["nan", "NaN", "None", "N/A"])
+def test_names_for_what_is_not_known(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    labels(folder, "node,label", "n0,tea", "n1,wine", f"n2,{name}", f"n3,{name}")
+    (note,) = notes(capsys)
+    assert note == (
+        f"labels.csv: the label '{name}' (2 times) was read as a class like any other; remove its rows if it means "
+        "that the class is not known"
+    )
