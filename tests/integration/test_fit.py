@@ -279,7 +279,7 @@ def test_a_folder_that_cannot_be_written_is_told_before_training(
     assert refused(call(files), capsys) == f"{out} is a file; give --out a folder"
     assert out.read_text() == "mine"
     told = refused(call(files, "--out", str(out / "deeper")), capsys)
-    assert told == f"{out / 'deeper'} cannot be written (Not a directory); give --out another folder"
+    assert told == f"{out / 'deeper'} cannot be made: {out} is a file; give --out another folder"
     out.unlink()
     (out / "checkpoint").mkdir(parents=True)
     note = out / "checkpoint" / "note.json"

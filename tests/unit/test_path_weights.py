@@ -436,7 +436,7 @@ def test_less_surprise_does_not_make_up_for_a_hit() -> None:
 def test_screening_looks_at_the_selection_labels_only() -> None:
     scores = torch.tensor([[2.0, 1.0], [0.0, 1.0], [0.0, 3.0], [1.0, 0.0]])
     task = SimpleNamespace(validation=torch.tensor([3, 1, 2]), labels=torch.tensor([1, 1, 0, 0]))
-    trainer: Any = SimpleNamespace(task=task, best_scores=lambda: scores)
+    trainer: Any = SimpleNamespace(task=task, best_scores=lambda nodes: scores[nodes])
     found = screened(trainer)
     assert found.right.tolist() == [1.0, 1.0, 0.0]
     assert found.accuracy == pytest.approx(2 / 3)
@@ -449,7 +449,7 @@ def test_surprise_does_not_depend_on_the_scale_of_scores() -> None:
     scores[torch.arange(50), labels] += 1.5
     task = SimpleNamespace(validation=torch.arange(50), labels=labels)
     plain, louder, silent = (
-        screened(SimpleNamespace(task=task, best_scores=lambda by=by: by * scores))  # type: ignore[arg-type]
+        screened(SimpleNamespace(task=task, best_scores=lambda nodes, by=by: by * scores[nodes]))  # type: ignore[arg-type]
         for by in (1.0, 2.0, 1e-9)
     )
     np.testing.assert_allclose(louder.surprise, plain.surprise, rtol=1e-9)
@@ -460,7 +460,7 @@ def test_surprise_does_not_depend_on_the_scale_of_scores() -> None:
 def test_screening_several_labels_counts_each() -> None:
     scores = torch.tensor([[2.0, -1.0], [-3.0, 1.0], [9.0, 9.0], [-1.0, -1.0]])
     task = SimpleNamespace(validation=torch.tensor([0, 1, 3]), labels=torch.tensor([[1, 0], [1, 0], [0, 0], [0, 0]]))
-    trainer: Any = SimpleNamespace(task=task, best_scores=lambda: scores)
+    trainer: Any = SimpleNamespace(task=task, best_scores=lambda nodes: scores[nodes])
     found = screened(trainer)
     np.testing.assert_allclose(found.right, [1.0, 0.0, 1.0], atol=1e-6)  # of each its likeliest; of none, none
     assert found.accuracy == pytest.approx(2 * 1 / (2 + 2))  # micro-F1

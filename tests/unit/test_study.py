@@ -240,7 +240,7 @@ def row(test: float, **changed: Any) -> dict[str, Any]:
         "weights": "degree",
         "readers": ["deep"],
         "votes": False,
-        "seconds": 2.0,
+        "cpu_seconds": 2.0,
     } | changed
 
 
@@ -248,9 +248,9 @@ def results() -> dict[Cell, dict[str, Any]]:
     found = {Cell("cora", "none", seed): row(test) for seed, test in enumerate((0.80, 0.81, 0.79))}
     found |= {Cell("cora", "degree", seed): row(test) for seed, test in ((2, 0.82), (0, 0.81))}
     autos = [
-        row(0.84, weights="steps", readers=["deep", "sparse"], votes=True, seconds=5.0),
-        row(0.83, weights="steps", seconds=8.0),
-        row(0.82, weights="degree", seconds=5.0),
+        row(0.84, weights="steps", readers=["deep", "sparse"], votes=True, cpu_seconds=5.0),
+        row(0.83, weights="steps", cpu_seconds=8.0),
+        row(0.82, weights="degree", cpu_seconds=5.0),
     ]
     found |= {Cell("cora", "auto", seed): one for seed, one in enumerate(autos)}
     found |= {Cell("cora+50%", "auto", seed): row(0.5, noise_auc=auc) for seed, auc in enumerate((0.7, 0.8))}
@@ -266,7 +266,7 @@ def test_tables_by_hand() -> None:
     half = 4.302653 * 0.01 / np.sqrt(3)
     assert auto["test"] == pytest.approx({"mean": 0.83, "sd": 0.01, "low": 0.83 - half, "high": 0.83 + half, "runs": 3})
     assert auto["validation"] == pytest.approx(0.88)
-    assert auto["seconds"] == pytest.approx(6.0)
+    assert auto["cpu_seconds"] == pytest.approx(6.0)
     assert auto["chosen"] == {"steps": 2, "degree": 1}
     assert auto["readers"] == {"deep + sparse": 1, "deep": 2}
     assert auto["votes"] == 1

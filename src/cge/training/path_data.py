@@ -27,6 +27,7 @@ __all__ = ["LABEL_HOPS", "PathData", "PathWeights"]
 
 Array = npt.NDArray[Any]
 
+_NEAR = 1e-5  # standard deviations: who is nearer to the mean of all has it, but for rounding
 _LEAST = 1e-30  # spread of a feature: below, float32 has few digits left
 LABEL_HOPS = 10  # steps at most from a node to a label that votes for it
 
@@ -121,7 +122,8 @@ class PathData:
     def _dense_rows(self) -> Array:
         told = np.asarray(self.graph.features - self.dense[0], np.float32)
         told /= self.dense[1]
-        told /= np.maximum(np.sqrt(np.einsum("ij,ij->i", told, told)), 1e-12)[:, None]
+        lengths = np.sqrt(np.einsum("ij,ij->i", told, told))
+        told /= np.where(lengths > _NEAR, lengths, np.float32(np.inf))[:, None]
         return told
 
     def _vectors_of_walks(self, table: Array) -> Array:
