@@ -172,11 +172,8 @@ def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> 
         )
     if not both:
         return y, more, notes
-    return (
-        y,
-        more,
-        [*notes, f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"],
-    )
+    twice = f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"
+    return y, more, [*notes, twice]
 
 
 def _planned(model: CGE, task: _Task) -> FitPlan:

@@ -106,18 +106,18 @@ def unit_rows(rows: sp.csr_array, norm: str = "l2") -> sp.csr_array:
 
     Lengths are found in float32, and once more where that cannot hold the square of a number.
     """
-    size = abs(rows) if norm == "l1" else rows.multiply(rows)
     with np.errstate(over="ignore"):
-        lengths = np.asarray(size.sum(axis=1)).ravel()
-    lengths = (lengths if norm == "l1" else np.sqrt(lengths)).astype(np.float64)
+        lengths = _lengths(rows, norm).astype(np.float64)
     odd = ~((lengths > _SHORT) & (lengths < _LONG))
     if odd.any():
-        told = np.abs(rows[odd].astype(np.float64))
-        squares = told if norm == "l1" else told.multiply(told)
-        again = np.asarray(squares.sum(axis=1)).ravel()
-        lengths[odd] = again if norm == "l1" else np.sqrt(again)
+        lengths[odd] = _lengths(rows[odd].astype(np.float64), norm)
     values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
     return sp.csr_array((values.astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
+
+
+def _lengths(rows: sp.csr_array, norm: str) -> Array:
+    found: Array = np.asarray((abs(rows) if norm == "l1" else rows.multiply(rows)).sum(axis=1)).ravel()
+    return found if norm == "l1" else np.sqrt(found)
 
 
 def sparse_product(
