@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from cge.errors import InputError
 
-__all__ = ["Int", "float_kernel", "kernel", "prefetch", "run_blocks", "thread_count"]
+__all__ = ["Int", "blocks_of", "float_kernel", "kernel", "prefetch", "run_blocks", "thread_count"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -87,6 +87,15 @@ def thread_count(threads: int | None) -> int:
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
         raise InputError(f"threads must be a whole number of at least 1 or None, found {threads!r}")
     return int(threads)
+
+
+def blocks_of(count: int, size: int) -> list[tuple[int, int]]:
+    """Return where blocks of `size` begin and end.
+
+    >>> blocks_of(5, 2)
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:

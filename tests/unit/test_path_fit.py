@@ -738,8 +738,11 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) 
     some_profiles = compared_within(6 * judging, monkeypatch)
     assert some_profiles[:4] == ["degree", "none", "cosine", "own"]
     assert len(some_profiles) == 6
-    all_profiles = compared_within(13 * judging + learning / 2, monkeypatch)
+    # Profiles leave what learning once costs, where that is left at all.
+    assert compared_within(7 * judging + learning, monkeypatch) == [*some_profiles, "gates"]
+    all_profiles = compared_within(3.5 * judging + learning, monkeypatch)
     assert "gates" not in all_profiles
+    assert all_profiles[:6] == some_profiles != all_profiles
     whole = compared_within(20 * judging + 2 * learning, monkeypatch)
     assert whole == [*all_profiles, "gates", "steps"]
 

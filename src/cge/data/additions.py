@@ -14,7 +14,7 @@ from cge.checks import Features, checked_features, checked_weights, edge_columns
 from cge.csr import build_rows
 from cge.errors import InputError, listed, shown
 from cge.graph import Graph
-from cge.ids import IdIndex, as_id_array, factorize, unique_index
+from cge.ids import as_id_array, factorize, unique_index
 
 __all__ = ["Additions", "Extended", "extended", "need_features_of"]
 
@@ -98,11 +98,11 @@ def extended(graph: Graph, new: Additions, missing: Array | None = None) -> Exte
     for what, ids in (("edges", joined(sources, targets)), ("features", keys)):
         _same_kind(graph, ids, what)
     notes: list[str] = []
-    found = _found(graph, np.concatenate([joined(sources, targets), keys]).astype(graph.node_ids.dtype))
+    named = np.concatenate([joined(sources, targets), keys]).astype(graph.node_ids.dtype)
+    places, found = _places(graph, named)
     node_ids = np.concatenate([graph.node_ids, found])
-    places = IdIndex(node_ids)
-    ends = places.find(sources), places.find(targets)
-    grown = _with_edges(graph, new, node_ids, ends, notes)
+    first, second, at = np.split(places, [len(sources), 2 * len(sources)])
+    grown = _with_edges(graph, new, node_ids, (first, second), notes)
     featured = np.zeros(len(node_ids), bool)
     if graph.features is None:
         if new.features is not None:
@@ -115,7 +115,6 @@ def extended(graph: Graph, new: Additions, missing: Array | None = None) -> Exte
         width = graph.features.shape[1]
         if matrix.shape[1] != width:
             raise InputError(f"new nodes need {width:,} features, as the others have, found {matrix.shape[1]:,}")
-        at = places.find(keys)
         again = int(np.count_nonzero(at < graph.num_nodes))
         if again:
             notes.append(f"{again:,} of the nodes with new features are old ones, which keep the features they have")
@@ -138,13 +137,17 @@ def _same_kind(graph: Graph, ids: Array, what: str) -> None:
         )
 
 
-def _found(graph: Graph, ids: Array) -> Array:
-    """Return the ids that are new, in the order of their first appearance."""
-    fresh = ids[~graph.contains(ids)]
-    if fresh.dtype.kind != "i":
-        return factorize(fresh)[1]
-    values, first = np.unique(fresh, return_index=True)
-    return values[np.argsort(first)]
+def _places(graph: Graph, ids: Array) -> tuple[Array, Array]:
+    """Return the number of each id, `(k,)`, and the ids that are new, in the order of their first appearance."""
+    known = graph.contains(ids)
+    places = np.empty(len(ids), np.int64)
+    places[known] = graph.indices_of(ids[known])
+    codes, found = factorize(ids[~known])
+    first = np.full(len(found), len(codes))
+    np.minimum.at(first, codes, np.arange(len(codes)))
+    order = np.argsort(first)
+    places[~known] = graph.num_nodes + np.argsort(order)[codes]
+    return places, found[order]
 
 
 def _with_edges(graph: Graph, new: Additions, node_ids: Array, ends: tuple[Array, Array], notes: list[str]) -> Graph:

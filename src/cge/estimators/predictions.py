@@ -15,6 +15,7 @@ from cge.data.additions import Additions, Extended, extended
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.path_model import PathFit
+from cge.graph import Graph
 from cge.training.path_data import LABEL_HOPS
 
 __all__ = ["WAYS", "Predictions", "known_labels_of", "predict_nodes"]
@@ -124,9 +125,10 @@ def predict_nodes(
         except UnknownNodeError as error:
             where = "the request (neither in training nor among the new ones)"
             raise UnknownNodeError(where, error.offenders, error.count) from None
-    chances = model.predict_proba(everyone[rows], grown.graph)
-    ways = _path_ways(fitted, grown) if isinstance(fitted, PathFit) else _feature_ways(grown)
-    return Predictions(everyone[rows], model.classes_, chances, ways[rows], fitted.several), grown.notes
+    chances = fitted.chances(grown.graph, rows)
+    new_ways = _path_ways(fitted, grown) if isinstance(fitted, PathFit) else _feature_ways(grown)
+    ways = np.concatenate([np.full(grown.old, _TRAINED), new_ways])[rows]
+    return Predictions(everyone[rows], model.classes_, chances, ways, fitted.several), grown.notes
 
 
 def known_labels_of(model: Any) -> list[list[Any]] | None:
@@ -151,53 +153,58 @@ def _missing(fitted: Any) -> Array | None:
     return None
 
 
-def _carrying(grown: Extended, missing: Array | None) -> npt.NDArray[np.bool_]:
-    """Say which nodes have features that tell anything, `(n,)`."""
-    features: Any = grown.graph.features
-    told: Array = np.zeros(len(grown.graph), bool)
-    if features is None:
-        return told
+def _carrying(grown: Extended, missing: Array | None, first: int = 0) -> npt.NDArray[np.bool_]:
+    """Say which nodes from the first one on have features that tell anything, `(n - first,)`."""
+    if grown.graph.features is None:
+        return np.zeros(len(grown.graph) - first, bool)
+    features: Any = grown.graph.features[first:]
     if sp.issparse(features):
+        told: Array = np.zeros(features.shape[0], bool)
         told[features.nonzero()[0]] = True
-        return grown.featured & told
-    nothing = np.zeros(features.shape[1], np.float32) if missing is None else missing
-    told = (features != nothing).any(axis=1)
-    return grown.featured & told
+    else:
+        told = (features != (np.float32(0) if missing is None else missing)).any(axis=1)
+    return grown.featured[first:] & told
 
 
 def _feature_ways(grown: Extended) -> Array:
-    """Return how nodes are predicted from features alone."""
-    ways = np.where(_carrying(grown, None), _FEATURES, _NOTHING)
-    ways[: grown.old] = _TRAINED
-    return ways
+    """Return how new nodes are predicted from features alone."""
+    return np.where(_carrying(grown, None, grown.old), _FEATURES, _NOTHING)
 
 
 def _path_ways(fitted: PathFit, grown: Extended) -> Array:
-    """Return how nodes are predicted from what lies at the ends of paths."""
-    graph, hops = grown.graph, np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
-    sources = np.repeat(np.arange(len(graph)), graph.degrees)
-    away = sources != graph.indices
-    starts = np.concatenate([[0], np.cumsum(np.bincount(sources[away], minlength=len(graph)))])
-    moves = sp.csr_array((np.ones(int(away.sum())), graph.indices[away], starts), shape=(len(graph),) * 2)
-    own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < grown.old
+    """Return how new nodes are predicted from what lies at the ends of paths."""
+    graph, old, votes = grown.graph, grown.old, fitted.plan.votes
+    hops = np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
     far = max(int(hops.max(initial=0)), int(fitted.data.table is not None))  # new nodes ask neighbors for vectors
-    met = _met(moves, own, far)
-    if fitted.plan.votes:
-        labeled = np.zeros(len(graph), bool)
-        labeled[fitted.known] = True  # old nodes keep their numbers
-        met |= _met(moves, labeled, LABEL_HOPS)
-    leads = (np.diff(moves.indptr) > 0) & (far > 0 or fitted.plan.votes)
-    featured = own & fitted.data.by_features
-    ways = np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
-    ways[: grown.old] = _TRAINED
-    return ways
+    featured = _carrying(grown, _missing(fitted), old) & fitted.data.by_features
+    away = _without_loops(graph)
+    leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
+    met = np.zeros(len(featured), bool)
+    if not featured.all():
+        own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < old
+        met |= _met(away, own, far)[old:]
+        if votes:
+            labeled = np.zeros(len(graph), bool)
+            labeled[fitted.known] = True  # old nodes keep their numbers
+            met |= _met(away, labeled, LABEL_HOPS)[old:]
+    return np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
+
+
+def _without_loops(graph: Graph) -> sp.csr_array:
+    """Return the steps of a graph that lead elsewhere, as a matrix of ones."""
+    loops = graph.indices == np.repeat(np.arange(len(graph), dtype=graph.indices.dtype), graph.degrees)
+    indptr, indices = graph.indptr, graph.indices
+    if loops.any():
+        indptr = np.concatenate([[0], np.cumsum(~loops)])[indptr]
+        indices = indices[~loops]
+    return sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(graph),) * 2)
 
 
 def _met(moves: sp.csr_array, ends: npt.NDArray[np.bool_], hops: int) -> npt.NDArray[np.bool_]:
     """Say from which nodes a path of 1 to `hops` steps leads to one of `ends`, `(n,)`."""
     met, reached = np.zeros(len(ends), bool), ends
     for _ in range(hops):
-        reached = (moves @ reached.astype(np.float64)) > 0
+        reached = (moves @ reached.astype(np.float32)) > 0
         if not (reached & ~met).any():  # nothing new: later steps find nothing new either
             break
         met |= reached

@@ -27,7 +27,7 @@ from torch import Tensor
 
 from cge.graph import Graph
 from cge.models.products import sparse_product
-from cge.parallel import float_kernel, kernel, run_blocks
+from cge.parallel import blocks_of, float_kernel, kernel, run_blocks
 
 __all__ = ["FAR", "FixedPool", "Pattern", "Reach", "StepRows", "pool", "pooled_at", "product", "step_weights"]
 
@@ -83,13 +83,20 @@ class StepRows(Pattern):
     """
 
     def __init__(self, graph: Graph, threads: int | None = None) -> None:
-        nodes = graph.num_nodes
-        source = np.repeat(np.arange(nodes), np.diff(graph.indptr))
-        has_loop = np.zeros(nodes, bool)
-        has_loop[source[source == graph.indices]] = True
-        size = len(source) + nodes - int(has_loop.sum())
-        rows, indices, self.entry = (np.empty(size, np.int64) for _ in range(3))
-        _with_loops(graph.indptr, graph.indices, has_loop, rows, indices, self.entry)
+        nodes, blocks = graph.num_nodes, blocks_of(graph.num_nodes, _BLOCK)
+        added = np.zeros(nodes + 1, np.int64)  # before each row, once they are summed
+
+        def lack(first: int, stop: int) -> None:
+            _lacking(graph.indptr, graph.indices, first, stop, added)
+
+        run_blocks(lack, blocks, threads)
+        starts = graph.indptr + np.cumsum(added)
+        rows, indices, self.entry = (np.empty(starts[-1], np.int64) for _ in range(3))
+
+        def write(first: int, stop: int) -> None:
+            _with_loops(graph.indptr, graph.indices, starts, first, stop, rows, indices, self.entry)
+
+        run_blocks(write, blocks, threads)
         super().__init__(rows, indices, nodes, threads)
 
 
@@ -98,7 +105,7 @@ def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Ten
     rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
     total = torch.zeros(steps.nodes, dtype=gate.dtype).index_add(0, rows, gate)  # z, (n,)
     log = torch.log(total)
-    return gate * torch.exp(-(1 - discount) * log[rows] - discount * log[ends])
+    return gate * torch.exp(-(1 - discount) * log)[rows] * torch.exp(-discount * log)[ends]
 
 
 class _Entries:
@@ -134,8 +141,7 @@ class _Product(torch.autograd.Function):
             def block(first: int, stop: int) -> None:
                 _row_products(steps.indptr, steps.indices, above, below, first, stop, found)
 
-            starts = range(0, steps.nodes, _BLOCK)
-            run_blocks(block, [(one, min(one + _BLOCK, steps.nodes)) for one in starts], steps.threads)
+            run_blocks(block, blocks_of(steps.nodes, _BLOCK), steps.threads)
             to_values = torch.from_numpy(found)
         if context.needs_input_grad[2]:
             to_x = torch.from_numpy(sparse_product(context.entries.transposed, above, steps.threads))
@@ -301,11 +307,23 @@ def _turn(indices: Array, starts: Array, back: Array) -> None:
 
 
 @kernel
-def _with_loops(indptr: Array, indices: Array, has_loop: Array, rows: Array, targets: Array, entries: Array) -> None:
-    """Write the entries of ascending rows, with a step of each node to itself where there is none (entry −1)."""
-    place = 0
-    for u in range(len(has_loop)):
-        missing = not has_loop[u]
+def _lacking(indptr: Array, indices: Array, first: int, stop: int, added: Array) -> None:
+    """Write a one behind each of some rows where no step leads from the node to itself."""
+    for u in range(first, stop):
+        added[u + 1] = 1
+        for entry in range(indptr[u], indptr[u + 1]):
+            if indices[entry] == u:
+                added[u + 1] = 0
+
+
+@kernel
+def _with_loops(
+    indptr: Array, indices: Array, starts: Array, first: int, stop: int, rows: Array, targets: Array, entries: Array
+) -> None:
+    """Write the entries of some ascending rows, with a step of each node to itself where there is none (entry −1)."""
+    for u in range(first, stop):
+        place = starts[u]
+        missing = starts[u + 1] - place > indptr[u + 1] - indptr[u]
         for entry in range(indptr[u], indptr[u + 1]):
             if missing and indices[entry] > u:
                 rows[place], targets[place], entries[place] = u, u, -1
@@ -315,7 +333,6 @@ def _with_loops(indptr: Array, indices: Array, has_loop: Array, rows: Array, tar
             place += 1
         if missing:
             rows[place], targets[place], entries[place] = u, u, -1
-            place += 1
 
 
 @kernel

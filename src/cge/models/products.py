@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cge.parallel import float_kernel, kernel, prefetch, run_blocks, thread_count
+from cge.parallel import blocks_of, float_kernel, kernel, prefetch, run_blocks, thread_count
 from cge.randomness import STEP, mix
 
 __all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows", "thinned", "unit_rows"]
@@ -212,8 +212,8 @@ def thinned(values: Tensor, share: float, key: np.uint64, threads: int | None = 
     found = np.empty_like(given)
     limit, factor = np.uint64(round(share * 2.0**32)), given.dtype.type(1 / (1 - share))
     pairs = -(-len(given) // 2)
-    blocks = [(begin, min(begin + _PAIRS, pairs)) for begin in range(0, pairs, _PAIRS)]
-    run_blocks(lambda first, stop: _thin(given, key, limit, factor, first, stop, found), blocks, threads)
+    work = blocks_of(pairs, _PAIRS)
+    run_blocks(lambda first, stop: _thin(given, key, limit, factor, first, stop, found), work, threads)
     return torch.from_numpy(found).reshape(values.shape)
 
 

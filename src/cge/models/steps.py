@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from cge.graph import Graph
 from cge.models.products import unit_rows
-from cge.parallel import float_kernel, kernel, run_blocks
+from cge.parallel import blocks_of, float_kernel, kernel, run_blocks
 
 __all__ = ["common_neighbors", "cosines", "rarities"]
 
@@ -128,7 +128,7 @@ def _dots(near: sp.csr_array, left: Any, right: Any, threads: int | None) -> Arr
 
 
 def _by_blocks(nodes: int, threads: int | None, work: Any) -> None:
-    run_blocks(work, [(b, min(b + _BLOCK, nodes)) for b in range(0, nodes, _BLOCK)], threads)
+    run_blocks(work, blocks_of(nodes, _BLOCK), threads)
 
 
 @kernel

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cge.checks import whole_number
 from cge.errors import InputError
 from cge.graph import Graph
-from cge.parallel import run_blocks, thread_count
+from cge.parallel import blocks_of, run_blocks, thread_count
 from cge.randomness import generator, key
 from cge.sampling.alias import row_tables, scaled_rows
 from cge.sampling.biased import biased_walks, edge_filter
@@ -167,5 +167,5 @@ class Walker:
             else:
                 uniform_walks(graph.indptr, graph.indices, *part)
 
-        run_blocks(block, [(b, min(b + _BLOCK, len(numbers))) for b in range(0, len(numbers), _BLOCK)], self.threads)
+        run_blocks(block, blocks_of(len(numbers), _BLOCK), self.threads)
         return out

@@ -232,14 +232,20 @@ class PlanMaker:
             kept.pop(name, None)
 
     def _closed_form(self, base: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
-        """Yield closed-form weights: the simpler ones first, as long as work is left."""
+        """Yield closed-form weights: the simpler ones first, as long as work is left.
+
+        Hop profiles are many: they leave what learning weights once costs.
+        """
         if base.name == "own" and self._affords(readers):
             yield self._prior("degree"), readers, 1.0
         if "cosine" in self._priors and self._affords(readers):
             yield self._prior("cosine"), readers, 1.0
         if self._may_differ(readers):
+            learning = self._learning() if len(self.task.folds) > 1 else 0.0
+            kept_back = learning + self._judging(readers) if learning and self._affords(readers, learning) else 0.0
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
-                if self._affords(("plain",)):  # one of a dozen is ahead by chance more easily than one alone
+                if self._affords(("plain",), kept_back):
+                    # One of a dozen is ahead by chance more easily than one alone.
                     yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
 
     def _learned_ones(self, first: str, kept: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
@@ -247,9 +253,8 @@ class PlanMaker:
 
         They start from the better of the first base and the cosine, or from a hop profile that beat them.
         """
-        folds, profile = len(self.task.folds), kept.name not in self._priors
-        learning = self.settings.learning(self.extent, folds)
-        for kind in ("gates", "steps")[: 1 + self._may_differ(readers)] if folds > 1 else ():
+        learning, profile = self._learning(), kept.name not in self._priors
+        for kind in ("gates", "steps")[: 1 + self._may_differ(readers)] if len(self.task.folds) > 1 else ():
             if kind == "gates" and kept.name == "own":  # there are no steps to weigh
                 continue
             if self._affords(readers, learning):
@@ -263,7 +268,14 @@ class PlanMaker:
 
     def _affords(self, readers: tuple[str, ...], more: float = 0.0) -> bool:
         """Say whether there is work left for judging weights with some readers, and for `more` products."""
-        return more + sum(self.settings.judging(reader, self.extent) for reader in readers) <= self._left
+        return more + self._judging(readers) <= self._left
+
+    def _judging(self, readers: tuple[str, ...]) -> float:
+        return sum(self.settings.judging(reader, self.extent) for reader in readers)
+
+    def _learning(self) -> float:
+        """Return the products in learning weights once."""
+        return self.settings.learning(self.extent, len(self.task.folds))
 
     def _best(self, weights: PathWeights, readers: tuple[str, ...], holder: Screened | None = None) -> Screened:
         """Return how weights do with the reader that does best with them."""
