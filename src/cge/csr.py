@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cge.errors import InputError
 from cge.parallel import kernel
 
-__all__ = ["Rows", "build_rows", "check_rows", "index_dtype"]
+__all__ = ["Rows", "build_rows", "check_order", "check_rows", "index_dtype"]
 
 Array = npt.NDArray[Any]
 
@@ -104,6 +104,15 @@ def check_rows(indptr: Array, indices: Array, num_nodes: int) -> None:
     if len(indices) and (indices.min() < 0 or indices.max() >= num_nodes):
         wrong = indices[(indices < 0) | (indices >= num_nodes)][0]
         raise InputError(f"an entry points to node number {wrong:,}, but there are {num_nodes:,} nodes")
+
+
+def check_order(indptr: Array, indices: Array) -> None:
+    """Refuse rows whose entries do not ascend; the same entry may come several times, with other types."""
+    falls = indices[1:] < indices[:-1]
+    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next
+    if falls.any():
+        row = np.searchsorted(indptr, falls.argmax(), side="right") - 1
+        raise InputError(f"the entries of each row must ascend, those of row number {row:,} do not")
 
 
 def _starts(counts: Array, dtype: type[np.int32] | type[np.int64]) -> Array:

@@ -23,7 +23,7 @@ from cge.checks import (
     to_numpy,
     whole_number,
 )
-from cge.csr import Rows, build_rows, check_rows
+from cge.csr import Rows, build_rows, check_order, check_rows
 from cge.errors import InputError, shown
 from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
 from cge.summary import GraphSummary, density
@@ -81,6 +81,7 @@ class Graph:
 
     def __post_init__(self) -> None:
         check_rows(self.indptr, self.indices, len(self.node_ids))
+        check_order(self.indptr, self.indices)
         for name in ("indptr", "indices", "node_ids", "weights", "edge_types", "features"):
             array = getattr(self, name)
             if isinstance(array, np.ndarray):

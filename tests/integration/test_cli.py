@@ -29,6 +29,10 @@ HEADER_NOTE = (
 TIMESTAMP_NOTE = (
     "column 3 was read as weights, but 1082040961 looks like a timestamp; pass --unweighted to ignore the column"
 )
+UNREAD_NOTE = (
+    "the column 'strength' is not read; --weight or --edge-type names one that holds weights or types, "
+    "--unweighted says that none does"
+)
 
 
 def arguments(case: Case, folder: Path) -> list[str]:
@@ -111,6 +115,7 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
         "delimiter": "semicolons",
         "header": True,
         "columns": {"source": "source", "target": "target", "weight": "weight"},
+        "unread": [],
         "ids": "integers",
         "first_ids": [1, 2, 3],
         "rows": 4,
@@ -151,6 +156,10 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
             "1,2,1082040961\n2,3,1082040962\n",
             TIMESTAMP_NOTE,
         ),
+        (
+            "source,target,strength\n1,2,5\n2,3,6\n",
+            UNREAD_NOTE,
+        ),
         ("1,1\n2,2\n", "every row is a self-loop, so no edge is left; pass --self-loops to keep them"),
     ],
 )
@@ -161,6 +170,29 @@ def test_notes(content: str, note: str, tmp_path: Path, capsys: pytest.CaptureFi
     assert run(["check", str(path)]) == 0
     told = " ".join(capsys.readouterr().out.split())
     assert f"note: {note}" in told
+
+
+@pytest.mark.parametrize("words", [["--weight", "c"], ["--edge-type", "d"], ["--unweighted"]])
+def test_columns_that_are_not_read_are_told_where_nothing_was_said(
+    words: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("a,b,c,d\n1,2,3,x\n2,3,4,y\n")
+    assert "columns 'c', 'd' are not read" in checked(capsys, str(path))["notes"][0]
+    found = checked(capsys, str(path), *words)
+    assert not found["notes"]
+    assert found["reading"]["unread"] == sorted({"c", "d"} - set(words))
+
+
+def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.txt"
+    edges.write_text("source,target\nann,bob\nbob,cy\n")
+    told = f"{nodes}, line 1: 'who' was read as a node, the only one without an edge; remove the line if it names"
+    for listed, notes in (("who\nann\nbob\ncy\n", 1), ("who\nann\nbob\ncy\ndan\n", 0), ("ann\nbob\ncy\ndan\n", 0)):
+        nodes.write_text(listed)
+        found = checked(capsys, str(edges), "--nodes", str(nodes))["notes"]
+        assert len(found) == notes
+        assert all(one.startswith(told) for one in found)
 
 
 @pytest.mark.parametrize(
@@ -260,7 +292,7 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
         (["check"], "Missing argument 'EDGES'; 'cge check --help' lists what there is"),
         (["check", "--xyz", "x"], "No such option: --xyz; 'cge check --help' lists what there is"),
         (["bench", "nope"], "there is no benchmark 'nope'; choose one of fit, load, scale, skipgram, walks"),
-        (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file"),
+        (["check", "no-such-file.csv"], "no-such-file.csv: there is no such file; check its path"),
     ],
 )
 def test_misuse_is_one_sentence(words: list[str], sentence: str, capsys: pytest.CaptureFixture[str]) -> None:

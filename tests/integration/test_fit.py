@@ -266,7 +266,7 @@ def test_files_that_are_wrong(files: Path, capsys: pytest.CaptureFixture[str]) -
     labels.write_text("node,label\nl1,left\nl2,left\n")
     assert refused(call(files), capsys) == "--labels must hold at least two classes, found only 'left'"
     labels.unlink()
-    assert refused(call(files), capsys) == f"{labels}: there is no such file"
+    assert refused(call(files), capsys) == f"{labels}: there is no such file; check its path"
     assert not (files / "m").exists()
     assert refused(["fit", "e.csv"], capsys).startswith("Missing option '--labels'")
 

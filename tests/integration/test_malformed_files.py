@@ -155,7 +155,7 @@ KEEP = "remove these rows, or add the nodes to the graph"
 
 CASES = [
     # the file itself
-    Case("missing file", {}, "{dir}/edges.csv: there is no such file"),
+    Case("missing file", {}, "{dir}/edges.csv: there is no such file; check its path"),
     Case(
         "directory",
         {"edges.csv": lambda path: path.mkdir()},

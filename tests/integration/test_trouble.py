@@ -148,6 +148,11 @@ def a_file(folder: Path) -> None:
     folder.write_text("")
 
 
+def unfinished(folder: Path) -> None:
+    (folder / "model.json").unlink()
+    (folder / "checkpoint").mkdir()
+
+
 MODELS: list[tuple[Callable[[Path], object], str]] = [
     (shutil.rmtree, "m: there is no such folder; give one that cge has saved"),
     (a_file, "m: this is a file; give the path of a folder that cge has saved"),
@@ -155,6 +160,7 @@ MODELS: list[tuple[Callable[[Path], object], str]] = [
         lambda folder: (folder / "model.json").unlink(),
         "m: the folder holds no 'model.json'; give a folder that cge has",
     ),
+    (unfinished, "m: the fit into this folder was not finished; the same 'cge fit' with --resume goes on with it"),
     (
         lambda folder: (folder / "model.json").write_text("{"),
         "model.json: this is no readable JSON; restore the folder",
@@ -178,7 +184,7 @@ def test_a_model_that_is_not_whole(
 
 def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["fit", "edges.csv", "--labels"]
-    assert refused([*words, "none.csv", "--out", "new"], capsys) == "none.csv: there is no such file"
+    assert refused([*words, "none.csv", "--out", "new"], capsys) == "none.csv: there is no such file; check its path"
     assert refused([*words, "m", "--out", "new"], capsys) == "m: this is a directory; give the path of a file"
     (here / "cut.csv.gz").write_bytes(b"\x1f\x8b\x08\x00")
     assert "the gzip data ends too early" in refused([*words, "cut.csv.gz", "--out", "new"], capsys)
@@ -200,7 +206,7 @@ def test_output_to_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 def test_names_cannot_move_the_cursor(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = refused(["check", "no\nsuch\x1b[31m.csv"], capsys)
-    assert told == r"no\nsuch\x1b[31m.csv: there is no such file"
+    assert told == r"no\nsuch\x1b[31m.csv: there is no such file; check its path"
     (here / "odd.csv").write_text("a\x1b[31m,b\nb,c\n")
     (here / "odd-labels.csv").write_text("node,label\nb,\x1b[2Jred\nc,blue\n")
     assert run(["check", "odd.csv", "--labels", "odd-labels.csv"]) == 0

@@ -397,7 +397,7 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         "predict spread --graph edges.csv": "this model is a LabelPropagation, which knows only the nodes it was",
         "predict plain --features new.csv": "this model was trained without features, so it knows new nodes by",
         "predict features --feature-nodes new.csv": "--feature-nodes names the nodes of features, and there are none; ",
-        "predict features --graph none.csv": "none.csv: there is no such file",
+        "predict features --graph none.csv": "none.csv: there is no such file; check its path",
         "predict features --graph edges.csv --nodes zoe": "1 node in --nodes (neither in training nor among the new",
         "predict features --graph edges.csv --source x": "edges.csv, line 1:",
         "predict features --source x": "--source is about the file of --graph; give one, or leave it out",

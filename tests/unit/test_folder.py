@@ -416,7 +416,7 @@ def test_two_files_of_one_kind(stem: str, tmp_path: Path) -> None:
 def test_a_link_to_nothing(tmp_path: Path) -> None:
     root = people(tmp_path)
     (root / "split.csv").symlink_to(root / "gone.csv")
-    assert refused(root) == f"{root / 'split.csv'}: there is no such file"
+    assert refused(root) == f"{root / 'split.csv'}: there is no such file; check its path"
 
 
 @pytest.mark.parametrize("name", ["split.npy", "labels.npz", "labels.mtx", "edges.json", "nodes.xlsx"])

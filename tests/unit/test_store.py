@@ -1026,6 +1026,11 @@ FULL = Graph.from_edges(
         ("ids.numbers", np.arange(3), "there must be 4 row pointers, found 5"),
         ("indptr", None, "expected int32 or int64 of 1 dimensions under 'graph.indptr', found nothing"),
         ("indptr", np.array([0, 2, 1, 5, 6]), "the pointers of rows must rise from 0 to the number of entries, 6"),
+        (
+            "indices",
+            np.array([2, 1, 0, 2, 0, 1], np.int32),
+            "the entries of each row must ascend, those of row number 0",
+        ),
         ("indptr", np.array([0, 2, 4, 5, 7]), "the pointers of rows must rise from 0 to the number of entries, 6"),
         (
             "indptr",

@@ -11,6 +11,7 @@ from cge.cli.files import FILES, Files, takes_files
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.wording import as_flags
+from cge.errors import listed
 
 if TYPE_CHECKING:
     from cge.data.files.reading import Reading
@@ -66,7 +67,8 @@ def _told(reading: Reading, nodes: int) -> list[tuple[str, str]]:
     if reading.delimiter is not None:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
-        rows.append(("columns", ", ".join(f"{part} {column}" for part, column in reading.columns.items())))
+        read = ", ".join(f"{part} {column}" for part, column in reading.columns.items())
+        rows.append(("columns", f"{read}; not read: {listed(reading.unread)}" if reading.unread else read))
     first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
     what = [f"{reading.rows:,} read"]
     if reading.duplicates_merged:

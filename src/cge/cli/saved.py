@@ -39,6 +39,10 @@ def load_model(folder: str, threads: int | None = None) -> Any:
     try:
         return load(folder, threads=threads)
     except InputError as error:
+        if (Path(folder) / "checkpoint").is_dir() and not (Path(folder) / "model.json").exists():
+            raise InputError(
+                f"{folder}: the fit into this folder was not finished; the same 'cge fit' with --resume goes on with it"
+            ) from None
         if "load(" not in str(error):
             raise
         # A weighting of the user's own is code, which no folder holds.

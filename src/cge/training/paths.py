@@ -15,28 +15,24 @@ What is chosen on the selection labels, where it is left open ("auto"):
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
-import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from cge.errors import CgeWarning
 from cge.models.gates import StepPooling
 from cge.models.weighting import PathWeighting, make_weighting
-from cge.training.consistency import ConsistencyTrainer, Pooling
-from cge.training.guard import Screened, better, difference, priors, profiles, screened, surprise_saved
+from cge.training.guard import Screened, better, difference, priors, profiles, surprise_saved
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import learn_weights
-from cge.training.recipes import DENSE, READERS, Extent, PathSettings, Recipe, make_reader
+from cge.training.recipes import READERS, PathSettings
 from cge.training.settings import Task
+from cge.training.trials import Trials
 
 __all__ = ["FEWEST_SELECTING", "Compared", "Plan", "PlanMaker"]
 
@@ -87,63 +83,31 @@ def _kind(reader: str) -> tuple[bool, bool]:
     return recipe.scores, recipe.settings.taught
 
 
-def _run(trainer: ConsistencyTrainer, _: str, epochs: int) -> None:
-    trainer.run(epochs)
+class PlanMaker(Trials):
+    """Decides how a task is learned, by trials on its selection labels."""
 
-
-class PlanMaker:
-    """Decides how a task is learned.
-
-    `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
-    nothing. `begun` are the trainings that were begun, by weights, reader and votes; those of weights that lost are
-    let go, for each holds a reader, its gradients and what its optimizer keeps.
-    """
-
-    def __init__(
-        self,
-        task: Task,
-        data: PathData,
-        settings: PathSettings,
-        class_weights: Tensor | None = None,
-        train: Callable[[ConsistencyTrainer, str, int], None] | None = None,
-    ) -> None:
-        self.task, self.data, self.settings = task, data, settings
-        self.class_weights, self._train = class_weights, _run if train is None else train
-        self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
-        self._judged: dict[tuple[str, str, bool], Screened] = {}
+    def __init__(self, task: Task, data: PathData, settings: PathSettings, *more: Any, **named: Any) -> None:
+        super().__init__(task, data, settings, *more, **named)
         self.compared: list[Compared] = []
-        self._votes: dict[str, Tensor] = {}
-        self._poolings: dict[str, Pooling] = {}
         self._selecting = len(task.validation) >= FEWEST_SELECTING
-        self._voting = False
         self._priors = priors(data.scale.names, settings.hops)
-        payload, labeled = data.payload("l2"), len(task.train) + len(task.validation)
-        if isinstance(payload, Tensor):
-            entries, columns = payload.numel() // DENSE, payload.shape[1]
-        else:
-            entries, columns = payload.rows.nnz, 0
-        self.extent = Extent(len(data.steps), entries, columns, labeled, task.classes)
-        self._left = settings.search(self.extent)
-        self._sums: dict[str, Tensor] = {}
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        self._voting = self.settings.label_votes == "yes" or self.settings.reader == "taught"
+        self.voting = self.settings.label_votes == "yes" or self.settings.reader == "taught"
         weights = self._first_weights()
         affordable = len(self.task.train) * len(self.data.steps) < _VOTES_WORK
-        open_votes = self.settings.label_votes == "auto" and not self._voting and self._selecting and affordable
+        open_votes = self.settings.label_votes == "auto" and not self.voting and self._selecting and affordable
         if open_votes:
-            self._voting = self._votes_help(weights)
+            self.voting = self._votes_help(weights)
         readers = self.readers(weights)
         if self.settings.weighting == "auto" and self._selecting:
             first, weights = weights.name, self._challenged(weights, readers)
             if weights.name != first:
                 readers = self.readers(weights)  # other weights may suit other readers
         over_none = self._over_none(weights, readers[0])
-        self.begun = {key: one for key, one in self.begun.items() if key[2] == self._voting}
-        for name in {*self._poolings, *(key[0] for key in self.begun)} - {weights.name}:
-            self._let_go(name)
-        return Plan(weights, readers, self._voting, tuple(self.compared), over_none)
+        self.keep(weights.name)
+        return Plan(weights, readers, self.voting, tuple(self.compared), over_none)
 
     # ------------------------------------------------------------------ weights
 
@@ -157,7 +121,7 @@ class PlanMaker:
             return self._prior("degree") if self.data.table is None else self._profile("own")
         start = self.likelier("degree", "none", "cosine")
         for name in self._priors:
-            self._let_go(name)
+            self.let_go(name)
         return self.learned(asked, start)
 
     def _prior(self, name: str) -> PathWeights:
@@ -208,7 +172,7 @@ class PlanMaker:
         # It is as simple as the base, so no margin is asked for; but hits and surprise have to agree.
         if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
             base, holder, lost = self._prior("none"), found, base.name
-        self._let_go(lost)
+        self.let_go(lost)
         first = base.name
         base, holder = self._contest(self._closed_form(base, readers), base, holder)
         return self._contest(self._learned_ones(first, base, readers), base, holder)[0]
@@ -222,29 +186,23 @@ class PlanMaker:
             if better(found, holder, errors, more=1):
                 base, holder, lost = challenger, found, base.name
             if lost != base.name:
-                self._let_go(lost)
+                self.let_go(lost)
         return base, holder
-
-    def _let_go(self, name: str) -> None:
-        """Forget the trainings with weights that lost; how they did is still known."""
-        self.begun = {key: one for key, one in self.begun.items() if key[0] != name}
-        for kept in (self._poolings, self._votes, self._sums):
-            kept.pop(name, None)
 
     def _closed_form(self, base: PathWeights, readers: tuple[str, ...]) -> Iterator[_Challenger]:
         """Yield closed-form weights: the simpler ones first, as long as work is left.
 
         Hop profiles are many: they leave what learning weights once costs.
         """
-        if base.name == "own" and self._affords(readers):
+        if base.name == "own" and self.affords(readers):
             yield self._prior("degree"), readers, 1.0
-        if "cosine" in self._priors and self._affords(readers):
+        if "cosine" in self._priors and self.affords(readers):
             yield self._prior("cosine"), readers, 1.0
         if self._may_differ(readers):
             learning = self._learning() if len(self.task.folds) > 1 else 0.0
-            kept_back = learning + self._judging(readers) if learning and self._affords(readers, learning) else 0.0
+            kept_back = learning + self.judging(readers) if learning and self.affords(readers, learning) else 0.0
             for name, module in profiles(self.data.scale.names, self.settings.hops).items():
-                if self._affords(("plain",), kept_back):
+                if self.affords(("plain",), kept_back):
                     # One of a dozen is ahead by chance more easily than one alone.
                     yield PathWeights(name, module), ("plain",), 1.0 if name == "own" else 2.0
 
@@ -257,21 +215,14 @@ class PlanMaker:
         for kind in ("gates", "steps")[: 1 + self._may_differ(readers)] if len(self.task.folds) > 1 else ():
             if kind == "gates" and kept.name == "own":  # there are no steps to weigh
                 continue
-            if self._affords(readers, learning):
-                self._left -= learning
+            if self.affords(readers, learning):
+                self.left -= learning
                 start = kept if profile else self.likelier(first if first in self._priors else "degree", "cosine")
                 yield self.learned(kind, start), readers, 1.0
 
     def _may_differ(self, readers: tuple[str, ...]) -> bool:
         """Say whether neighbors may differ: agreement is of no use and a plain reader best; there hops and b matter."""
-        return "plain" in readers and not self._voting
-
-    def _affords(self, readers: tuple[str, ...], more: float = 0.0) -> bool:
-        """Say whether there is work left for judging weights with some readers, and for `more` products."""
-        return more + self._judging(readers) <= self._left
-
-    def _judging(self, readers: tuple[str, ...]) -> float:
-        return sum(self.settings.judging(reader, self.extent) for reader in readers)
+        return "plain" in readers and not self.voting
 
     def _learning(self) -> float:
         """Return the products in learning weights once."""
@@ -289,7 +240,7 @@ class PlanMaker:
         asked = self.settings.weighting
         if not self._selecting or weights.name == "none" or (isinstance(asked, str) and asked in self._priors):
             return None
-        judged = [one for (name, _, votes), one in self._judged.items() if (name, votes) == ("none", self._voting)]
+        judged = [one for (name, _, votes), one in self.judged.items() if (name, votes) == ("none", self.voting)]
         equal = judged or [self.judge(self._prior("none"), reader)]
         return difference(self.judge(weights, reader), max(equal, key=lambda one: one.accuracy))
 
@@ -301,7 +252,7 @@ class PlanMaker:
         if asked != "auto" or not self._selecting:
             return ("plain" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
         asked_of: tuple[str, ...] = ("plain", "deep", "sparse")
-        if self._voting:  # where the selection labels said so, agreement has lost already
+        if self.voting:  # where the selection labels said so, agreement has lost already
             asked_of = ("plain", "taught") if self.settings.label_votes == "auto" else (*asked_of, "taught")
         judged = {reader: self.judge(weights, reader) for reader in self._bearable(asked_of)}
         best = max(judged, key=lambda reader: judged[reader].accuracy)
@@ -330,75 +281,6 @@ class PlanMaker:
         others = self._bearable(("deep", "sparse"))
         agreeing = max((self.judge(weights, name, votes=False).accuracy for name in others), default=0.0)
         return max(found.accuracy, self.judge(weights, "taught", votes=True).accuracy) > agreeing
-
-    # ------------------------------------------------------------------ trainings
-
-    def _recipe(self, reader: str, seed: int) -> Recipe:
-        """Return how a reader is trained on this graph."""
-        return self.settings.recipe(reader, seed, self._width(reader))
-
-    def _width(self, reader: str) -> int:
-        """Return the products in a pass of a reader over this graph."""
-        return self.settings.products(reader, self.extent)
-
-    def trainer(self, weights: PathWeights, reader: str, votes: bool, seed: int, stage: str) -> ConsistencyTrainer:
-        """Return a training of a reader that has not begun."""
-        recipe = self._recipe(reader, seed)
-        return ConsistencyTrainer(
-            self.task,
-            self.data.payload(recipe.rows),
-            self._pooling(weights),
-            make_reader(reader, self.data, self.settings.dim, self.task.classes, seed),
-            recipe.settings,
-            votes=self.votes(weights) if votes else None,
-            class_weights=self.class_weights,
-            agreeing=self.data.carrying(),
-            summed=self._summed(weights, recipe) if self.settings.rows(reader, self.extent) else None,
-            stage=stage,
-            threads=self.data.threads,
-        )
-
-    def _pooling(self, weights: PathWeights) -> Pooling:
-        """Return the pooling of some weights, which all their readers share."""
-        if weights.name not in self._poolings:
-            self._poolings[weights.name] = weights.pooling(self.data)
-        return self._poolings[weights.name]
-
-    def _summed(self, weights: PathWeights, recipe: Recipe) -> Tensor:
-        """Return what the paths of some weights bring to each node, dense, `(n, f)`."""
-        if weights.name not in self._sums:
-            payload: Any = self.data.payload(recipe.rows)
-            with torch.no_grad():
-                self._sums[weights.name] = self._pooling(weights)(payload)
-        return self._sums[weights.name]
-
-    def votes(self, weights: PathWeights) -> Tensor:
-        """Return the votes of the training labels, `(n, c)`, as they are trained on.
-
-        About a label that is alone in its class others can only be wrong: its node is trained without votes, or with
-        several labels per node that class of it.
-        """
-        if weights.name not in self._votes:
-            train = self.task.train.numpy()
-            labels = self.task.labels.numpy()[train]
-            members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
-            found = weights.votes(self.data, train, members, labels.ndim == 2)
-            alone = members * (members.sum(axis=0) == 1) > 0  # (k, c)
-            found[train] *= ~(alone if labels.ndim == 2 else alone.any(axis=1, keepdims=True))
-            self._votes[weights.name] = torch.from_numpy(found)
-        return self._votes[weights.name]
-
-    def judge(self, weights: PathWeights, reader: str, votes: bool | None = None) -> Screened:
-        """Train for the first epochs and ask the selection labels; labels vote as it stands where nothing is said."""
-        votes = self._voting if votes is None else votes
-        key = (weights.name, reader, votes)
-        if key not in self._judged:
-            self._left -= self.settings.judging(reader, self.extent)
-            self.begun[key] = self.trainer(weights, reader, votes, self.settings.seed, "compare")
-            stage = "-".join(["compare", *re.findall(r"\w+", weights.name), reader, "votes" if votes else "alone"])
-            self._train(self.begun[key], stage, self._recipe(reader, self.settings.seed).judged_after)
-            self._judged[key] = screened(self.begun[key])
-        return self._judged[key]
 
     def _note(self, weights: str, reader: str, found: Screened, holder: Screened | None) -> None:
         told: tuple[float | None, ...] = (None,) * 4

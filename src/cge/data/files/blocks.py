@@ -46,7 +46,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
             with gzip.GzipFile(fileobj=plain) as unpacked:
                 yield unpacked  # type: ignore[misc]
     except FileNotFoundError:
-        raise FileFormatError(path, "there is no such file") from None
+        raise FileFormatError(path, "there is no such file; check its path") from None
     except PermissionError:
         raise FileFormatError(path, "this file may not be read by you; change its permissions") from None
     except EOFError:

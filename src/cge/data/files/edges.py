@@ -82,10 +82,12 @@ class EdgeOptions:
 class Layout:
     """How an edge list was taken: what separates its columns, whether it has a header, and the column of each part.
 
-    `columns` are names, or numbers from 1. `guessed_weight` says that weights are taken for what they look like.
+    `columns` are names, or numbers from 1, and so are those that nobody reads. `guessed_weight` says that weights are
+    taken for what they look like.
     """
 
     columns: Mapping[str, str | int]
+    unread: tuple[str | int, ...] = ()
     delimiter: str | None = None
     header: bool | None = None
     guessed_weight: bool = False
@@ -118,6 +120,11 @@ class _Places:
         parts = {"source": self.source, "target": self.target, "weight": self.weight, "edge_type": self.edge_type}
         return {part: names[k] if names else k + 1 for part, k in parts.items() if k is not None}
 
+    def others(self, names: Sequence[str] | None, count: int) -> tuple[str | int, ...]:
+        """Return the columns that hold none of the parts, by name where there are names."""
+        read = (self.source, self.target, self.weight, self.edge_type, self.attributes)
+        return tuple(names[k] if names else k + 1 for k in range(count) if k not in read)
+
 
 def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BYTES) -> EdgeTable:
     """Read an edge list from CSV, TSV or text separated by blanks, plain or gzip."""
@@ -140,6 +147,7 @@ def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BY
     read = read_fields(path, dialect, fields, names, block_size=block_size)
     layout = Layout(
         places.named(dialect.names),
+        places.others(dialect.names, dialect.columns),
         dialect.separated,
         dialect.header,
         places.weight is not None and options.weight is None and not dialect.header,
@@ -162,7 +170,8 @@ def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
     whole = options.ids == "int" or (options.ids == "auto" and all(numeric))
     names = Names()
     read = read_parquet_fields(path, _fields(places, whole, ""), names)
-    return replace(_table(path, places, read, names, whole), layout=Layout(places.named(schema.names)))
+    layout = Layout(places.named(schema.names), places.others(schema.names, len(schema.names)))
+    return replace(_table(path, places, read, names, whole), layout=layout)
 
 
 def edges_from_array(path: Path, array: Array) -> EdgeTable:

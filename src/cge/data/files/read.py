@@ -111,8 +111,10 @@ def graph_and_reading(
     self_loops: bool = False,
 ) -> tuple[Graph, Reading]:
     """Read a graph as `read_graph` does, and tell how its edges were read."""
-    graph, loaded = _read(edges, features, nodes, options or EdgeOptions(), directed, self_loops)
-    return graph, reading_of(file_path(edges), loaded, graph, self_loops)
+    options = options or EdgeOptions()
+    graph, loaded = _read(edges, features, nodes, options, directed, self_loops)
+    node_list = None if nodes is None else file_path(nodes)
+    return graph, reading_of(file_path(edges), loaded, graph, self_loops, options.weighted, node_list)
 
 
 def _read(

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.files.edges import EdgeTable
-from cge.errors import shown
+from cge.data.files.edges import EdgeTable, Layout
+from cge.data.files.tables import file_kind
+from cge.errors import listed, shown
 from cge.graph import Graph
 
 __all__ = ["Reading", "reading_of"]
@@ -30,7 +31,8 @@ class Reading:
     """How a file of edges was read.
 
     `delimiter` (in words) and `header` are None for what is no text. `columns` tells the column, by name or by number
-    from 1, of sources, targets, weights and types. `rows` are edges, or entries of a matrix, as they stand in the file.
+    from 1, of sources, targets, weights and types, and `unread` those that were left alone. `rows` are edges, or
+    entries of a matrix, as they stand in the file.
     `notes` are sentences about what may not be as meant; they name options in backquotes.
     """
 
@@ -38,6 +40,7 @@ class Reading:
     delimiter: str | None
     header: bool | None
     columns: Mapping[str, str | int]
+    unread: tuple[str | int, ...]
     ids: str
     first_ids: tuple[int | str, ...]
     rows: int
@@ -46,8 +49,18 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def reading_of(path: Path, loaded: Any, graph: Graph, self_loops: bool) -> Reading:
-    """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix."""
+def reading_of(
+    path: Path,
+    loaded: Any,
+    graph: Graph,
+    self_loops: bool,
+    weighted: bool | None = None,
+    nodes: Path | None = None,
+) -> Reading:
+    """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix.
+
+    `nodes` is the list of all nodes, where there is one.
+    """
     table = loaded if isinstance(loaded, EdgeTable) else None
     rows = loaded.nnz if table is None else len(table.source)
     looped = np.count_nonzero(loaded.diagonal() if table is None else table.source == table.target)
@@ -59,12 +72,13 @@ def reading_of(path: Path, loaded: Any, graph: Graph, self_loops: bool) -> Readi
         delimiter=layout.delimiter if layout else None,
         header=layout.header if layout else None,
         columns=layout.columns if layout else {},
+        unread=layout.unread if layout else (),
         ids="text" if ids.dtype.kind == "O" else "integers",
         first_ids=tuple(ids[:_FIRST].tolist()),
         rows=rows,
         duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
         self_loops_dropped=dropped,
-        notes=tuple(_notes(table, ids, rows, dropped)),
+        notes=(*_notes(table, ids, rows, dropped), *_unread(layout, weighted), *_first_node(nodes, graph)),
     )
 
 
@@ -87,6 +101,29 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int) -> Iter
         yield (
             f"column {table.layout.columns['weight']} was read as weights, but {weights[0]:.0f} looks like a "
             "timestamp; pass `weighted=False` to ignore the column"
+        )
+
+
+def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
+    """Tell of columns that were left alone where neither weights nor types were found, or spoken of."""
+    if layout is not None and layout.unread and len(layout.columns) == 2 and weighted is None:
+        what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
+        yield (
+            f"the {what.format(listed(layout.unread))} not read; `weight=` or `edge_type=` names one that holds "
+            "weights or types, `weighted=False` says that none does"
+        )
+
+
+def _first_node(path: Path | None, graph: Graph) -> Iterator[str]:
+    """Tell of a first node that may be a header: text, and the only one of the list without an edge."""
+    if path is None or graph.node_ids.dtype.kind != "O" or len(graph) < 3:
+        return
+    alone = graph.degrees == 0
+    alone[graph.indices] = False
+    if alone[0] and alone.sum() == 1 and file_kind(path, ("text", "parquet", "npy")) == "text":
+        yield (
+            f"{path}, line 1: {shown(graph.node_ids[0])} was read as a node, the only one without an edge; remove the "
+            "line if it names the column"
         )
 
 
