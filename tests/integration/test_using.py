@@ -23,6 +23,9 @@ from cge.cli.main import run
 from cge.cli.predict import predict
 from cge.cli.similar import similar
 from cge.data.additions import Additions
+from cge.data.files.dialect import TextOptions
+from cge.data.files.edges import EdgeOptions
+from cge.data.files.new_nodes import read_additions
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.predictions import WAYS, known_labels_of, predict_nodes
 from cge.estimators.similar import similar_nodes
@@ -366,6 +369,10 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert printed.err.splitlines() == [
         "note: 1 of the nodes with new features are old ones, which keep the features they have"
     ]
+    # Columns that nobody reads are told where the graph has weights.
+    weighted = cge.Graph.from_edges([("a", "b")], weights=[2.0])
+    _, notes = read_additions(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
+    assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]
     words = "predict features --graph edges.csv --header --weight cost"
     assert json.loads(said(f"{words} --json", capsys))["notes"] == [
         "the graph has no edge weights, so those of new edges are left out"

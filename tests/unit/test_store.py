@@ -1029,7 +1029,7 @@ FULL = Graph.from_edges(
         (
             "indices",
             np.array([2, 1, 0, 2, 0, 1], np.int32),
-            "the entries of each row must ascend, those of row number 0",
+            "the entries of each row must ascend, those of row number 0 do not",
         ),
         ("indptr", np.array([0, 2, 4, 5, 7]), "the pointers of rows must rise from 0 to the number of entries, 6"),
         (
