@@ -14,6 +14,7 @@ from torch import Tensor
 
 from cge.errors import InputError
 from cge.estimators.checkpoints import Checkpoints
+from cge.estimators.lacking import heats_lacking
 from cge.estimators.path_model import PathFit, mean_chances, path_settings, plan_facts, plan_from
 from cge.estimators.roles import Chosen, Progress, folds_of, hold_out, membership
 from cge.evaluation.calibration import best_heat, commoner, heated, surprises
@@ -114,6 +115,11 @@ class _Fitting:
         leaders = _level([one for one in members if one.reader in plan.readers])
         chances, heat, shift = self._calibrated(leaders, given)
         chosen = Chosen(held, self._matrix(held), chances)
+        heats: dict[str, float] = {}
+        if len(held) >= FEWEST_SELECTING:
+            readers = [(one.reader, _shifted(one.trainer.best_reader(), shift)) for one in leaders]
+            known = kept, self._matrix(kept)
+            heats = heats_lacking(self.data, plan, readers, known, chosen, self.codes.ndim == 2)
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if not READERS[one.reader].scores), members[0])
@@ -124,9 +130,9 @@ class _Fitting:
             refitted = {id(one): self._refit(maker, plan, one) for one in wanted}
             leaders, vectors = [refitted[id(one)] for one in leaders], refitted[id(vectors)]
             history = _history(leaders[0], "refit")
-        known = trained_on if again else kept
+        known_nodes = trained_on if again else kept
         seen = {
-            "train": len(known),
+            "train": len(known_nodes),
             "outer": len(kept) if self._learns(plan) else 0,
             "selection": len(held),
         }
@@ -135,8 +141,8 @@ class _Fitting:
             plan,
             tuple((one.reader, _shifted(one.trainer.best_reader(), shift)) for one in leaders),
             (vectors.reader, vectors.trainer.best_reader()),
-            known,
-            self._matrix(known),
+            known_nodes,
+            self._matrix(known_nodes),
             chosen,
             self.codes.ndim == 2,
             heat,
@@ -145,6 +151,7 @@ class _Fitting:
             best,
             selection,
             seen,
+            heats,
         )
 
     def _calibrated(self, members: list[_Member], given: bool) -> tuple[Array, float, Array | None]:

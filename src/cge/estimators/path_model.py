@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from cge.training.paths import Compared, Plan
 from cge.training.recipes import READERS, PathSettings, make_reader
 from cge.training.trainer import Saved
 
-__all__ = ["PathFit", "mean_chances", "path_settings", "plan_facts", "plan_from"]
+__all__ = ["PathFit", "bare_chances", "mean_chances", "path_settings", "plan_facts", "plan_from"]
 
 Array = npt.NDArray[Any]
 
@@ -38,7 +38,7 @@ _MANY_CLASSES = {"dim": 64}  # where there are more classes than numbers in a ve
 
 def path_settings(model: Any, classes: int) -> PathSettings:
     """Return the settings of `CGE` that the path encoder knows; what is left open goes by the number of classes."""
-    names = [field.name for field in fields(PathSettings) if field.name != "seed"]
+    names = [one.name for one in fields(PathSettings) if one.name != "seed"]
     told = {name: getattr(model, name) for name in names}
     free = _DEFAULTS | (_MANY_CLASSES if classes > _DEFAULTS["dim"] else {})
     told |= {name: value for name, value in free.items() if told[name] is None}
@@ -52,12 +52,37 @@ def mean_chances(scores: Sequence[Tensor], several: bool) -> Array:
     return found
 
 
+def bare_chances(
+    data: PathData,
+    plan: Plan,
+    readers: Sequence[tuple[str, Reader]],
+    known: tuple[Array, Array] | None,
+    several: bool,
+    rows: Array,
+) -> Array:
+    """Return the chances of each class for some nodes, `(k, c)`, before calibration.
+
+    `known` are the nodes whose labels vote and their classes.
+    """
+    nodes, pooling, votes = torch.from_numpy(rows), plan.weights.pooling(data), None
+    if plan.votes and known is not None:
+        votes = torch.from_numpy(plan.weights.votes(data, *known, several, rows))[nodes]
+    scores = []
+    with torch.no_grad():
+        for name, reader in readers:
+            pooled = pooled_at(pooling, reader.project(data.payload(READERS[name].rows)), nodes)
+            found = reader.scores(pooled + reader.offset())
+            scores.append(found if votes is None else found + reader.votes * votes)
+    return mean_chances(scores, several)
+
+
 @dataclass(eq=False)
 class PathFit:
     """A trained model: weights of paths, readers whose chances are averaged, and a reader that gives vectors.
 
     `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes; `chosen` are the labels that
-    chose. `shifted` says that the readers expect classes to be as common as among those.
+    chose. `shifted` says that the readers expect classes to be as common as among those. Chances are taken at a `heat`;
+    `heats` are those of new nodes that lack "features" or "edges".
     """
 
     data: PathData
@@ -74,6 +99,7 @@ class PathFit:
     best_round: int
     selection_history: History | None
     labels_seen: dict[str, int]
+    heats: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.graph = self.data.graph
@@ -138,18 +164,9 @@ class PathFit:
 
     def chances(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes, `(k, c)`."""
-        data, nodes = self._like(graph), torch.from_numpy(rows)
-        pooling, votes = self.plan.weights.pooling(data), None
-        if self.plan.votes:
-            known = self._known_in(graph)
-            votes = torch.from_numpy(self.plan.weights.votes(data, *known, self.several, rows))[nodes]
-        scores = []
-        with torch.no_grad():
-            for name, reader in self.leaders:
-                pooled = pooled_at(pooling, reader.project(data.payload(READERS[name].rows)), nodes)
-                found = reader.scores(pooled + reader.offset())
-                scores.append(found if votes is None else found + reader.votes * votes)
-        return heated(mean_chances(scores, self.several), self.heat, self.several).astype(np.float32)
+        known = self._known_in(graph) if self.plan.votes else None
+        found = bare_chances(self._like(graph), self.plan, self.leaders, known, self.several, rows)
+        return heated(found, self.heat, self.several).astype(np.float32)
 
     def _known_in(self, graph: Graph | None) -> tuple[Array, Array]:
         """Return the nodes of a graph whose labels are known from training, and their classes."""
@@ -171,6 +188,7 @@ class PathFit:
             "best_round": self.best_round,
             "by_features": self.data.by_features,
             "heat": self.heat,
+            "heats": self.heats,
             "history": self.history.rows(),
             "inputs": list(self.data.scale.names),
             "labels_seen": self.labels_seen,
@@ -228,6 +246,9 @@ class PathFit:
             load_module(made, where, arrays)
             return name, made
 
+        heats = {name: float(heat) for name, heat in dict(facts.get("heats", {})).items()}
+        if not all(0 < one < np.inf for one in (float(facts["heat"]), *heats.values())):
+            raise InputError("the heats of chances must be positive and finite")
         known, matrix = known_from(arrays, "known", len(graph), len(classes))
         if not facts["leaders"]:
             raise InputError("there is no reader")
@@ -247,6 +268,7 @@ class PathFit:
             int(facts["best_round"]),
             None if rows is None else History([Epoch(**one) for one in rows]),
             dict(facts["labels_seen"]),
+            heats,
         )
 
 

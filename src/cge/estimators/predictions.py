@@ -15,6 +15,7 @@ from cge.data.additions import Additions, Extended, extended
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.path_model import PathFit
+from cge.evaluation.calibration import heated
 from cge.graph import Graph
 from cge.training.path_data import LABEL_HOPS
 
@@ -128,6 +129,12 @@ def predict_nodes(
     chances = fitted.chances(grown.graph, rows)
     new_ways = _path_ways(fitted, grown) if isinstance(fitted, PathFit) else _feature_ways(grown)
     ways = np.concatenate([np.full(grown.old, _TRAINED), new_ways])[rows]
+    if isinstance(fitted, PathFit):
+        for way, lacking in ((_EDGES, "features"), (_FEATURES, "edges")):
+            some = ways == way
+            if some.any():
+                heat = fitted.heats.get(lacking, fitted.heat) / fitted.heat
+                chances[some] = heated(chances[some], heat, fitted.several)
     return Predictions(everyone[rows], model.classes_, chances, ways, fitted.several), grown.notes
 
 

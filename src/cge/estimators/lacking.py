@@ -1,0 +1,78 @@
+"""How sure to be of new nodes that lack features, or edges: selection labels are asked, robbed of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+
+from cge.estimators.path_model import bare_chances
+from cge.estimators.roles import Chosen
+from cge.evaluation.calibration import best_heat
+from cge.graph import Graph
+from cge.models.ends import Reader
+from cge.training.path_data import PathData
+from cge.training.paths import Plan
+
+__all__ = ["heats_lacking"]
+
+Array = npt.NDArray[Any]
+
+
+def heats_lacking(
+    data: PathData,
+    plan: Plan,
+    readers: Sequence[tuple[str, Reader]],
+    known: tuple[Array, Array],
+    chosen: Chosen,
+    several: bool,
+) -> dict[str, float]:
+    """Return the heats at which labels that chose surprise least when their nodes lack "features", and "edges".
+
+    `known` are the nodes whose labels vote and their classes. Nodes that carry themselves and no features are nothing
+    without edges.
+    """
+    labels = chosen.matrix if several else chosen.matrix.argmax(axis=1)
+
+    def heat(graph: Graph, known: tuple[Array, Array] | None, rows: Array) -> float:
+        there = PathData(graph, threads=data.threads, like=data)
+        return best_heat(bare_chances(there, plan, readers, known, several, rows), labels)
+
+    found = {"features": heat(_bare(data, chosen.nodes), known, chosen.nodes)}
+    if data.by_features:
+        found["edges"] = heat(_alone(data.graph, chosen.nodes), None, np.arange(len(chosen.nodes)))
+    return found
+
+
+def _bare(data: PathData, nodes: Array) -> Graph:
+    """Return the graph in which some nodes carry nothing of their own."""
+    graph, features = data.graph, cast(Any, data.graph.features)
+    if not data.by_features:  # they are known by their ids
+        ids = graph.node_ids.astype(object)
+        ids[nodes] = [object() for _ in nodes]
+        return replace(graph, node_ids=ids)
+    if sp.issparse(features):
+        kept = np.ones((len(graph), 1), np.float32)
+        kept[nodes] = 0
+        return replace(graph, features=sp.csr_array(features.multiply(kept)))
+    dense = np.array(features)
+    dense[nodes] = data.dense[0]
+    return replace(graph, features=dense)
+
+
+def _alone(graph: Graph, nodes: Array) -> Graph:
+    """Return some nodes of a graph without any edge."""
+    edges = {name: getattr(graph, name) for name in ("indices", "weights", "edge_types")}
+    none = {name: value[:0] for name, value in edges.items() if value is not None}
+    features: Any = graph.features
+    return replace(
+        graph,
+        indptr=np.zeros(len(nodes) + 1, graph.indptr.dtype),
+        node_ids=graph.node_ids[nodes],
+        features=features[nodes],
+        **none,
+    )

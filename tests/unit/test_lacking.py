@@ -1,0 +1,102 @@
+"""New nodes that lack features or edges: how sure the model is of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+import cge
+from cge.data.additions import Additions
+from cge.estimators.predictions import WAYS, predict_nodes
+from cge.evaluation.calibration import best_heat, heated
+from tests.unit.test_path_fit import TRUE, paths, some, two_groups, words
+
+KNOWN, CHOOSING = some(TRUE, 4), some(TRUE, 1)
+CHOSEN = np.setdiff1d(np.flatnonzero(CHOOSING >= 0), np.flatnonzero(KNOWN >= 0))
+
+
+def the_graph(kind: str) -> cge.Graph:
+    sparse = words(two_groups())
+    if kind == "table":
+        return two_groups(features=False)
+    return sparse if kind == "sparse" else sparse.with_features(sparse.features.toarray() * 3 + 1)
+
+
+def robbed(graph: cge.Graph, part: str) -> cge.Graph:
+    """Return the graph whose selection nodes lack a part, written out once more."""
+    if part == "edges":
+        keep = np.isin(np.arange(len(graph)), CHOSEN, invert=True)
+        matrix = sp.csr_array(graph.to_scipy().multiply(np.outer(keep, keep)))
+        matrix.eliminate_zeros()
+        return cge.Graph.from_scipy(matrix, node_ids=graph.node_ids, weighted=False).with_features(graph.features)
+    dense = graph.features.toarray() if sp.issparse(graph.features) else np.array(graph.features)
+    dense[CHOSEN] = 0 if sp.issparse(graph.features) else dense.astype(np.float64).mean(axis=0)
+    return graph.with_features(sp.csr_array(dense) if sp.issparse(graph.features) else dense)
+
+
+@pytest.mark.parametrize("kind", ["sparse", "dense"])
+@pytest.mark.parametrize("part", ["features", "edges"])
+@pytest.mark.parametrize("votes", ["yes", "no"])
+def test_heats_are_those_of_selection_labels_robbed_of_a_part(kind: str, part: str, votes: str) -> None:
+    graph = the_graph(kind)
+    model = paths("degree", reader="plain", label_votes=votes).fit(graph, KNOWN, CHOOSING)
+    fitted: Any = model._fitted
+    told = model.predict_proba(graph.node_ids[CHOSEN], robbed(graph, part)).astype(np.float64)
+    assert fitted.heats[part] == pytest.approx(best_heat(heated(told, 1 / fitted.heat), TRUE[CHOSEN]), rel=1e-3)
+    assert fitted.heats[part] != fitted.heat
+
+
+def test_nodes_that_carry_themselves_are_nothing_without_edges() -> None:
+    graph = the_graph("table")
+    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    fitted: Any = model._fitted
+    ids = graph.node_ids.copy()
+    ids[CHOSEN] += 1000
+    told = model.predict_proba(ids[CHOSEN], replace(graph, node_ids=ids)).astype(np.float64)
+    assert list(fitted.heats) == ["features"]
+    assert fitted.heats["features"] == pytest.approx(best_heat(heated(told, 1 / fitted.heat), TRUE[CHOSEN]), rel=1e-3)
+
+
+def test_new_nodes_are_told_at_the_heat_of_their_way(tmp_path: Path) -> None:
+    graph = the_graph("sparse")
+    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    model.save(tmp_path / "model")
+    again = cge.load(tmp_path / "model")
+    fitted: Any = again._fitted
+    assert fitted.heats == model._fitted.heats  # type: ignore[union-attr]
+    rows = np.array([[1.0] * 12, [1.0] * 12], np.float32)
+    new = Additions([(100, 0), (100, 1), (101, 0)], feature_ids=[101, 102], features=rows)
+    found, _ = predict_nodes(again, None, new)
+    assert [WAYS[way] for way in found.ways] == ["new: edges only", "new: features and edges", "new: features only"]
+    plain = fitted.heat
+    for node, heat in zip(range(3), (fitted.heats["features"], plain, fitted.heats["edges"]), strict=True):
+        fitted.heats = dict.fromkeys(fitted.heats, plain)
+        usual = predict_nodes(again, None, new)[0].chances[[node]].astype(np.float64)
+        np.testing.assert_allclose(found.chances[[node]], heated(usual, heat / plain), rtol=1e-5)
+        assert found.chances[node].argmax() == usual.argmax()
+
+
+def test_labels_that_are_held_out_and_trained_later_are_asked_before() -> None:
+    graph = the_graph("sparse")
+    refitted = paths("degree", reader="plain", label_votes="no", held_out=0.5).fit(graph, some(TRUE, 2))
+    assert refitted.labels_seen_["selection"] >= 5
+    assert set(refitted._fitted.heats) == {"features", "edges"}  # type: ignore[union-attr]
+    few = paths("degree", reader="plain", label_votes="no", held_out=0.0).fit(graph, KNOWN)
+    assert few._fitted.heats == {}  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize(
+    "heats", [{"edges": 0.0}, {"edges": -1.0}, {"edges": float("nan")}, {"features": float("inf")}]
+)
+def test_heats_that_are_none_are_refused(heats: dict[str, float]) -> None:
+    graph = the_graph("sparse")
+    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    fitted: Any = model._fitted
+    fitted.heats = heats
+    with pytest.raises(cge.CgeError, match="the heats of chances must be positive and finite"):
+        type(fitted).restored(model, graph, model.classes_, fitted.facts(), fitted.arrays())
