@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import multiprocessing
 import os
 import resource
@@ -160,7 +161,7 @@ class Reader:
 def jobs(wanted: int, readers: dict[str, float], before: dict[str, Tally]) -> Iterator[tuple[str, int, int]]:
     """Yield (reader, first, count): each reader gets its share, in turns, after what was read before."""
     whole = sum(readers.values())
-    left = {name: round(wanted * share / whole) for name, share in readers.items()}
+    left = {name: math.ceil(wanted * share / whole) for name, share in readers.items()}
     first = {name: before[name].inputs for name in readers}
     while any(left.values()):
         for name in readers:

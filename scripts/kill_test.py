@@ -115,7 +115,11 @@ def _fit(home: Path, settings: list[str], out: Path) -> list[str]:
 
 
 def fits(home: Path, settings: list[str], files: int, kills: int, random: Random) -> dict[str, Any]:
-    """Kill fits that replace an old model, look at it, and go on to the new one; a fit writes `files` or more."""
+    """Kill fits, look at the model, and go on to the new one; a fit writes `files` or more.
+
+    Two of three replace an old model, the third is the first into its folder. Half of them are killed a second time,
+    when they go on.
+    """
     model, other = home / "model", home / "other"
     shutil.rmtree(model, ignore_errors=True)
     words = _fit(home, settings, model)
@@ -124,17 +128,23 @@ def fits(home: Path, settings: list[str], files: int, kills: int, random: Random
     done([*_fit(home, settings, other), "--seed", "7"])
     old = learned(other)
     counts = {"kills": 0, "half-written": 0, "resumed to other bytes": 0, "left over at the end": 0}
-    more = {"old model kept": 0, "new model whole": 0, "with a checkpoint": 0, "with a temporary file": 0}
+    more = {"old model kept": 0, "no model yet": 0, "new model whole": 0}
+    more |= {"with a checkpoint": 0, "with a temporary file": 0, "killed again when resumed": 0}
     for kill in _until(lambda: counts["kills"], kills):
         shutil.rmtree(model)
-        shutil.copytree(other, model)
+        if kill % 3 < 2:
+            shutil.copytree(other, model)
         counts["kills"] += killed(words, home, seconds, random.randint(1, files) if kill % 2 else 0, random)
         more["with a temporary file"] += any(_temporary(home))
         more["with a checkpoint"] += any((model / "checkpoint").glob("*.json"))
-        now = _state(lambda: learned(model))
+        if kill % 4 > 1:
+            more["killed again when resumed"] += killed([*words, "--resume"], home, seconds, 0, random)
+        there = (model / "model.json").exists()
+        now = _state(lambda: learned(model)) if there else "none"
         more["old model kept"] += now == old
+        more["no model yet"] += now == "none"
         more["new model whole"] += now == new
-        counts["half-written"] += now not in (old, new)
+        counts["half-written"] += now not in (old if kill % 3 < 2 else "none", new)
         done([*words, "--resume"])
         counts["resumed to other bytes"] += _state(lambda: learned(model)) != new
         counts["left over at the end"] += len(list(model.iterdir())) != 2

@@ -74,7 +74,7 @@ def main() -> None:
 
 
 def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> tuple[dict[str, Step], Any, float]:
-    """Read, fit, embed, export, save and predict old nodes and new ones; return steps, the model and its accuracy."""
+    """Read, fit, embed, export, save, load and predict old nodes and new ones; return steps, model and accuracy."""
     steps: dict[str, Step] = {}
 
     def step(name: str, work: Callable[[], Any]) -> Any:
@@ -93,6 +93,7 @@ def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> 
     with tempfile.TemporaryDirectory() as folder:
         step("export", lambda: write_export(Export(graph, vectors), Path(folder) / "vectors.parquet"))
         step("save", lambda: model.save(Path(folder) / "model"))
+        model = step("load", lambda: cge.load(Path(folder) / "model"))
     predicted = step("predict", model.predict)
     new = additions(graph, task["seed"])
     step("new", lambda: predict_nodes(model, None, new))

@@ -187,9 +187,14 @@ def test_columns_that_are_not_read_are_told_where_nothing_was_said(
 def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.txt"
     edges.write_text("source,target\nann,bob\nbob,cy\n")
-    told = f"{nodes}, line 1: 'who' was read as a node, the only one without an edge; remove the line if it names"
-    for listed, notes in (("who\nann\nbob\ncy\n", 1), ("who\nann\nbob\ncy\ndan\n", 0), ("ann\nbob\ncy\ndan\n", 0)):
-        nodes.write_text(listed)
+    told = f"{nodes}, line 2: 'who' was read as a node, the only one without an edge; remove the line if it names"
+    for listed, notes in (
+        ("who\nann\nbob\ncy\n", 1),
+        ("who\nann\nbob\ncy\ndan\n", 0),  # others have no edges, either
+        ("ann\nbob\ncy\ndan\n", 0),
+        ("id\nwho\nann\nbob\ncy\n", 0),  # there is a header
+    ):
+        nodes.write_text(f"# people\n{listed}")
         found = checked(capsys, str(edges), "--nodes", str(nodes))["notes"]
         assert len(found) == notes
         assert all(one.startswith(told) for one in found)

@@ -182,6 +182,16 @@ def test_a_model_that_is_not_whole(
     assert sorted(one.name for one in here.iterdir()) == before
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
+@pytest.mark.parametrize("name", ["model.json", "checkpoint/plan.json"])
+def test_pipes_in_the_folder_of_a_model_are_refused(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (here / "new" / "checkpoint").mkdir(parents=True)
+    os.mkfifo(here / "new" / name)
+    told = refused(["fit", "edges.csv", "--labels", "labels.csv", "--out", "new"], capsys)
+    assert told.startswith(f"new/{name} ")
+    assert told.endswith("move it away, or give --out another folder")
+
+
 def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["fit", "edges.csv", "--labels"]
     assert refused([*words, "none.csv", "--out", "new"], capsys) == "none.csv: there is no such file; check its path"

@@ -497,6 +497,31 @@ def test_no_label_reaches_itself() -> None:
     assert not np.allclose(votes[0][3], votes[1][3], atol=1e-5)
 
 
+@pytest.mark.parametrize("refit", [True, False])
+def test_paths_that_return_are_found_once_and_kept_with_the_model(
+    refit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = two_groups(features=False)
+    labels: tuple[Any, ...] = (some(TRUE, 2),) if refit else (some(), some(TRUE, 4))
+    model = paths("degree", label_votes="yes").fit(graph, *labels)
+    expected = model.predict_proba()
+    model._fitted.data.returns.clear()  # type: ignore[union-attr]
+    assert np.array_equal(model.predict_proba(), expected)
+    model = paths("degree", label_votes="yes").fit(graph, *labels)
+    model.save(tmp_path / "model")
+
+    def never(*_: Any) -> None:
+        raise AssertionError("they are known")
+
+    again = cge.load(tmp_path / "model")
+    monkeypatch.setattr("cge.training.path_data.returning", never)
+    monkeypatch.setattr("cge.models.votes.returning", never)
+    assert np.array_equal(again.predict_proba(), expected)
+    arrays = again._fitted.arrays() | {"known.returns": np.zeros(3)}
+    with pytest.raises(cge.CgeError, match="the known labels and the paths that return to them do not agree"):
+        type(again._fitted).restored(again, graph, again.classes_, again._fitted.facts(), arrays)
+
+
 @pytest.mark.parametrize("reader", ["plain", "taught"])
 def test_every_training_hears_of_a_node_what_the_others_say(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Any] = []

@@ -1039,6 +1039,11 @@ FULL = Graph.from_edges(
         ),
         ("indices", np.array([1, 3, 0, 2, 1, 4]), "an entry points to node number 4, but there are 4 nodes"),
         ("indices", np.array([1, 3, 0, 2, 1, -1]), "an entry points to node number -1, but there are 4 nodes"),
+        (
+            "indices",
+            np.array([1, 3, 0, 3, 1, 0]),
+            "the edges of an undirected graph must stand in the rows of both ends",
+        ),
         ("weights", np.ones(5), "there are 6 edges, but the weights have shape (5,)"),
         ("weights", -np.ones(6), "edge weights must be positive and finite, found -1.0 at edge 0 and 5 more"),
         ("weights", None, "expected float32 or float64 of 1 dimensions under 'graph.weights', found nothing"),

@@ -129,7 +129,7 @@ def _export(model: Any, labels: str | None, node: str | None, label: str | None,
     from cge.store.tables import SEPARATOR
 
     vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
-    known = known_labels_of(model)
+    known = known_labels_of(model) if told else None
     if labels is not None:
         columns: dict[str, Any] = {"node": column_of(node), "label": column_of(label)}
         matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)

@@ -132,10 +132,12 @@ def _is_ours(file: Path) -> bool:
 
 def _content(file: Path) -> dict[str, Any] | None:
     """Return what stands in a JSON file of cge, None where it is something else."""
-    from cge.store.manifest import is_ours
+    from cge.store.files import open_regular
+    from cge.store.manifest import LARGEST, is_ours
 
     try:
-        content: dict[str, Any] = json.loads(file.read_bytes())
-    except (OSError, ValueError, RecursionError):
+        with open_regular(file) as stream:
+            content: dict[str, Any] = json.loads(stream.read(LARGEST))
+    except (OSError, ValueError, RecursionError, InputError):
         return None
     return content if is_ours(content) else None

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from cge.errors import CheckpointError
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
-from cge.store.manifest import plain
+from cge.store.manifest import environment, plain
 from cge.training.trainer import Saved
 
 __all__ = ["Checkpoints"]
@@ -82,7 +82,7 @@ def _named(value: Any) -> Any:
     """Return a setting as JSON can hold it: classes and functions by name, functions by what they do as well."""
     code = getattr(value, "__code__", None)
     name = getattr(value, "__qualname__", value)
-    return name if code is None else f"{name} {code.co_code.hex()} {code.co_names}"
+    return name if code is None else f"{name} {code.co_code.hex()} {code.co_names} {code.co_consts}"
 
 
 def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
@@ -90,7 +90,7 @@ def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     settings = {name: value for name, value in estimator.get_params().items() if name not in _FREE}
     named = {name: _named(value) for name, value in settings.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
-    found = hashlib.sha256(json.dumps(plain, sort_keys=True, default=str).encode())
+    found = hashlib.sha256(json.dumps([plain, environment().get("cge")], sort_keys=True, default=str).encode())
     features: Any = graph.features
     sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
     for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse]:

@@ -31,20 +31,21 @@ def heats_lacking(
     chosen: Chosen,
     several: bool,
 ) -> dict[str, float]:
-    """Return the heats at which labels that chose surprise least when their nodes lack "features", and "edges".
+    """Return the heats at which labels that chose surprise least, of nodes with "edges only" and "features only".
 
     `known` are the nodes whose labels vote and their classes. Nodes that carry themselves and no features are nothing
     without edges.
     """
     labels = chosen.matrix if several else chosen.matrix.argmax(axis=1)
 
-    def heat(graph: Graph, known: tuple[Array, Array] | None, rows: Array) -> float:
-        there = PathData(graph, threads=data.threads, like=data)
+    def heat(there: PathData, known: tuple[Array, Array] | None, rows: Array) -> float:
         return best_heat(bare_chances(there, plan, readers, known, several, rows), labels)
 
-    found = {"features": heat(_bare(data, chosen.nodes), known, chosen.nodes)}
+    bare = PathData(_bare(data, chosen.nodes), threads=data.threads, like=data, steps=data.steps)
+    found = {"edges only": heat(bare, known, chosen.nodes)}
     if data.by_features:
-        found["edges"] = heat(_alone(data.graph, chosen.nodes), None, np.arange(len(chosen.nodes)))
+        alone = PathData(_alone(data.graph, chosen.nodes), threads=data.threads, like=data)
+        found["features only"] = heat(alone, None, np.arange(len(chosen.nodes)))
     return found
 
 

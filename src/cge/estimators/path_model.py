@@ -82,7 +82,7 @@ class PathFit:
 
     `known (k,)` are the nodes whose labels paths carry, `matrix (k, c)` their classes; `chosen` are the labels that
     chose. `shifted` says that the readers expect classes to be as common as among those. Chances are taken at a `heat`;
-    `heats` are those of new nodes that lack "features" or "edges".
+    `heats` are those of new nodes with "edges only" and "features only".
     """
 
     data: PathData
@@ -146,10 +146,14 @@ class PathFit:
         if graph is None:
             return self.data
         if self._last is None or self._last[0] is not graph:
-            if self.data.by_features:
-                need_features_of(self.data.graph, graph)
-            self._last = graph, PathData(graph, threads=self.data.threads, like=self.data)
+            self._last = graph, self.data_of(graph)
         return self._last[1]
+
+    def data_of(self, graph: Graph) -> PathData:
+        """Return another graph as this model sees it."""
+        if self.data.by_features:
+            need_features_of(self.data.graph, graph)
+        return PathData(graph, threads=self.data.threads, like=self.data)
 
     def _vectors(self, data: PathData) -> Array:
         name, reader = self.reader
@@ -165,8 +169,12 @@ class PathFit:
     def chances(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes, `(k, c)`."""
         known = self._known_in(graph) if self.plan.votes else None
-        found = bare_chances(self._like(graph), self.plan, self.leaders, known, self.several, rows)
-        return heated(found, self.heat, self.several).astype(np.float32)
+        return self.chances_in(self._like(graph), known, rows, self.heat)
+
+    def chances_in(self, data: PathData, known: tuple[Array, Array] | None, rows: Array, heat: float | Array) -> Array:
+        """Return them from the data of a graph and the labels known in it, taken at a heat, or at one for each row."""
+        found = bare_chances(data, self.plan, self.leaders, known, self.several, rows)
+        return heated(found, heat, self.several).astype(np.float32)
 
     def _known_in(self, graph: Graph | None) -> tuple[Array, Array]:
         """Return the nodes of a graph whose labels are known from training, and their classes."""
@@ -213,6 +221,9 @@ class PathFit:
             "dense.center": dense[0],
             "dense.spread": dense[1],
         }
+        kept = self.data.returns.get(self.weights_name)
+        if self.plan.votes and kept is not None and np.array_equal(kept[0], self.known):
+            found["known.returns"] = kept[1]
         for place, (_, reader) in enumerate(self.leaders):
             found |= module_arrays(reader, f"leader.{place}")
         found |= module_arrays(self.reader[1], "reader")
@@ -250,6 +261,11 @@ class PathFit:
         if not all(0 < one < np.inf for one in (float(facts["heat"]), *heats.values())):
             raise InputError("the heats of chances must be positive and finite")
         known, matrix = known_from(arrays, "known", len(graph), len(classes))
+        if "known.returns" in arrays:
+            returns = np.array(arrays["known.returns"], np.float64)
+            if returns.shape != known.shape or not np.isfinite(returns).all():
+                raise InputError("the known labels and the paths that return to them do not agree")
+            data.returns[plan.weights.name] = known, returns
         if not facts["leaders"]:
             raise InputError("there is no reader")
         rows = facts["selection_history"]

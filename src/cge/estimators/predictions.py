@@ -15,9 +15,8 @@ from cge.data.additions import Additions, Extended, extended
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.path_model import PathFit
-from cge.evaluation.calibration import heated
 from cge.graph import Graph
-from cge.training.path_data import LABEL_HOPS
+from cge.training.path_data import LABEL_HOPS, PathData
 
 __all__ = ["WAYS", "Predictions", "known_labels_of", "predict_nodes"]
 
@@ -126,15 +125,16 @@ def predict_nodes(
         except UnknownNodeError as error:
             where = "the request (neither in training nor among the new ones)"
             raise UnknownNodeError(where, error.offenders, error.count) from None
-    chances = fitted.chances(grown.graph, rows)
-    new_ways = _path_ways(fitted, grown) if isinstance(fitted, PathFit) else _feature_ways(grown)
-    ways = np.concatenate([np.full(grown.old, _TRAINED), new_ways])[rows]
     if isinstance(fitted, PathFit):
-        for way, lacking in ((_EDGES, "features"), (_FEATURES, "edges")):
-            some = ways == way
-            if some.any():
-                heat = fitted.heats.get(lacking, fitted.heat) / fitted.heat
-                chances[some] = heated(chances[some], heat, fitted.several)
+        data = fitted.data_of(grown.graph)
+        ways = _with_old(grown, _path_ways(fitted, data, grown.old))[rows]
+        heats = np.full(len(rows), fitted.heat)
+        for way, name in ((_EDGES, "edges only"), (_FEATURES, "features only")):
+            heats[ways == way] = fitted.heats.get(name, fitted.heat)
+        known = fitted.known, fitted.matrix  # old nodes keep their numbers
+        chances = fitted.chances_in(data, known, rows, heats)
+    else:
+        ways, chances = _with_old(grown, _feature_ways(grown))[rows], fitted.chances(grown.graph, rows)
     return Predictions(everyone[rows], model.classes_, chances, ways, fitted.several), grown.notes
 
 
@@ -160,39 +160,31 @@ def _missing(fitted: Any) -> Array | None:
     return None
 
 
-def _carrying(grown: Extended, missing: Array | None, first: int = 0) -> npt.NDArray[np.bool_]:
-    """Say which nodes from the first one on have features that tell anything, `(n - first,)`."""
-    if grown.graph.features is None:
-        return np.zeros(len(grown.graph) - first, bool)
-    features: Any = grown.graph.features[first:]
-    if sp.issparse(features):
-        told: Array = np.zeros(features.shape[0], bool)
-        told[features.nonzero()[0]] = True
-    else:
-        told = (features != (np.float32(0) if missing is None else missing)).any(axis=1)
-    return grown.featured[first:] & told
+def _with_old(grown: Extended, ways: Array) -> Array:
+    """Return the ways of all nodes from those of the new ones."""
+    return np.concatenate([np.full(grown.old, _TRAINED), ways])
 
 
 def _feature_ways(grown: Extended) -> Array:
     """Return how new nodes are predicted from features alone."""
-    return np.where(_carrying(grown, None, grown.old), _FEATURES, _NOTHING)
+    features: Any = grown.graph.features
+    return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NOTHING)
 
 
-def _path_ways(fitted: PathFit, grown: Extended) -> Array:
+def _path_ways(fitted: PathFit, data: PathData, old: int) -> Array:
     """Return how new nodes are predicted from what lies at the ends of paths."""
-    graph, old, votes = grown.graph, grown.old, fitted.plan.votes
+    graph, votes = data.graph, fitted.plan.votes
     hops = np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
-    far = max(int(hops.max(initial=0)), int(fitted.data.table is not None))  # new nodes ask neighbors for vectors
-    featured = _carrying(grown, _missing(fitted), old) & fitted.data.by_features
-    away = _without_loops(graph)
+    far = max(int(hops.max(initial=0)), int(data.table is not None))  # new nodes ask neighbors for vectors
+    own = data.carries() if data.by_features else np.arange(len(graph)) < old
+    featured, away = own[old:], _without_loops(graph)
     leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
     met = np.zeros(len(featured), bool)
     if not featured.all():
-        own = _carrying(grown, _missing(fitted)) if fitted.data.by_features else np.arange(len(graph)) < old
         met |= _met(away, own, far)[old:]
         if votes:
             labeled = np.zeros(len(graph), bool)
-            labeled[fitted.known] = True  # old nodes keep their numbers
+            labeled[fitted.known] = True
             met |= _met(away, labeled, LABEL_HOPS)[old:]
     return np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
 

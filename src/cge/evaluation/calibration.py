@@ -15,18 +15,20 @@ Array = npt.NDArray[Any]
 _HEATS = 5.0 ** (np.arange(-97, 41) / 40)
 
 
-def heated(chances: Array, heat: float, several: bool = False) -> Array:
+def heated(chances: Array, heat: float | Array, several: bool = False) -> Array:
     """Return chances `(n, c)` made less certain (heat above 1) or more: in proportion to p^(1 / heat).
 
-    With `several` a node may have several classes, and each chance stands against its own "no".
+    The heat is that of all, or `(n,)`. With `several` a node may have several classes, and each chance stands against
+    its own "no".
 
     >>> heated(np.array([[0.9, 0.1]]), 2.0).round(2).tolist()  # √9 to 1
     [[0.75, 0.25]]
     """
-    if heat == 1.0:
+    if np.all(heat == 1.0):
         return chances
-    power = np.maximum(chances, 1e-12) ** (1 / heat)
-    rest = np.maximum(1 - chances, 1e-12) ** (1 / heat) + power if several else power.sum(axis=1, keepdims=True)
+    exponent = 1 / np.reshape(heat, (-1, 1))
+    power = np.maximum(chances, 1e-12) ** exponent
+    rest = np.maximum(1 - chances, 1e-12) ** exponent + power if several else power.sum(axis=1, keepdims=True)
     found: Array = power / rest
     return found
 

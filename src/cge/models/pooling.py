@@ -105,7 +105,7 @@ def step_weights(steps: StepRows, gate: Tensor, discount: Tensor | float) -> Ten
     rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
     total = torch.zeros(steps.nodes, dtype=gate.dtype).index_add(0, rows, gate)  # z, (n,)
     log = torch.log(total)
-    return gate * torch.exp(-(1 - discount) * log)[rows] * torch.exp(-discount * log)[ends]
+    return gate * torch.exp(-(1 - discount) * log[rows] - discount * log[ends])
 
 
 class _Entries:

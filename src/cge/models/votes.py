@@ -67,6 +67,7 @@ def label_votes(
     several: bool,
     asked: Array | None = None,
     mirror: Array | None = None,
+    own: Array | None = None,
 ) -> Array:
     """Return log-votes of all weighted paths for each class, `(n, c)` float32; zero where no path meets a label.
 
@@ -74,7 +75,8 @@ def label_votes(
     vote for itself, neither at once nor through a path that returns: what others say of it is all that counts.
     With one label per node a row is the logarithm of a posterior; with `several` it is log-odds against "no".
     Leaving labels out costs far more than the votes: where only some nodes are `asked`, the rows of other known ones
-    may hold their own. A `mirror` of the steps' weights makes it cheaper.
+    may hold their own. A `mirror` of the steps' weights makes it cheaper, and what was found before is `own (k,)`:
+    the weight of all paths `returning` to each known node.
     """
     carried = np.zeros((steps.nodes, members.shape[1] + 1))
     carried[known, :-1] = members
@@ -85,8 +87,10 @@ def label_votes(
         reached = sparse_product(matrix, reached, steps.threads)
         total += weight * reached
     everyone = total[:, -1:].copy()
-    known = known if asked is None else known[np.isin(known, asked)]
-    total[known] -= returning(steps, values, hops, known, mirror)[:, None] * carried[known]
+    if own is None:
+        known = known if asked is None else known[np.isin(known, asked)]
+        own = returning(steps, values, hops, known, mirror)
+    total[known] -= own[:, None] * carried[known]
     votes, met = np.maximum(total[:, :-1], 0), total[:, -1:]
     heard = met > 1e-9 * everyone  # less is what rounding left of a node's own label
     if several:

@@ -96,7 +96,7 @@ def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, w
         types = _part(arrays, prefix + "edge_types", ("int16",))
         if len(types) != len(indices) or (len(types) and not 0 <= types.min() <= types.max() < len(names)):
             raise InputError(f"there must be {len(indices):,} edge types, numbers below {len(names):,}")
-    return Graph(
+    graph = Graph(
         _part(arrays, prefix + "indptr", _INDEX),
         indices,
         ids,
@@ -107,6 +107,9 @@ def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, w
         _features(facts, arrays, prefix, len(ids)),
         tuple(titles),
     )
+    if not graph.directed and np.any(np.bincount(indices, minlength=len(ids)) != graph.degrees):
+        raise InputError("the edges of an undirected graph must stand in the rows of both ends")
+    return graph
 
 
 def _features(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, rows: int) -> Features | None:

@@ -16,7 +16,7 @@ __all__ = ["as_word", "as_xml", "checked_texts", "forbidden_in_xml", "guarded", 
 
 Array = npt.NDArray[Any]
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
 _NO_WORD = re.compile(r"[%\s\x00-\x1f\x7f-\x9f\ufeff]")
 _LINES = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")

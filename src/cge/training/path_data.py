@@ -18,7 +18,7 @@ from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
 from cge.models.products import NodeFeatures, SparseFeatures, unit_rows
-from cge.models.votes import label_votes, mirrored
+from cge.models.votes import label_votes, mirrored, returning
 from cge.models.weighting import PathWeighting
 from cge.sampling import Walker
 from cge.training.consistency import Pooling
@@ -45,6 +45,14 @@ class PathData:
         Scales of step inputs and of dense features, `(center, spread)`, where they are known.
     table : (n, d) array, optional
         A vector for each node of the graph that was trained on, which it carries instead of itself.
+    steps : StepRows, optional
+        Where the steps of the graph stand, where that is known.
+
+    Attributes
+    ----------
+    returns : dict
+        Of weights, by name: nodes, and the weight of all paths that return to each. Labels that vote need them, and
+        they take long to find.
     """
 
     def __init__(
@@ -57,6 +65,7 @@ class PathData:
         scale: Scale | None = None,
         dense: tuple[Array, Array] | None = None,
         table: Array | None = None,
+        steps: StepRows | None = None,
     ) -> None:
         features = graph.features
         if like is not None:
@@ -65,12 +74,13 @@ class PathData:
         self.graph, self.threads, self.like = graph, threads, like
         self.table: Array | None = table
         self.by_features: bool = features is not None and payload in ("auto", "features")
-        self.steps = StepRows(graph, threads)
+        self.steps = StepRows(graph, threads) if steps is None else steps
         self._scale = scale
         self.dense: tuple[Array, Array] = _dense_scale(features) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._items: dict[int, Tensor] = {}
+        self.returns: dict[str, tuple[Array, Array]] = {}
 
     @cached_property
     def _known(self) -> tuple[StepInputs, Scale]:
@@ -157,12 +167,13 @@ class PathData:
         spread = np.where(spread > 1e-9, spread, 1.0)
         return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(spread.astype(np.float32))
 
-    def carrying(self) -> Tensor:
-        """Return the nodes that carry anything."""
+    def carries(self) -> npt.NDArray[np.bool_]:
+        """Say which nodes carry anything, `(n,)`."""
         payload = self.payload("l2")
         if isinstance(payload, Tensor):
-            return torch.arange(len(payload)) if self.table is None else torch.nonzero(payload.any(1)).ravel()
-        return torch.from_numpy(np.flatnonzero(np.diff(payload.rows.indptr)))
+            return np.asarray(payload.any(1))
+        before = np.concatenate([[0], np.cumsum(payload.rows.data != 0)])  # each entry, those that are not zero
+        return np.asarray(np.diff(before[payload.rows.indptr]) > 0)
 
     def prefixes(self, prior: PathWeights, walks: int, seed: int) -> Prefixes:
         """Return paths from every node that walks of a prior make."""
@@ -243,7 +254,12 @@ class PathWeights:
             with torch.no_grad():
                 gates = self.steps.gates(inputs).double().numpy()
             values, mirror = mirrored(data.steps, gates, self.steps.discount.item())
-        return label_votes(data.steps, values, hops, known, members, several, asked, mirror)
+        before = data.returns.get(self.name)
+        own = None if before is None or not np.array_equal(before[0], known) else before[1]
+        if own is None and asked is None:
+            own = returning(data.steps, values, hops, known, mirror)
+            data.returns[self.name] = known, own
+        return label_votes(data.steps, values, hops, known, members, several, asked, mirror, own)
 
     def of(self, data: PathData, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.

@@ -22,10 +22,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
+from torch import Tensor
 
 from cge.errors import CgeWarning
 from cge.models.gates import StepPooling
 from cge.models.weighting import PathWeighting, make_weighting
+from cge.training.consistency import ConsistencyTrainer
 from cge.training.guard import Screened, better, difference, priors, profiles, surprise_saved
 from cge.training.parameters import seeded
 from cge.training.path_data import PathData, PathWeights
@@ -86,8 +88,15 @@ def _kind(reader: str) -> tuple[bool, bool]:
 class PlanMaker(Trials):
     """Decides how a task is learned, by trials on its selection labels."""
 
-    def __init__(self, task: Task, data: PathData, settings: PathSettings, *more: Any, **named: Any) -> None:
-        super().__init__(task, data, settings, *more, **named)
+    def __init__(
+        self,
+        task: Task,
+        data: PathData,
+        settings: PathSettings,
+        class_weights: Tensor | None = None,
+        train: Callable[[ConsistencyTrainer, str, int], None] | None = None,
+    ) -> None:
+        super().__init__(task, data, settings, class_weights, train)
         self.compared: list[Compared] = []
         self._selecting = len(task.validation) >= FEWEST_SELECTING
         self._priors = priors(data.scale.names, settings.hops)

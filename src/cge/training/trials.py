@@ -81,6 +81,7 @@ class Trials:
         self.begun = {key: one for key, one in self.begun.items() if key[0] != name}
         for kept in (self._poolings, self._votes, self._sums):
             kept.pop(name, None)
+        self.data.returns.pop(name, None)
 
     def keep(self, name: str) -> None:
         """Forget all trainings but those with the weights of a name, and with votes as it stands."""
@@ -109,7 +110,7 @@ class Trials:
             recipe.settings,
             votes=self.votes(weights) if votes else None,
             class_weights=self.class_weights,
-            agreeing=self.data.carrying(),
+            agreeing=torch.from_numpy(np.flatnonzero(self.data.carries())),
             summed=self._summed(weights, recipe) if self.settings.rows(reader, self.extent) else None,
             stage=stage,
             threads=self.data.threads,

@@ -59,8 +59,9 @@ def read_additions(
         path = file_path(edges)
         table = _edges(path, replace(options, ids="str" if text_ids else "int"), text_ids)
         alone = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
-        wanted = graph.weights is not None or graph.edge_types is not None  # other columns are of no use
-        notes += reading_of(path, table, alone, self_loops, options.weighted if wanted else False).notes
+        useless = graph.weights is None and graph.edge_types is None  # so are columns that nobody reads
+        told = replace(options, weighted=False, weight=None) if useless else options
+        notes += reading_of(path, table, alone, self_loops, told).notes
         kinds = None if table.types is None else [table.type_names[one] for one in table.types.tolist()]
         ends = table.ids[table.source], table.ids[table.target]
         found = replace(found, edges=ends, weights=table.weights, edge_types=kinds)

@@ -114,7 +114,7 @@ def graph_and_reading(
     options = options or EdgeOptions()
     graph, loaded = _read(edges, features, nodes, options, directed, self_loops)
     node_list = None if nodes is None else file_path(nodes)
-    return graph, reading_of(file_path(edges), loaded, graph, self_loops, options.weighted, node_list)
+    return graph, reading_of(file_path(edges), loaded, graph, self_loops, options, node_list)
 
 
 def _read(

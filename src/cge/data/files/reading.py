@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.files.edges import EdgeTable, Layout
+from cge.data.files.dialect import TextOptions, look
+from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
 from cge.data.files.tables import file_kind
 from cge.errors import listed, shown
 from cge.graph import Graph
@@ -54,7 +55,7 @@ def reading_of(
     loaded: Any,
     graph: Graph,
     self_loops: bool,
-    weighted: bool | None = None,
+    options: EdgeOptions,
     nodes: Path | None = None,
 ) -> Reading:
     """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix.
@@ -78,7 +79,11 @@ def reading_of(
         rows=rows,
         duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
         self_loops_dropped=dropped,
-        notes=(*_notes(table, ids, rows, dropped), *_unread(layout, weighted), *_first_node(nodes, graph)),
+        notes=(
+            *_notes(table, ids, rows, dropped),
+            *_unread(layout, options.weighted),
+            *_first_node(nodes, graph, TextOptions(comment=options.text.comment)),
+        ),
     )
 
 
@@ -114,16 +119,19 @@ def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
         )
 
 
-def _first_node(path: Path | None, graph: Graph) -> Iterator[str]:
+def _first_node(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[str]:
     """Tell of a first node that may be a header: text, and the only one of the list without an edge."""
     if path is None or graph.node_ids.dtype.kind != "O" or len(graph) < 3:
         return
     alone = graph.degrees == 0
     alone[graph.indices] = False
-    if alone[0] and alone.sum() == 1 and file_kind(path, ("text", "parquet", "npy")) == "text":
+    if not alone[0] or alone.sum() > 1 or file_kind(path, ("text", "parquet", "npy")) != "text":
+        return
+    dialect = look(path, text, least=1)
+    if graph.node_ids[0] in dialect.rows[0]:  # otherwise that row is a header
         yield (
-            f"{path}, line 1: {shown(graph.node_ids[0])} was read as a node, the only one without an edge; remove the "
-            "line if it names the column"
+            f"{path}, line {dialect.first_line:,}: {shown(graph.node_ids[0])} was read as a node, the only one "
+            "without an edge; remove the line if it names the column"
         )
 
 
