@@ -14,6 +14,7 @@ A message is one sentence that names the value found and the way out.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -53,6 +54,15 @@ def listed(values: Sequence[object]) -> str:
     """
     first = ", ".join(map(shown, values[:_LISTED]))
     return f"{first} and {len(values) - _LISTED:,} more" if len(values) > _LISTED else first
+
+
+def disk_cure(error: OSError) -> str:
+    """Return what to do about something that cannot be written, as far as the disk is to blame.
+
+    >>> disk_cure(OSError(errno.ENOSPC, "No space left on device")), disk_cure(OSError(errno.EACCES, "no"))
+    ('free the disk or choose another', 'choose another')
+    """
+    return "free the disk or choose another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another"
 
 
 class CgeError(Exception):

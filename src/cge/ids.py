@@ -195,6 +195,10 @@ def several(nodes: Any) -> Any:
     """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
     if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
         raise InputError(f"a sequence of node ids is needed, found the single id {shown(nodes)}; put it in a list")
+    if hasattr(nodes, "columns"):
+        raise InputError(
+            "a sequence of node ids is needed, found a table; pass its column of ids, such as table['node']"
+        )
     return nodes if isinstance(nodes, np.ndarray) else list(nodes)
 
 

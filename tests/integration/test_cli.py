@@ -184,6 +184,22 @@ def test_columns_that_are_not_read_are_told_where_nothing_was_said(
     assert found["reading"]["unread"] == sorted({"c", "d"} - set(words))
 
 
+def test_options_about_labels_need_labels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("1,2\n")
+    for words in (["--label", "labels.csv"], ["--node", "1"], ["--multilabel"]):
+        assert run(["check", str(path), *words]) == 2
+        assert f"{words[0]} is about the file of --labels; give one, or leave it out" in capsys.readouterr().err
+
+
+def test_a_first_column_that_counts_rows(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text("1,ann,bob\n2,bob,cy\n")
+    assert run(["check", str(path)]) == 2
+    assert "pass --source 2 and --target 3 if column 1 counts the rows, --edge-type 3 to" in capsys.readouterr().err
+    assert checked(capsys, str(path), "--source", "2", "--target", "3")["graph"]["edges"] == 2
+
+
 def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.txt"
     edges.write_text("source,target\nann,bob\nbob,cy\n")

@@ -151,7 +151,7 @@ EMPTY = (
     "leave out isolated nodes"
 )
 ONE_ROW = "give each node one row"
-KEEP = "remove these rows, or add the nodes to the graph"
+KEEP = "remove these rows, or add the nodes to the graph (isolated ones by a list of all nodes)"
 
 CASES = [
     # the file itself

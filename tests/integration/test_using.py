@@ -361,6 +361,18 @@ def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
     assert [WAYS[way] for way in found.ways] == [FEATURES]
 
 
+def test_notes_on_new_edges_know_the_nodes_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    Path("edges.csv").write_text("new 1,l1\nnew 2,l2\n")
+    words = "predict features --graph edges.csv --json"
+    assert json.loads(said(words, capsys))["notes"] == []
+    Path("edges.csv").write_text("new 1,L1\nnew 2,L2\n")
+    notes = json.loads(said(words, capsys))["notes"]
+    assert any(note.startswith("line 1 was read as an edge") for note in notes)
+    ids = ", ".join(map(repr, cge.load("features").node_ids_[:3].tolist()))
+    told = f"none of the new edges leads to a node that was there before; ids of these are such as {ids}"
+    assert told in notes
+
+
 def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("edges.csv").write_text("who,whom,cost\nnew1,l1,2\nnew2,l1,1\n")
     Path("new.csv").write_text(NEW_FEATURES + "l1,1,1,1\n")

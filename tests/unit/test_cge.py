@@ -527,3 +527,15 @@ def test_a_killed_fit_goes_on_to_the_same_bytes(tmp_path: Path) -> None:
     assert start("cut").wait() == 0
     tensors = [next((tmp_path / f"{name}-model").glob("*.safetensors")).read_bytes() for name in ("whole", "cut")]
     assert tensors[0] == tensors[1]
+
+
+def test_tables_are_told_how_to_be_passed() -> None:
+    pandas = pytest.importorskip("pandas")
+    graph = cge.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "d")])
+    table = pandas.DataFrame({"node": ["a", "d"], "label": ["x", "y"]})
+    with pytest.raises(cge.CgeError, match=r"y has 2 rows for 4 nodes; .* table.set_index\('node'\)\['label'\]"):
+        cge.CGE().fit(graph, table)
+    model = cge.CGE(rounds=2).fit(graph, table.set_index("node")["label"])
+    with pytest.raises(cge.CgeError, match=r"found a table; pass its column of ids, such as table\['node'\]"):
+        model.predict(table[["node"]])
+    assert len(model.predict(table["node"])) == 2

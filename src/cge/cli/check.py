@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cge.cli.files import FILES, Files, takes_files
+from cge.cli.files import FILES, Files, need_file, takes_files
 from cge.cli.options import Json, Quiet
 from cge.cli.printing import facts, print_json
 from cge.cli.wording import as_flags
@@ -42,6 +42,7 @@ def check(
     """
     from cge.data import Dataset
 
+    need_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), [as_flags(note) for note in reading.notes], None
     if labels is not None:

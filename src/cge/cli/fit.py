@@ -55,7 +55,7 @@ def fit(
     out: Annotated[
         str,
         typer.Option(
-            metavar="DIR", help="Folder for the model; one that is there is replaced when the new one is done."
+            metavar="DIR", help="Folder for the model; a model that is there is replaced when the new one is done."
         ),
     ],
     config: Annotated[  # noqa: ARG001 - its callback does it

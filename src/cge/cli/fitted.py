@@ -62,6 +62,8 @@ def rounds_of(model: CGE) -> dict[str, Any]:
 
 def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
     """Print a summary, and how to go on."""
+    from cge.estimators.roles import taught_in_vain
+
     seen, weights, accuracy = found["labels_seen"], found["weights"], found["validation_accuracy"]
     best = f"{found['best_round']} of {len(model.selection_history_ or model.history_)}"
     if found["refitted"]:
@@ -82,7 +84,8 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
         learned += f", {_verdict(found)}"
     told = worth.sentences()[1:]
     what = "epoch" if found["readers"] else "round"
-    served = f"{seen['train']:,} train, {seen['outer']:,} weigh paths, {seen['selection']:,} choose the {what}"
+    weigh = "taught weights that are not used" if taught_in_vain(model) else "weigh paths"
+    served = f"{seen['train']:,} train, {seen['outer']:,} {weigh}, {seen['selection']:,} choose the {what}"
     facts(
         [
             ("nodes", f"{found['nodes']:,}"),

@@ -123,13 +123,13 @@ def _leave_output() -> None:
 
 def _failed(error: Exception) -> int:
     from cge.cli.wording import as_flags
-    from cge.errors import CgeError
+    from cge.errors import CgeError, disk_cure
 
     if isinstance(error, CgeError):
         complain(as_flags(str(error)))
         return 2
     if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
-        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); free the disk or choose another")
+        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_cure(error)}")
         return 2
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # so torch says it
         complain("the memory is used up; take a smaller graph or smaller settings, or a machine with more")

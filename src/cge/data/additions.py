@@ -102,6 +102,9 @@ def extended(graph: Graph, new: Additions, missing: Array | None = None) -> Exte
     places, found = _places(graph, named)
     node_ids = np.concatenate([graph.node_ids, found])
     first, second, at = np.split(places, [len(sources), 2 * len(sources)])
+    if len(sources) and len(graph) and min(first.min(), second.min()) >= len(graph):
+        known = listed(graph.node_ids[:3].tolist())
+        notes.append(f"none of the new edges leads to a node that was there before; ids of these are such as {known}")
     grown = _with_edges(graph, new, node_ids, (first, second), notes)
     featured = np.zeros(len(node_ids), bool)
     if graph.features is None:

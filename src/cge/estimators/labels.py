@@ -35,6 +35,11 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
         y = dict(y.items())
     if isinstance(y, Mapping):
         return _from_mapping(graph, y, what, classes)
+    if hasattr(y, "columns") and len(y) != graph.num_nodes:
+        raise InputError(
+            f"{what} has {len(y):,} rows for {graph.num_nodes:,} nodes; a table of nodes and labels is passed as "
+            "table.set_index('node')['label'] or as {node id: label}"
+        )
     values = _array(y, what)
     if values.ndim == 2:
         return _from_matrix(graph, values, what, classes)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cge.data.splits import folds as stratified_folds
 from cge.errors import InputError
 
-__all__ = ["Chosen", "Progress", "folds_of", "hold_out", "known_from", "membership"]
+__all__ = ["Chosen", "Progress", "folds_of", "hold_out", "known_from", "membership", "taught_in_vain"]
 
 Array = npt.NDArray[Any]
 Progress = Callable[[Any], None] | None
@@ -78,6 +78,12 @@ def hold_out(codes: Array, nodes: Array, share: float, seed: int) -> tuple[Array
     else:
         alone = (codes[held] > codes[kept].any(axis=0)).any(axis=1)
     return np.sort(np.concatenate([kept, held[alone]])), held[~alone]
+
+
+def taught_in_vain(model: Any) -> bool:
+    """Say whether labels taught a trained `CGE` weights that it does not use: with "auto" others may win."""
+    tried = model.encoder == "paths" and model.weighting == "auto" and model.labels_seen_["outer"] > 0
+    return bool(tried and model.weights_ not in ("gates", "steps"))
 
 
 def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Array]:

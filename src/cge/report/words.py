@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from cge.estimators.roles import taught_in_vain
 from cge.estimators.storing import name_of
 from cge.report.measured import Measured
 
@@ -24,10 +25,11 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
     """Say what the model is about, and how well it does."""
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
+    weights = "weights of paths that are not used" if taught_in_vain(model) else "the weights of paths"
     first = (
         f"A model of {f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
-        f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught the weights of "
-        f"paths, {seen['selection']:,} chose what was left open."
+        f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught {weights}"
+        f", {seen['selection']:,} chose what was left open."
     )
     if measured is None:
         return [first, "There are no labels to measure it by."]

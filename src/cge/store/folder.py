@@ -16,7 +16,7 @@ from typing import Any
 import numpy.typing as npt
 
 from cge.data.files.paths import FilePath, file_path
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, disk_cure, shown
 from cge.store import manifest as manifests
 from cge.store.files import locked, open_regular, remove_others, sync_folder, write_temporary
 from cge.store.tensors import checked_arrays, read_tensors, tensor_chunks
@@ -91,7 +91,7 @@ def write_folder(
                 remove_others(path, name, keep=_named_tensors(path, name))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path} cannot be written ({reason}); free the disk or choose another folder") from None
+        raise InputError(f"{path} cannot be written ({reason}); {disk_cure(error)} folder") from None
 
 
 def _commit(path: Path, kind: str, facts: dict[str, Any], arrays: dict[str, Array], name: str) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from cge.data.files.paths import FilePath, file_path
-from cge.errors import InputError
+from cge.errors import InputError, disk_cure
 from cge.store.files import sync_folder
 
 if sys.platform != "win32":
@@ -76,7 +76,7 @@ def write_whole(files: Mapping[Path, Writer]) -> None:
             sync_folder(path.parent)
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path} cannot be written ({reason}); free the disk or choose another file") from None
+        raise InputError(f"{path} cannot be written ({reason}); {disk_cure(error)} file") from None
     finally:
         for one in temporary.values():
             with suppress(OSError):

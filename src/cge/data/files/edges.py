@@ -262,6 +262,8 @@ def _third(path: Path, count: int, row: Sequence[str], ends: tuple[int, int], li
             f"pass `edge_type={third + 1}` to read types, `weighted=False` to ignore the column, or `header=True` if "
             "this line names the columns"
         )
+        if is_integer(row[0]) and not any(map(is_integer, row[1:])):
+            cure = f"pass `source=2` and `target=3` if column 1 counts the rows, {cure.removeprefix('pass ')}"
         raise FileFormatError(path, f"expected a weight in column {third + 1}, found {shown(text)}; {cure}", line)
     return third
 

@@ -31,6 +31,7 @@ from cge.errors import FileFormatError, InputError, UnknownNodeError, shown
 from cge.ids import IdIndex, as_id_array
 
 __all__ = [
+    "ADD_NODES",
     "FeatureTable",
     "LabelTable",
     "align",
@@ -46,6 +47,7 @@ _NODES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABELS = ("label", "labels", "class", "y", "target", "category")
 _TITLES = (*_NODES, "label", "labels", "class")  # what a first field of a header may be
 _LISTED = 5
+ADD_NODES = "remove these rows, or add the nodes to the graph (isolated ones by a list of all nodes)"
 
 
 @dataclass(frozen=True)
@@ -183,7 +185,13 @@ def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
             )
         return table.values
     places = IdIndex(node_ids).find(table.keys)
-    refuse_unknown(path, table.keys, places, node_ids, "remove these rows, or add the nodes to the graph")
+    refuse_unknown(
+        path,
+        table.keys,
+        places,
+        node_ids,
+        "remove these rows, or add the nodes to the graph (isolated ones by a list of all nodes)",
+    )
     _refuse_twice(path, table.keys, table.lines)
     if len(places) < len(node_ids):
         absent = np.ones(len(node_ids), bool)

@@ -61,7 +61,7 @@ def read_additions(
         alone = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
         useless = graph.weights is None and graph.edge_types is None  # so are columns that nobody reads
         told = replace(options, weighted=False, weight=None) if useless else options
-        notes += reading_of(path, table, alone, self_loops, told).notes
+        notes += reading_of(path, table, alone, self_loops, told, before=graph).notes
         kinds = None if table.types is None else [table.type_names[one] for one in table.types.tolist()]
         ends = table.ids[table.source], table.ids[table.target]
         found = replace(found, edges=ends, weights=table.weights, edge_types=kinds)

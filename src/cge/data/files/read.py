@@ -15,6 +15,7 @@ from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
 from cge.data.files.keyed import (
+    ADD_NODES,
     FeatureTable,
     LabelTable,
     align,
@@ -271,8 +272,7 @@ def _cure(table: LabelTable, places: Array) -> str:
     header = f"if line {table.lines[0]:,} names the columns, name them too by `node=` and `label=`"
     if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
         return f"{header}, else remove it"
-    cure = "remove these rows, or add the nodes to the graph"
-    return f"{header}; {cure}" if places[0] < 0 and _may_be_header(table) else cure
+    return f"{header}; {ADD_NODES}" if places[0] < 0 and _may_be_header(table) else ADD_NODES
 
 
 def _load(path: Path, options: EdgeOptions) -> Any:

@@ -57,10 +57,11 @@ def reading_of(
     self_loops: bool,
     options: EdgeOptions,
     nodes: Path | None = None,
+    before: Graph | None = None,
 ) -> Reading:
     """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix.
 
-    `nodes` is the list of all nodes, where there is one.
+    `nodes` is the list of all nodes, where there is one, and `before` a graph to which the edges are added.
     """
     table = loaded if isinstance(loaded, EdgeTable) else None
     rows = loaded.nnz if table is None else len(table.source)
@@ -80,21 +81,23 @@ def reading_of(
         duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
         self_loops_dropped=dropped,
         notes=(
-            *_notes(table, ids, rows, dropped),
+            *_notes(table, ids, rows, dropped, before),
             *_unread(layout, options.weighted),
             *_first_node(nodes, graph, TextOptions(comment=options.text.comment)),
         ),
     )
 
 
-def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int) -> Iterator[str]:
+def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before: Graph | None) -> Iterator[str]:
     if rows and dropped == rows:
         yield "every row is a self-loop, so no edge is left; pass `self_loops=True` to keep them"
     if table is None or table.layout is None:
         return
     if ids.dtype.kind == "O":
-        if table.layout.header is False and _strangers(table):
-            ends = " and ".join(shown(ids[end[0]]) for end in (table.source, table.target))
+        met = [ids[end[0]] for end in (table.source, table.target) if len(end)]
+        known = before is not None and bool(before.contains(met).any())
+        if table.layout.header is False and not known and _strangers(table):
+            ends = " and ".join(map(shown, met))
             yield (
                 f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
                 "names the columns, pass `header=True`"
