@@ -199,7 +199,7 @@ def test_the_journey_is_measured_from_files_to_report(tiny, capsys):
     _, row = json.loads(capsys.readouterr().out)["rows"]
     facts = row["facts"]
     assert row["value"] * row["seconds"] == pytest.approx(300)
-    assert list(facts["steps"]) == ["read", "fit", "embed", "export", "save", "predict", "new"]
+    assert list(facts["steps"]) == ["read", "fit", "embed", "export", "save", "load", "predict", "new"]
     assert row["seconds"] == pytest.approx(sum(step["seconds"] for step in facts["steps"].values()))
     assert row["peak_mb"] == pytest.approx(facts["baseline_mb"] + facts["above_mb"])
     assert (facts["nodes"], facts["repeats"]) == (300, 1)
