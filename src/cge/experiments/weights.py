@@ -32,7 +32,7 @@ from cge.sampling import Walker
 from cge.training.path_data import PathData
 from cge.training.settings import Task
 
-__all__ = ["GRAPHS", "METHODS", "cells", "run", "with_random_edges"]
+__all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of", "with_random_edges"]
 
 Array = npt.NDArray[Any]
 
@@ -140,7 +140,7 @@ def with_random_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, set
     return Graph.from_edges(edges, features=graph.features, num_nodes=graph.num_nodes), fresh
 
 
-def _task(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
+def task_of(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
     """Return graph, labels, split and random edges of a cell; the seed draws edges, and a split where there is none."""
     data = _dataset(cell.graph)
     graph, noise = data.graph, set[tuple[int, int]]()
@@ -156,7 +156,7 @@ def _task(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
 
 def run(cell: Cell) -> dict[str, Any]:
     """Run a cell on one thread."""
-    graph, labels, split, noise = _task(cell)
+    graph, labels, split, noise = task_of(cell)
     if cell.method in ATTEMPTS:
         return _attempted(cell, graph, labels, split)
     began = time.process_time()  # other work may run beside
