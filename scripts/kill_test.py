@@ -131,8 +131,9 @@ def fits(home: Path, settings: list[str], files: int, kills: int, random: Random
     more = {"old model kept": 0, "no model yet": 0, "new model whole": 0}
     more |= {"with a checkpoint": 0, "with a temporary file": 0, "killed again when resumed": 0}
     for kill in _until(lambda: counts["kills"], kills):
+        replacing = kill % 3 < 2
         shutil.rmtree(model)
-        if kill % 3 < 2:
+        if replacing:
             shutil.copytree(other, model)
         counts["kills"] += killed(words, home, seconds, random.randint(1, files) if kill % 2 else 0, random)
         more["with a temporary file"] += any(_temporary(home))
@@ -144,7 +145,7 @@ def fits(home: Path, settings: list[str], files: int, kills: int, random: Random
         more["old model kept"] += now == old
         more["no model yet"] += now == "none"
         more["new model whole"] += now == new
-        counts["half-written"] += now not in (old if kill % 3 < 2 else "none", new)
+        counts["half-written"] += now not in (old if replacing else "none", new)
         done([*words, "--resume"])
         counts["resumed to other bytes"] += _state(lambda: learned(model)) != new
         counts["left over at the end"] += len(list(model.iterdir())) != 2

@@ -118,8 +118,8 @@ class _Fitting:
         heats: dict[str, float] = {}
         if len(held) >= FEWEST_SELECTING:
             readers = [(one.reader, _shifted(one.trainer.best_reader(), shift)) for one in leaders]
-            known = kept, self._matrix(kept)
-            heats = heats_lacking(self.data, plan, readers, known, chosen, self.codes.ndim == 2)
+            voting = kept, self._matrix(kept)
+            heats = heats_lacking(self.data, plan, readers, voting, chosen, self.codes.ndim == 2)
         first = leaders[0]
         history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
         vectors = next((one for one in members if not READERS[one.reader].scores), members[0])
@@ -130,9 +130,9 @@ class _Fitting:
             refitted = {id(one): self._refit(maker, plan, one) for one in wanted}
             leaders, vectors = [refitted[id(one)] for one in leaders], refitted[id(vectors)]
             history = _history(leaders[0], "refit")
-        known_nodes = trained_on if again else kept
+        known = trained_on if again else kept
         seen = {
-            "train": len(known_nodes),
+            "train": len(known),
             "outer": len(kept) if self._learns(plan) else 0,
             "selection": len(held),
         }
@@ -141,8 +141,8 @@ class _Fitting:
             plan,
             tuple((one.reader, _shifted(one.trainer.best_reader(), shift)) for one in leaders),
             (vectors.reader, vectors.trainer.best_reader()),
-            known_nodes,
-            self._matrix(known_nodes),
+            known,
+            self._matrix(known),
             chosen,
             self.codes.ndim == 2,
             heat,

@@ -176,7 +176,7 @@ def _path_ways(fitted: PathFit, data: PathData, old: int) -> Array:
     graph, votes = data.graph, fitted.plan.votes
     hops = np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
     far = max(int(hops.max(initial=0)), int(data.table is not None))  # new nodes ask neighbors for vectors
-    own = data.carries() if data.by_features else np.arange(len(graph)) < old
+    own = data.carries if data.by_features else np.arange(len(graph)) < old
     featured, away = own[old:], _without_loops(graph)
     leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
     met = np.zeros(len(featured), bool)

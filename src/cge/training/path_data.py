@@ -167,8 +167,9 @@ class PathData:
         spread = np.where(spread > 1e-9, spread, 1.0)
         return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(spread.astype(np.float32))
 
+    @cached_property
     def carries(self) -> npt.NDArray[np.bool_]:
-        """Say which nodes carry anything, `(n,)`."""
+        """Which nodes carry anything, `(n,)`."""
         payload = self.payload("l2")
         if isinstance(payload, Tensor):
             return np.asarray(payload.any(1))

@@ -19,22 +19,20 @@ import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeAlias
 
 import numpy.typing as npt
-from torch import Tensor
 
 from cge.errors import CgeWarning
-from cge.models.gates import StepPooling
+from cge.models.gates import StepPooling, StepWeighting
 from cge.models.weighting import PathWeighting, make_weighting
-from cge.training.consistency import ConsistencyTrainer
 from cge.training.guard import Screened, better, difference, priors, profiles, surprise_saved
 from cge.training.parameters import seeded
-from cge.training.path_data import PathData, PathWeights
+from cge.training.path_data import PathWeights
 from cge.training.path_weights import learn_weights
-from cge.training.recipes import READERS, PathSettings
-from cge.training.settings import Task
-from cge.training.trials import Trials
+from cge.training.recipes import READERS
+from cge.training.trials import Compared, Trials
 
 __all__ = ["FEWEST_SELECTING", "Compared", "Plan", "PlanMaker"]
 
@@ -46,23 +44,6 @@ FEWEST_SELECTING = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 _VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs five to ten times as many
 _AGREEMENT = 0.2  # more than that agreement never brought
-
-
-@dataclass(frozen=True)
-class Compared:
-    """A candidate that the selection labels judged: what, read how, its accuracy, its gain over what it challenged.
-
-    `saved` is by how much less the labels surprised it. `gain`, `saved` and their standard errors are None for a
-    candidate that challenged none.
-    """
-
-    weights: str
-    reader: str
-    accuracy: float
-    gain: float | None
-    error: float | None
-    saved: float | None
-    saved_error: float | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,18 +69,13 @@ def _kind(reader: str) -> tuple[bool, bool]:
 class PlanMaker(Trials):
     """Decides how a task is learned, by trials on its selection labels."""
 
-    def __init__(
-        self,
-        task: Task,
-        data: PathData,
-        settings: PathSettings,
-        class_weights: Tensor | None = None,
-        train: Callable[[ConsistencyTrainer, str, int], None] | None = None,
-    ) -> None:
-        super().__init__(task, data, settings, class_weights, train)
-        self.compared: list[Compared] = []
-        self._selecting = len(task.validation) >= FEWEST_SELECTING
-        self._priors = priors(data.scale.names, settings.hops)
+    @property
+    def _selecting(self) -> bool:
+        return len(self.task.validation) >= FEWEST_SELECTING
+
+    @cached_property
+    def _priors(self) -> dict[str, StepWeighting]:
+        return priors(self.data.scale.names, self.settings.hops)
 
     def make(self) -> Plan:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""

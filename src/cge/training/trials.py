@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,11 +17,28 @@ from cge.training.path_data import PathData, PathWeights
 from cge.training.recipes import DENSE, Extent, PathSettings, Recipe, make_reader
 from cge.training.settings import Task
 
-__all__ = ["Trials"]
+__all__ = ["Compared", "Trials"]
 
 
 def _run(trainer: ConsistencyTrainer, _: str, epochs: int) -> None:
     trainer.run(epochs)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A candidate that the selection labels judged: what, read how, its accuracy, its gain over what it challenged.
+
+    `saved` is by how much less the labels surprised it. `gain`, `saved` and their standard errors are None for a
+    candidate that challenged none.
+    """
+
+    weights: str
+    reader: str
+    accuracy: float
+    gain: float | None
+    error: float | None
+    saved: float | None
+    saved_error: float | None
 
 
 class Trials:
@@ -29,7 +47,7 @@ class Trials:
     `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
     nothing. `begun` are the trainings that were begun, by weights, reader and votes; those of weights that lost are
     let go, for each holds a reader, its gradients and what its optimizer keeps. `voting` says whether labels vote
-    where a trial does not, `left` how many products may still be spent on trials.
+    where a trial does not, `left` how many products may still be spent on trials; `compared` is what came of them.
     """
 
     def __init__(
@@ -44,6 +62,7 @@ class Trials:
         self.class_weights, self._train = class_weights, _run if train is None else train
         self.begun: dict[tuple[str, str, bool], ConsistencyTrainer] = {}
         self.judged: dict[tuple[str, str, bool], Screened] = {}
+        self.compared: list[Compared] = []
         self._votes: dict[str, Tensor] = {}
         self._poolings: dict[str, Pooling] = {}
         self._sums: dict[str, Tensor] = {}
@@ -110,7 +129,7 @@ class Trials:
             recipe.settings,
             votes=self.votes(weights) if votes else None,
             class_weights=self.class_weights,
-            agreeing=torch.from_numpy(np.flatnonzero(self.data.carries())),
+            agreeing=torch.from_numpy(np.flatnonzero(self.data.carries)),
             summed=self._summed(weights, recipe) if self.settings.rows(reader, self.extent) else None,
             stage=stage,
             threads=self.data.threads,
