@@ -37,10 +37,11 @@ def situation(task: Task) -> Situation:
 def test_every_attempt_ends_with_chances(name: str) -> None:
     task = with_validation()
     settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=80, dim=16), 2)
-    found, readers = attempt(name, task, PathData(task.graph, threads=1), settings)
+    found, readers, kind = attempt(name, task, PathData(task.graph, threads=1), settings)
     torch.testing.assert_close(found.sum(1), torch.ones(80))
     assert float((found.argmax(1) == task.labels)[:60].float().mean()) >= 0.7
     assert 1 <= len(readers) <= 2
+    assert (kind == "steps") == (name != "closed forms")
 
 
 def test_lent_labels_are_held_out_and_never_read(monkeypatch: pytest.MonkeyPatch) -> None:

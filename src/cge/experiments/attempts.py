@@ -50,7 +50,7 @@ class Situation:
 
     def learn(self, task: Task | None = None, how: type[Outer] = Outer, **other: Any) -> PathWeights:
         """Return weights of steps learned from `start`; readers see no labels but those of `self.task`."""
-        weights = PathWeights("attempt", deepcopy(self.start.module))
+        weights = PathWeights("steps", deepcopy(self.start.module))
         pooling = StepPooling(self.data.steps, self.data.inputs, weights.steps)
         outer = how(task or self.task, self.data.payload("l2"), pooling, replace(self.settings, **other))
         outer.others = [np.intersect1d(part, self.task.train.numpy()) for part in outer.others]
@@ -182,7 +182,14 @@ def hop_maps(now: Situation) -> Pooling:
     return pooled
 
 
+def closed_forms(now: Situation) -> Sequence[PathWeights]:
+    """Learn nothing: keep what the guard keeps of A ≡ 1, degree, cosine and hop profiles. Learning has to beat that."""
+    settings = replace(now.maker.settings, weighting="auto")
+    return [PlanMaker(replace(now.task, folds=[]), now.data, settings).make().weights]
+
+
 ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
+    "closed forms": closed_forms,
     "steps, 10 folds": more_folds,
     "steps, lent labels": lent_labels,
     "steps, unrolled": unrolled,
@@ -193,24 +200,25 @@ ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
 }
 
 
-def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, tuple[str, ...]]:
-    """Return the class scores of all nodes that an attempt ends with, `(n, c)`, and the readers that gave them."""
+def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, tuple[str, ...], str]:
+    """Return the chances of all nodes that an attempt ends with, `(n, c)`, its readers and the name of its weights."""
     maker = PlanMaker(task, data, settings)
     maker.extent = replace(maker.extent, columns=0)  # poolings that mix columns cannot be summed before W
-    now = Situation(task, data, maker, maker.likelier("degree", "cosine"), OuterSettings(seed=settings.seed))
+    now = Situation(task, data, maker, maker.likelier("degree", "none", "cosine"), OuterSettings(seed=settings.seed))
     made = ATTEMPTS[name](now)
     several = made if isinstance(made, list) else [made]
     chances: list[Tensor] = []
     used: tuple[str, ...] = ()
+    kind = ""
     for place, one in enumerate(several):
-        weights = one if isinstance(one, PathWeights) else _Pooled("attempt", now.start.module, made=one)
-        weights = replace(weights, name=f"{name} {place}")
+        weights = one if isinstance(one, PathWeights) else _Pooled("steps", now.start.module, made=one)
+        kind, weights = weights.name, replace(weights, name=f"{name} {place}")
         used = maker.readers(weights)
         for reader in used:
             trainer: ConsistencyTrainer = maker.begun[weights.name, reader, False]
             trainer.run()
             chances.append(torch.softmax(trainer.best_scores(), dim=1))
-    return torch.stack(chances).mean(0), used
+    return torch.stack(chances).mean(0), used, kind
 
 
 @dataclass(frozen=True, eq=False)

@@ -190,14 +190,14 @@ def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[st
     codes = torch.from_numpy(labels.astype(np.int64))
     task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
     settings = path_settings(CGE(weighting="steps", label_votes="no", random_state=seed), task.classes)
-    scores, readers = attempt(cell.method, task, PathData(graph, threads=1), settings)
-    right = (scores.argmax(1) == codes).numpy()
+    chances, readers, kind = attempt(cell.method, task, PathData(graph, threads=1), settings)
+    right = (chances.argmax(1) == codes).numpy()
     return {
         "test": float(right[split.test].mean()),
         "validation": float(right[split.validation].mean()),
         "n_test": len(split.test),
         "labels": {"train": len(split.train), "outer": len(split.train), "selection": len(split.validation)},
-        "weights": "steps",
+        "weights": kind,
         "readers": list(readers),
         "votes": False,
         "cpu_seconds": round(time.process_time() - began, 1),

@@ -14,7 +14,8 @@ from cge.experiments.weights import GRAPHS, METHODS
 
 __all__ = ["tables_of", "write_report"]
 
-_PRIORS = ("none", "degree", "cosine")
+_PRIORS = ("none", "degree", "cosine", "closed forms")
+_CHOOSING = ("auto", "auto with shares", "closed forms")  # methods that name no weights
 _SPLITS = ("chameleon", "squirrel", "actor")  # graphs whose seeds are splits of the same nodes
 _SHOWN = {"none": "A ≡ 1"}
 _AGAINST = [f"against {_SHOWN.get(one, one)}" for one in _PRIORS]
@@ -101,9 +102,7 @@ def write_report(folder: Path) -> dict[str, Any]:
             "",
             f"{first['n_test']:,} test nodes; {labels['train']:,} labels train, {labels['selection']:,} choose.",
             "",
-            "| " + " | ".join(_HEAD) + " |",
-            "|---" * len(_HEAD) + "|",
-            *(_line(name, row) for name, row in rows.items()),
+            *_table(rows),
         ]
         for name in ("gates", "steps"):
             if "parameters" in rows.get(name, {}):
@@ -121,23 +120,32 @@ def _learned(name: str, means: dict[str, Any]) -> str:
     return f"What `{name}` learned, mean over runs: θ of {told}; b {means['discount']:.2f}; h {hops}."
 
 
-def _line(name: str, row: dict[str, Any]) -> str:
+def _table(rows: dict[str, Any]) -> list[str]:
+    """Return the lines of a graph's table; columns that have nothing to say there are left out."""
+    lines = [_HEAD, *(_entries(name, row) for name, row in rows.items())]
+    told = [place for place in range(len(_HEAD)) if any(line[place] for line in lines[1:])]
+    lines = [[line[place] for place in told] for line in lines]
+    lines.insert(1, ["---"] * len(told))
+    return ["| " + " | ".join(line) + " |" for line in lines]
+
+
+def _entries(name: str, row: dict[str, Any]) -> list[str]:
     test = row["test"]
     sd = "" if test["sd"] is None else f" ± {100 * test['sd']:.1f}"
-    chosen = ", ".join(f"{what} {count}" for what, count in row["chosen"].items()) if name == "auto" else ""
-    readers = ", ".join(f"{what} {count}" for what, count in row["readers"].items())
+    chosen, readers = (
+        ", ".join(f"{what} {count}" for what, count in row[one].items()) for one in ("chosen", "readers")
+    )
     readers += f"; labels vote {row['votes']}" if row["votes"] else ""
     auc = f"{row['noise_auc']:.2f}" if "noise_auc" in row else ""
-    cells = [
+    return [
         f"{_SHOWN[name]} ({name})" if name in _SHOWN else name,
         f"{100 * test['mean']:.1f}{sd} ({test['runs']})",
         *(_against(row.get(f"against {other}")) for other in _PRIORS),
-        chosen,
+        chosen if name in _CHOOSING else "",
         readers,
         auc,
         f"{row['cpu_seconds']:.0f}" if "cpu_seconds" in row else "",
     ]
-    return "| " + " | ".join(cells) + " |"
 
 
 def _against(found: dict[str, Any] | None) -> str:
