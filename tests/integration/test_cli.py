@@ -276,15 +276,18 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert (model.weights_, model.readers_) == (found["weights"], found["readers"])
     data = cge.load_dataset("cora")
     assert data.split is not None
-    right = model.score(data.graph.node_ids[data.split.test], data.labels[data.split.test])
-    assert right == pytest.approx(methods["cge"]["accuracy"])
     assert data.node_titles is not None
+    test, fields = data.split.test, [name.replace("_", " ") for name in data.class_names]
+    right = model.score(data.node_titles[test].tolist(), [fields[code] for code in data.labels[test]])
+    assert right == pytest.approx(methods["cge"]["accuracy"])
+    first = found["explained"][0]  # what it prints can be asked for
+    assert model.predict([first["paper"]]).tolist() == [first["field"]]
     number = {title: node for node, title in enumerate(data.node_titles.tolist())}
     for paper in found["explained"]:
         for path in paper["paths"]:
             assert path["papers"][0] == paper["paper"]
             nodes = [number[title] for title in path["papers"]]
-            assert [data.class_names[data.labels[node]] for node in nodes] == path["fields"]
+            assert [fields[data.labels[node]] for node in nodes] == path["fields"]
             for one, other in pairwise(nodes):
                 assert one == other or other in data.graph.neighbors(one)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -71,6 +72,15 @@ def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (row["weights"], row["readers"], row["n_test"]) == ("cosine", ["plain"], 1000)
     assert row["parameters"]["gate"]["cosine"] == 1.0
     json.dumps(row)
+
+
+@pytest.mark.slow
+def test_cells_are_told_as_they_come(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    words = ["reproduce", "weights", "--only", "cora/features only", "--seeds", "1", "--out", str(tmp_path)]
+    assert run(words) == 0
+    shown = capfd.readouterr().out
+    assert re.search(r"^1/1  cora/features only/0  test 0\.\d{4}  none  \d+ s$", shown, re.MULTILINE), shown
+    assert "| features only |" in (tmp_path / "weights.md").read_text()
 
 
 def test_results_are_read_back(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import torch
 import cge
 from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, step_inputs
 from cge.models.pooling import FixedPool, Pattern, StepRows, pool, product
+from cge.models.steps import cosines
 from tests.unit.test_pooling import alike
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
@@ -89,6 +90,16 @@ def test_steps_have_the_weights_of_edges_and_new_ones_to_oneself_the_mean() -> N
     assert {step: float(found[place]) for step, place in places(steps).items()} == pytest.approx(expected)
     plain = small(directed=True, weights=None)
     assert step_inputs(plain, StepRows(plain))[0].weights.tolist() == [1.0] * 12
+
+
+@pytest.mark.parametrize("size", [1e-38, 1e-25, 1e20, 1e35])
+def test_cosines_do_not_ask_how_large_weights_are(size: float) -> None:
+    found = []
+    for factor in (1.0, size):
+        graph = small(weights=[factor * one for one in WEIGHTS])
+        found.append(cosines(graph, graph.features))
+    assert found[0].std() > 0.01
+    np.testing.assert_allclose(found[1], found[0], atol=1e-5)
 
 
 def test_types_are_marked_on_steps_that_move() -> None:

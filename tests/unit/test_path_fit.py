@@ -16,7 +16,7 @@ import cge
 from cge.data.additions import Additions
 from cge.errors import InputError
 from cge.estimators.path_fit import _Fitting, _Member
-from cge.estimators.path_model import path_settings
+from cge.estimators.path_model import bare_chances, path_settings
 from cge.estimators.planning import plan_fit
 from cge.estimators.predictions import predict_nodes
 from cge.evaluation import calibration
@@ -339,6 +339,24 @@ def test_weights_of_paths() -> None:
         alike.path_weights([[]])
 
 
+def test_heavy_edges_elsewhere_leave_what_is_known_of_old_nodes() -> None:
+    graph, weights = words(two_groups()), np.random.default_rng(1).random
+    source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
+    once = source < graph.indices
+    edges = np.stack([source[once], graph.indices[once]], axis=1)
+    own = weights(len(edges)) + 0.1
+    weighted = cge.Graph.from_edges(edges, num_nodes=len(graph), weights=own, features=graph.features)
+    more = cge.Graph.from_edges(
+        [*edges.tolist(), (len(graph), len(graph) + 1)],
+        num_nodes=len(graph) + 2,
+        weights=[*own, 1e4],
+        features=sp.vstack([graph.features, graph.features[:2]]).tocsr(),
+    )
+    for weighting in ("degree", "cosine"):
+        model = paths(weighting, reader="plain", label_votes="no").fit(weighted, some(), some(TRUE, 4))
+        np.testing.assert_allclose(model.predict_proba(range(len(graph)), graph=more), model.predict_proba(), atol=1e-6)
+
+
 def test_more_models_are_averaged() -> None:
     graph = words(two_groups())
     settings = {"reader": "deep", "label_votes": "no"}
@@ -346,7 +364,13 @@ def test_more_models_are_averaged() -> None:
     one = paths("degree", **settings).fit(graph, some(), some(TRUE, 4))
     assert len(three._fitted.leaders) == 3  # type: ignore[union-attr]
     assert np.array_equal(three.embedding_, one.embedding_)  # of the first
-    assert not np.array_equal(three.predict_proba(), one.predict_proba())
+    fitted: Any = three._fitted
+    alone = [
+        bare_chances(fitted.data, fitted.plan, [leader], None, False, np.arange(2 * SIZE)) for leader in fitted.leaders
+    ]
+    assert not np.allclose(alone[0], alone[2])
+    mean = calibration.heated((alone[0] + alone[1] + alone[2]) / 3, fitted.heat)
+    np.testing.assert_allclose(three.predict_proba(), mean, rtol=1e-5)
 
 
 def test_chances_are_calibrated_on_the_selection_labels() -> None:
@@ -695,6 +719,48 @@ def test_equal_weights_are_the_base_where_hits_and_surprise_agree(
 
     monkeypatch.setattr(maker, "judge", judged)
     assert maker._challenged(maker._prior("degree"), ("deep",)).name == kept
+
+
+@pytest.mark.parametrize(
+    ("shares", "kept"),
+    [
+        ({"own": 0.5, "none": 0.55, "degree": 0.9}, "degree"),
+        ({"own": 0.5, "none": 0.9, "degree": 0.55}, "none"),
+        ({"own": 0.5, "none": 0.4, "degree": 0.9}, "degree"),
+        ({"own": 0.5, "none": 0.51, "degree": 0.51}, "own"),  # one label more is none
+    ],
+)
+def test_vectors_of_walks_are_challenged_by_both_simple_weights(
+    shares: dict[str, float], kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, nodes = two_groups(features=False), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    data = PathData(graph, "walks", 1, table=np.random.default_rng(0).normal(size=(2 * SIZE, 4)).astype(np.float32))
+    maker = PlanMaker(task, data, path_settings(paths(reader="deep", label_votes="no"), 2))
+
+    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+        share = shares[weights.name]
+        return Screened(share, (np.arange(100) < 100 * share).astype(float), np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    assert maker.make().weights.name == kept
+    assert [one.weights for one in maker.compared] == ["own", "none", "degree"]
+
+
+@pytest.mark.parametrize(("more", "kept"), [(1, "degree"), (2, "degree"), (3, "cosine")])
+def test_a_challenger_wins_by_more_than_an_error_and_one_label(
+    more: int, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph, nodes = words(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths(reader="deep", label_votes="no"), 2))
+
+    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+        right = 50 + more * (weights.name == "cosine")
+        return Screened(right / 100, (np.arange(100) < right).astype(float), np.zeros(100))
+
+    monkeypatch.setattr(maker, "judge", judged)
+    assert maker.make().weights.name == kept
 
 
 @pytest.mark.parametrize(

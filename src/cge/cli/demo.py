@@ -47,23 +47,24 @@ def demo(
     from cge.data import load_dataset
 
     began, data = time.perf_counter(), load_dataset("cora")
+    papers = _Papers(data)
     with output_folder(out) as folder:
         watch = _Watch(sys.stderr.isatty() and not (quiet or as_json))
-        model, twin = (_fitted(data, weighting, seed, rounds, threads, watch) for weighting in ("auto", "none"))
+        model, twin = (_fitted(papers, weighting, seed, rounds, threads, watch) for weighting in ("auto", "none"))
         watch.end()
         model.save(folder)
-        accuracy = _accuracies(data, model, twin)
-        _page(data, model, accuracy, folder / "report.html")
+        accuracy = _accuracies(papers, model, twin)
+        _page(papers, model, accuracy, folder / "report.html")
     found = {
         "dataset": data.name,
         "labels": model.labels_seen_,
-        "test_nodes": len(data.split.test) if data.split else 0,
+        "test_nodes": len(papers.split.test),
         "accuracy": [{key: one[key] for key in ("method", "accuracy", "interval")} for one in accuracy],
         "weights": model.weights_,
         "weight_parameters": model.weight_parameters_,
         "readers": model.readers_,
         "compared": model.compared_,
-        "explained": _explained(data, model),
+        "explained": _explained(papers, model),
         "folder": out,
         "report": str(Path(out) / "report.html"),
         "seconds": time.perf_counter() - began,
@@ -92,54 +93,77 @@ class _Watch:
             print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
 
 
-def _fitted(data: Dataset, weighting: str, seed: int, rounds: int | None, threads: int | None, watch: _Watch) -> CGE:
+class _Papers:
+    """CORA as its people know it: nodes have the ids of papers, classes the names of fields."""
+
+    def __init__(self, data: Dataset) -> None:
+        from dataclasses import replace
+
+        import numpy as np
+
+        assert data.split is not None  # noqa: S101 - CORA has one
+        assert data.node_titles is not None  # noqa: S101 - the ids of its papers
+        ids = np.array([str(one) for one in data.node_titles], object)
+        self.graph, self.split = replace(data.graph, node_ids=ids), data.split
+        names = np.array([name.replace("_", " ") for name in data.class_names], object)
+        self.fields: Array = names[data.labels]
+
+    def labeled(self, nodes: Array) -> dict[str, str]:
+        """Return the fields of some papers."""
+        return dict(zip(self.graph.node_ids[nodes].tolist(), self.fields[nodes].tolist(), strict=True))
+
+    def truth(self, model: CGE) -> Array:
+        """Return the fields of test papers as class numbers of a model, `(n,)`, −1 for all others."""
+        import numpy as np
+
+        found, test = np.full(len(self.fields), -1), self.split.test
+        found[test] = np.searchsorted(model.classes_.astype(str), self.fields[test].astype(str))
+        return found
+
+
+def _fitted(papers: _Papers, weighting: str, seed: int, rounds: int | None, threads: int | None, watch: _Watch) -> CGE:
     from cge.estimators.cge import CGE
 
-    assert data.split is not None  # noqa: S101 - CORA has one
-    y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
+    y, validation = papers.labeled(papers.split.train), papers.labeled(papers.split.validation)
     model = CGE(weighting=weighting, rounds=rounds, random_state=seed, threads=threads)
-    return model.fit(data.graph, y, validation, on_round=watch)
+    return model.fit(papers.graph, y, validation, on_round=watch)
 
 
-def _accuracies(data: Dataset, model: CGE, twin: CGE) -> list[dict[str, Any]]:
+def _accuracies(papers: _Papers, model: CGE, twin: CGE) -> list[dict[str, Any]]:
     """Return the share of test nodes that each method has right, with its interval."""
     from cge.report import compared, measured_by
 
-    assert data.split is not None  # noqa: S101 - CORA has one
-    measured = measured_by(model, data.labels_of(data.split.test))
+    measured = measured_by(model, papers.truth(model))
     assert measured is not None  # noqa: S101 - there are test nodes
     return compared(model, measured, twin=twin)
 
 
-def _page(data: Dataset, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
+def _page(papers: _Papers, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
     """Write the report."""
     from cge.report import write_page
 
-    assert data.split is not None  # noqa: S101 - CORA has one
-    names = [_plain(data.class_names[one]) for one in model.classes_.tolist()]
-    told: dict[str, Any] = {"name": "CORA", "titles": data.node_titles, "class_names": names, "accuracy": accuracy}
-    write_page(model, file, truth=data.labels_of(data.split.test), command="cge demo", **told)
+    write_page(model, file, truth=papers.truth(model), command="cge demo", name="CORA", accuracy=accuracy)
 
 
-def _explained(data: Dataset, model: CGE) -> list[dict[str, Any]]:
-    """Return the strongest paths of some test papers that are right and have neighbors."""
-    assert data.split is not None  # noqa: S101 - CORA has one
-    test = data.split.test
-    right = model.predict()[test] == data.labels[test]
-    several = data.graph.degrees[test] >= _EXPLAINED
-    papers = data.graph.node_ids if data.node_titles is None else data.node_titles  # CORA's own ids of papers
+def _explained(papers: _Papers, model: CGE) -> list[dict[str, Any]]:
+    """Return the strongest paths of the first test papers that are right and have several neighbors."""
+    test = papers.split.test
+    right = model.predict()[test] == papers.fields[test]
+    several = papers.graph.degrees[test] >= _EXPLAINED
     found = []
     for node in test[right & several][:_EXPLAINED].tolist():
-        shares = model.explain(data.graph.node_ids[node], top=_PATHS)
-        paths = []
-        for one in shares:
-            numbers = data.graph.indices_of(one.path).tolist()
-            named = [str(papers[number]) for number in numbers]
-            fields = [data.class_names[data.labels[number]] for number in numbers]
-            paths.append({"papers": named, "fields": fields, "weight": one.weight, "contribution": one.contribution})
-        chance = float(model.predict_proba([data.graph.node_ids[node]]).max())
-        field = data.class_names[data.labels[node]]
-        found.append({"paper": str(papers[node]), "field": field, "chance": chance, "paths": paths})
+        paper = papers.graph.node_ids[node]
+        paths = [
+            {
+                "papers": list(one.path),
+                "fields": papers.fields[papers.graph.indices_of(one.path)].tolist(),
+                "weight": one.weight,
+                "contribution": one.contribution,
+            }
+            for one in model.explain(paper, top=_PATHS)
+        ]
+        chance = float(model.predict_proba([paper]).max())
+        found.append({"paper": paper, "field": papers.fields[node], "chance": chance, "paths": paths})
     return found
 
 
@@ -162,15 +186,19 @@ def _print(data: Dataset, found: dict[str, Any]) -> None:
     print(_verdict(found))
     hops = found["weight_parameters"]["hops"]
     print("Weight of paths by steps: " + ", ".join(f"{step}: {share:.2f}" for step, share in enumerate(hops)) + ".")
+    print()
+    print("Three papers that it has right, with the true field of every paper on their paths:")
     for one in found["explained"]:
         print()
-        heading(f"Why paper {one['paper']} is in {_plain(one['field'])} ({one['chance']:.0%} sure)")
+        heading(f"Why paper {one['paper']} is in {one['field']} ({one['chance']:.0%} sure)")
         print_table(
             [("path", "left"), ("fields", "left"), ("weight", "right"), ("brings", "right")],
             [_row(path) for path in one["paths"]],
         )
     print()
-    print(f"The model is in {found['folder']}: cge.load({found['folder']!r}). {found['seconds']:.0f} seconds.")
+    first = found["explained"][0]["paper"] if found["explained"] else None
+    asked = f" or cge explain {found['folder']} --node {first}" if first else ""
+    print(f"The model is in {found['folder']}: cge.load({found['folder']!r}){asked}. {found['seconds']:.0f} seconds.")
     print(f"Open {found['report']} in a browser for a map, every paper's paths, and more.")
 
 
@@ -187,9 +215,5 @@ def _verdict(found: dict[str, Any]) -> str:
     return "Compared on the selection labels: " + "; ".join(words) + "." if words else "Nothing was compared."
 
 
-def _plain(field: str) -> str:
-    return field.replace("_", " ")
-
-
 def _fields(names: list[str]) -> str:
-    return f"all in {_plain(names[0])}" if len(set(names)) == 1 else " → ".join(map(_plain, names))
+    return f"all in {names[0]}" if len(set(names)) == 1 else " → ".join(names)

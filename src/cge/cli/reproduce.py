@@ -104,4 +104,5 @@ class _Told:
     def __call__(self, cell: Cell, row: dict[str, Any], number: int) -> None:
         if not self.quiet:
             weights = f"  {row['weights']}" if "weights" in row else ""
-            print(f"{number}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {row['seconds']:.0f} s", flush=True)
+            seconds = row["cpu_seconds"] if "cpu_seconds" in row else row["seconds"]
+            print(f"{number}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {seconds:.0f} s", flush=True)

@@ -25,7 +25,7 @@ from cge.sampling import Walker
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.embedding import embed_walks
 from cge.training.factors import FACTORED_UP_TO, path_factors
-from cge.training.guard import Screened, better, difference, screened, surprise_saved
+from cge.training.guard import Screened, difference, level, screened, surprise_saved
 from cge.training.history import History
 from cge.training.parameters import module_arrays
 from cge.training.path_data import PathData
@@ -291,9 +291,7 @@ def _level(members: list[_Member]) -> list[_Member]:
     if not len(members[0].trainer.task.validation):
         return members
     first = {one.reader: one.trainer for one in reversed(members)}
-    judged = {reader: screened(trainer) for reader, trainer in first.items()}
-    best = max(judged, key=lambda reader: judged[reader].accuracy)
-    left = [best, *(reader for reader in judged if reader != best and not better(judged[best], judged[reader]))]
+    left = level({reader: screened(trainer) for reader, trainer in first.items()})
     return [one for reader in left for one in members if one.reader == reader]
 
 

@@ -21,7 +21,8 @@ from cge.losses import supervised_loss
 from cge.models.ends import DeepReader
 from cge.models.gates import StepInputs, StepPooling, StepWeighting
 from cge.models.pooling import StepRows, product
-from cge.training.consistency import ConsistencyTrainer, Pooling
+from cge.training.consistency import Pooling
+from cge.training.guard import level, screened
 from cge.training.path_data import PathData, PathWeights
 from cge.training.path_weights import Outer, OuterSettings
 from cge.training.paths import PlanMaker
@@ -200,7 +201,7 @@ ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
 }
 
 
-def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, tuple[str, ...], str]:
+def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tuple[Tensor, list[str], str]:
     """Return the chances of all nodes that an attempt ends with, `(n, c)`, its readers and the name of its weights."""
     maker = PlanMaker(task, data, settings)
     maker.extent = replace(maker.extent, columns=0)  # poolings that mix columns cannot be summed before W
@@ -208,16 +209,15 @@ def attempt(name: str, task: Task, data: PathData, settings: PathSettings) -> tu
     made = ATTEMPTS[name](now)
     several = made if isinstance(made, list) else [made]
     chances: list[Tensor] = []
-    used: tuple[str, ...] = ()
-    kind = ""
+    used, kind = list[str](), ""
     for place, one in enumerate(several):
         weights = one if isinstance(one, PathWeights) else _Pooled("steps", now.start.module, made=one)
         kind, weights = weights.name, replace(weights, name=f"{name} {place}")
-        used = maker.readers(weights)
-        for reader in used:
-            trainer: ConsistencyTrainer = maker.begun[weights.name, reader, False]
+        trained = {reader: maker.begun[weights.name, reader, False] for reader in maker.readers(weights)}
+        for trainer in trained.values():
             trainer.run()
-            chances.append(torch.softmax(trainer.best_scores(), dim=1))
+        used = level({reader: screened(trainer) for reader, trainer in trained.items()})
+        chances += [torch.softmax(trained[reader].best_scores(), dim=1) for reader in used]
     return torch.stack(chances).mean(0), used, kind
 
 

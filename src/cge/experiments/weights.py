@@ -173,6 +173,7 @@ def run(cell: Cell) -> dict[str, Any]:
         "weights": model.weights_,
         "readers": model.readers_,
         "votes": model.label_votes_,
+        "shares": model.label_shift_,
         "cpu_seconds": round(seconds, 1),
         "compared": model.compared_,
         "parameters": model.weight_parameters_,
@@ -198,7 +199,7 @@ def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[st
         "n_test": len(split.test),
         "labels": {"train": len(split.train), "outer": len(split.train), "selection": len(split.validation)},
         "weights": kind,
-        "readers": list(readers),
+        "readers": readers,
         "votes": False,
         "cpu_seconds": round(time.process_time() - began, 1),
     }

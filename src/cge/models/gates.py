@@ -22,7 +22,7 @@ from cge.graph import Graph
 from cge.models.pooling import FixedPool, StepRows, pool, step_weights
 from cge.models.steps import common_neighbors, cosines, rarities
 
-__all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "bare_inputs", "step_inputs"]
+__all__ = ["Scale", "StepInputs", "StepPooling", "StepWeighting", "bare_inputs", "mean_weight", "step_inputs"]
 
 Array = npt.NDArray[Any]
 
@@ -52,11 +52,11 @@ class StepInputs:
 
 
 def step_inputs(
-    graph: Graph, steps: StepRows, scale: Scale | None = None, features: Any = None
+    graph: Graph, steps: StepRows, scale: Scale | None = None, features: Any = None, staying: float | None = None
 ) -> tuple[StepInputs, Scale]:
     """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one.
 
-    Ends are compared by `features`, by default those of the graph.
+    Ends are compared by `features`, by default those of the graph. Steps that stay weigh `staying` (see `bare_inputs`).
     """
     own = steps.entry >= 0
     moves = own & (steps.rows != steps.indices)
@@ -92,17 +92,25 @@ def step_inputs(
         places = known[graph.edge_types[entry]]
         rows = np.flatnonzero(moves)
         values[rows[places >= 0], places[places >= 0]] = 1
-    return replace(bare_inputs(graph, steps), values=torch.from_numpy(values)), scale
+    return replace(bare_inputs(graph, steps, staying), values=torch.from_numpy(values)), scale
 
 
-def bare_inputs(graph: Graph, steps: StepRows) -> StepInputs:
-    """Return which steps stay and what edges weigh, and nothing else: all that weights with θ = 0 look at."""
+def mean_weight(graph: Graph) -> float:
+    """Return the mean weight of a graph's edges: what a step weighs that stays and is no edge."""
+    return 1.0 if graph.weights is None or not len(graph.weights) else float(graph.weights.mean())
+
+
+def bare_inputs(graph: Graph, steps: StepRows, staying: float | None = None) -> StepInputs:
+    """Return which steps stay and what edges weigh, and nothing else: all that weights with θ = 0 look at.
+
+    Steps that stay weigh `staying`, by default the mean of the edges. A new graph is given that of the trained one.
+    """
     own = steps.entry >= 0
     stays = ~(own & (steps.rows != steps.indices))
     weights = np.ones(len(steps), np.float32)
     if graph.weights is not None:
         weights[own] = graph.weights[steps.entry[own]]
-        weights[~own] = graph.weights.mean() if len(graph.weights) else 1.0
+        weights[~own] = mean_weight(graph) if staying is None else staying
     return StepInputs(torch.empty(len(steps), 0), torch.from_numpy(stays.astype(np.float32)), _tensor(weights))
 
 

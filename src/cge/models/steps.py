@@ -50,8 +50,7 @@ def cosines(graph: Graph, features: Any, threads: int | None = None, rarity: Arr
     first (by default their own: TF-IDF): shared rare words say more. It is 0 where neither an end nor its neighbors
     have features.
     """
-    near = sp.csr_array((_edge_weights(graph), graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
-    near.sum_duplicates()  # edges of several types
+    near = _near(graph)
     sizes = np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel())
     there = np.repeat(sizes, np.diff(near.indptr))
     near.data /= there
@@ -71,8 +70,14 @@ def cosines(graph: Graph, features: Any, threads: int | None = None, rarity: Arr
     return found if len(found) == len(graph.indices) else found[_places(graph)]
 
 
-def _edge_weights(graph: Graph) -> Array:
-    return np.ones(len(graph.indices), np.float32) if graph.weights is None else graph.weights.astype(np.float32)
+def _near(graph: Graph) -> sp.csr_array:
+    """Return the weights of edges, `(n, n)` float32, each row divided by a power of two: they may be of any size."""
+    weights = np.ones(len(graph.indices)) if graph.weights is None else graph.weights.astype(np.float64)
+    near = sp.csr_array((weights, graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
+    near.sum_duplicates()  # edges of several types
+    _, power = np.frexp(near.max(axis=1).toarray().ravel())
+    near.data = np.ldexp(near.data, -np.repeat(power, np.diff(near.indptr))).astype(np.float32)
+    return near
 
 
 def _unit_rows(features: Any, rarity: Array | None) -> Any:

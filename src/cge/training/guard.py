@@ -7,7 +7,7 @@ them. So weights that do not help step aside.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,7 @@ from cge.models.gates import StepWeighting
 from cge.training.consistency import ConsistencyTrainer
 from cge.training.trainer import accuracy_of
 
-__all__ = ["Screened", "better", "difference", "priors", "profiles", "screened", "surprise_saved"]
+__all__ = ["Screened", "better", "difference", "level", "priors", "profiles", "screened", "surprise_saved"]
 
 Array = npt.NDArray[Any]
 
@@ -111,6 +111,12 @@ def better(challenger: Screened, holder: Screened, errors: float = 1.0, more: in
         return True
     saved, error = surprise_saved(challenger, holder)
     return gain >= 0 and saved > 2 * errors * error
+
+
+def level(judged: Mapping[str, Screened]) -> list[str]:
+    """Return the most accurate, and those that it is not better than."""
+    best = max(judged, key=lambda name: judged[name].accuracy)
+    return [best, *(name for name in judged if name != best and not better(judged[best], judged[name]))]
 
 
 def difference(one: Screened, other: Screened) -> tuple[float, float]:

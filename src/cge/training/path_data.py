@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from cge.graph import Graph
-from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare_inputs, step_inputs
+from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, bare_inputs, mean_weight, step_inputs
 from cge.models.pooling import StepRows
 from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
 from cge.models.products import NodeFeatures, SparseFeatures, unit_rows
@@ -76,6 +76,7 @@ class PathData:
         self.by_features: bool = features is not None and payload in ("auto", "features")
         self.steps = StepRows(graph, threads) if steps is None else steps
         self._scale = scale
+        self._staying: float = mean_weight(graph) if like is None else like._staying
         self.dense: tuple[Array, Array] = _dense_scale(features) if dense is None else dense
         self._payloads: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
@@ -84,7 +85,7 @@ class PathData:
 
     @cached_property
     def _known(self) -> tuple[StepInputs, Scale]:
-        return step_inputs(self.graph, self.steps, self._scale, self._compared())
+        return step_inputs(self.graph, self.steps, self._scale, self._compared(), self._staying)
 
     def _compared(self) -> Any:
         """Return the features that the ends of a step are compared by: dense ones centered and scaled."""
@@ -102,7 +103,7 @@ class PathData:
         """Return what is known of steps, as far as the weights look at it: most of it is dear to find out."""
         if "_known" in vars(self) or bool(weighting.gate.detach().any()):
             return self.inputs
-        return bare_inputs(self.graph, self.steps)
+        return bare_inputs(self.graph, self.steps, self._staying)
 
     @property
     def scale(self) -> Scale:

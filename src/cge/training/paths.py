@@ -8,7 +8,8 @@ What is chosen on the selection labels, where it is left open ("auto"):
    After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
    error. Where sparse is best, a gentle one, with a fifth of its consistency, is asked as well. Where labels vote,
    plain and taught (by the votes) are asked instead of these.
-3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base. Closed-form and then
+3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base (where nodes carry vectors
+   of walks, a node's own). Closed-form and then
    learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
    and less surprised by more than two. For weights that win the readers are chosen again.
 """
@@ -153,11 +154,12 @@ class PlanMaker(Trials):
     def _challenged(self, base: PathWeights, readers: tuple[str, ...]) -> PathWeights:
         """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
         holder = self._best(base, readers)
-        found, lost = self._best(self._prior("none"), readers, holder), "none"
-        # It is as simple as the base, so no margin is asked for; but hits and surprise have to agree.
-        if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
-            base, holder, lost = self._prior("none"), found, base.name
-        self.let_go(lost)
+        if base.name == "degree":
+            found, lost = self._best(self._prior("none"), readers, holder), "none"
+            # It is as simple as the degree discount, so no margin is asked for; but hits and surprise have to agree.
+            if found.accuracy > holder.accuracy and surprise_saved(found, holder)[0] > 0:
+                base, holder, lost = self._prior("none"), found, base.name
+            self.let_go(lost)
         first = base.name
         base, holder = self._contest(self._closed_form(base, readers), base, holder)
         return self._contest(self._learned_ones(first, base, readers), base, holder)[0]
@@ -179,10 +181,9 @@ class PlanMaker(Trials):
 
         Hop profiles are many: they leave what learning weights once costs.
         """
-        if base.name == "own" and self.affords(readers):
-            yield self._prior("degree"), readers, 1.0
-        if "cosine" in self._priors and self.affords(readers):
-            yield self._prior("cosine"), readers, 1.0
+        for name in ("none", "degree", "cosine") if base.name == "own" else ("cosine",):
+            if name in self._priors and self.affords(readers):
+                yield self._prior(name), readers, 1.0
         if self._may_differ(readers):
             learning = self._learning() if len(self.task.folds) > 1 else 0.0
             kept_back = learning + self.judging(readers) if learning and self.affords(readers, learning) else 0.0
@@ -202,7 +203,8 @@ class PlanMaker(Trials):
                 continue
             if self.affords(readers, learning):
                 self.left -= learning
-                start = kept if profile else self.likelier(first if first in self._priors else "degree", "cosine")
+                firsts = (first,) if first in self._priors else ("degree", "none")
+                start = kept if profile else self.likelier(*firsts, "cosine")
                 yield self.learned(kind, start), readers, 1.0
 
     def _may_differ(self, readers: tuple[str, ...]) -> bool:
