@@ -55,7 +55,7 @@ def test_nothing_is_there_yet(tmp_path: Path, capsys: pytest.CaptureFixture[str]
         (["tables"], "there is no study 'tables'; there are table2, table3, figures, weights"),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
         (["table2", "--show", "--only", "cora"], "--show tells everything that is there; leave out --only"),
-        (["weights", "--only", "cora/magic"], "the study has no method 'magic'; it has auto, auto with shares"),
+        (["weights", "--only", "cora/magic"], "the study has no method 'magic'; it has 'auto', 'auto with shares'"),
     ],
 )
 def test_what_is_not_there(words: list[str], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -95,7 +95,7 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
             ("validation", score),
             ("path weights", learned),
             *([("worth it", " ".join(told))] if told else []),
-            *([("read by", _readers(found))] if found["readers"] else []),
+            *([("read by", _readers(found, model.n_models))] if found["readers"] else []),
             ("seconds", f"{found['seconds']:.1f}"),
             ("saved to", found["folder"]),
             ("in Python", f"model = cge.load({json.dumps(found['folder'], ensure_ascii=False)})"),
@@ -104,9 +104,10 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
     )
 
 
-def _readers(found: dict[str, Any]) -> str:
+def _readers(found: dict[str, Any], models: int) -> str:
     """Say which readers predict."""
     words = " and ".join(found["readers"]) + (" readers, averaged" if len(found["readers"]) > 1 else " reader")
+    words += f", {models} trainings of each averaged" if models > 1 else ""
     words += ", and the known labels vote" if found["label_votes"] else ""
     return words + ("; classes as common as among the selection labels" if found["label_shift"] else "")
 

@@ -12,18 +12,20 @@ __all__ = [
     "ClassWeight",
     "Consistency",
     "Decay",
-    "Drop",
     "Encoder",
+    "FeatureDrop",
     "Folds",
     "HeadRate",
     "HeadSteps",
     "HeldOut",
     "Hidden",
+    "HiddenDrop",
     "Hops",
     "LabelShift",
     "LabelVotes",
     "Loss",
     "Models",
+    "NodeDrop",
     "Optimizer",
     "OuterLabels",
     "OuterPaths",
@@ -121,15 +123,15 @@ Passes = Annotated[
     int | None,
     Setting("encoder 'paths': disturbed passes in an epoch; None goes by `reader`", low=1, high=100, optional=True),
 ]
-Drop = Annotated[
-    float | None,
-    Setting(
-        "encoder 'paths': share of nodes, of features or of hidden numbers that a pass drops; None goes by `reader`",
-        low=0,
-        high=0.95,
-        optional=True,
-    ),
-]
+
+
+def _dropped(what: str) -> Setting:
+    return Setting(f"encoder 'paths': share of {what}; None goes by `reader`", low=0, high=0.95, optional=True)
+
+
+NodeDrop = Annotated[float | None, _dropped("nodes whose payload a pass drops")]
+FeatureDrop = Annotated[float | None, _dropped("single features that a pass drops")]
+HiddenDrop = Annotated[float | None, _dropped("hidden numbers that a pass drops")]
 Consistency = Annotated[
     float | None,
     Setting(

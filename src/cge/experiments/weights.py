@@ -114,7 +114,7 @@ def cells(only: str | None, seeds: int) -> Iterator[Cell]:
     if wanted != "*" and wanted not in GRAPHS:
         raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
     if method and method not in METHODS and method not in _SETS:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join([*METHODS, *_SETS])}")
+        raise InputError(f"the study has no method {method!r}; it has {', '.join(map(repr, [*METHODS, *_SETS]))}")
     methods = _SETS.get(method, (method,)) if method else _SETS["main"]
     for seed in range(seeds):
         for graph in GRAPHS if wanted == "*" else (wanted,):

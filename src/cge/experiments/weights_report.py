@@ -140,7 +140,7 @@ def _entries(name: str, row: dict[str, Any]) -> list[str]:
     return [
         f"{_SHOWN[name]} ({name})" if name in _SHOWN else name,
         f"{100 * test['mean']:.1f}{sd} ({test['runs']})",
-        *(_against(row.get(f"against {other}")) for other in _PRIORS),
+        *("" if other == name else _against(row.get(f"against {other}")) for other in _PRIORS),
         chosen if name in _CHOOSING else "",
         readers,
         auc,
@@ -149,7 +149,9 @@ def _entries(name: str, row: dict[str, Any]) -> list[str]:
 
 
 def _against(found: dict[str, Any] | None) -> str:
-    if found is None or found["p"] is None:
+    if found is None or (found["p"] is None and (found["gain"] or found["runs"] < 2)):
         return ""
+    if found["p"] is None:
+        return "the same"
     p = "< 0.001" if found["p"] < 0.001 else f"= {found['p']:.3f}"
     return f"{100 * found['gain']:+.1f} (p {p})"
