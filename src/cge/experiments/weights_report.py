@@ -16,6 +16,7 @@ __all__ = ["tables_of", "write_report"]
 
 _PRIORS = ("none", "degree", "cosine", "closed forms")
 _CHOOSING = ("auto", "auto with shares", "closed forms")  # methods that name no weights
+_OVERVIEW = ("features only", "none", "degree", "cosine", "gates", "steps", "lstm", "auto", "auto with shares")
 _SPLITS = ("chameleon", "squirrel", "actor")  # graphs whose seeds are splits of the same nodes
 _SHOWN = {"none": "A ≡ 1"}
 _AGAINST = [f"against {_SHOWN.get(one, one)}" for one in _PRIORS]
@@ -92,7 +93,7 @@ def write_report(folder: Path) -> dict[str, Any]:
     """Write `weights.md` and `weights.json` to a folder from the cells in its `weights/`; return the tables."""
     folder.mkdir(parents=True, exist_ok=True)
     tables = tables_of(read_cells(folder / "weights"))
-    lines = ["# Weights of paths: where they pay", "", _ABOUT]
+    lines = ["# Weights of paths: where they pay", "", _ABOUT, *_overview(tables["graphs"])]
     for graph, rows in tables["graphs"].items():
         first = next(iter(rows.values()))
         labels = first["labels"]
@@ -110,6 +111,18 @@ def write_report(folder: Path) -> dict[str, Any]:
     replaced(folder / "weights.md", "\n".join([*lines, ""]))
     replaced(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
     return tables
+
+
+def _overview(graphs: dict[str, Any]) -> list[str]:
+    """Return a table of all graphs, and whether `auto` loses to the better of the two simplest weights."""
+    head = ["graph", *(_SHOWN.get(name, name) for name in _OVERVIEW), "auto over the better of A ≡ 1 and degree"]
+    lines = ["", "## All graphs", "", "| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
+    for graph, rows in graphs.items():
+        means = [f"{100 * rows[name]['test']['mean']:.1f}" if name in rows else "" for name in _OVERVIEW]
+        told = [rows.get("auto", {}).get(f"against {other}") for other in ("none", "degree")]
+        over = min((one["gain"] for one in told if one), default=None)
+        lines.append("| " + " | ".join([graph, *means, "" if over is None else f"{100 * over:+.1f}"]) + " |")
+    return lines
 
 
 def _learned(name: str, means: dict[str, Any]) -> str:
