@@ -662,9 +662,11 @@ def test_labels_that_teach_weights_nothing_are_told(
 ) -> None:
     monkeypatch.setattr("cge.training.paths.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
     paths(weighting).fit(words(two_groups()), some(), some(TRUE, 4))
-    said = [str(one.message) for one in recwarn if one.category is cge.CgeWarning]
+    said = [(str(one.message), one.filename) for one in recwarn if one.category is cge.CgeWarning]
     assert len(said) == told
-    assert not said or "taught weighting='steps' nothing" in said[0]
+    for message, place in said:
+        assert "taught weighting='steps' nothing" in message
+        assert place == __file__  # the line that asked for it
 
 
 def test_large_graphs_get_fewer_epochs() -> None:

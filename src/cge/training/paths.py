@@ -146,7 +146,7 @@ class PlanMaker(Trials):
                 f"the training labels taught weighting={weights.name!r} nothing: with weights learned on some of them, "
                 f"others were not predicted better than by guessing; the weights are those of {start.name!r}",
                 CgeWarning,
-                stacklevel=2,
+                stacklevel=8,  # who called `fit`
             )
         weights.module.eval()
         return weights
