@@ -120,8 +120,8 @@ def _overview(graphs: dict[str, Any]) -> list[str]:
     for graph, rows in graphs.items():
         means = [f"{100 * rows[name]['test']['mean']:.1f}" if name in rows else "" for name in _OVERVIEW]
         told = [rows.get("auto", {}).get(f"against {other}") for other in ("none", "degree")]
-        over = min((one["gain"] for one in told if one), default=None)
-        lines.append("| " + " | ".join([graph, *means, "" if over is None else f"{100 * over:+.1f}"]) + " |")
+        gains = [round(100 * one["gain"], 1) + 0.0 for one in told if one]  # no negative zero
+        lines.append("| " + " | ".join([graph, *means, f"{min(gains):+.1f}" if gains else ""]) + " |")
     return lines
 
 
