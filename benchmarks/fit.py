@@ -1,7 +1,7 @@
 """`cge bench fit`: seconds of whole runs: the paper's encoders beside their twin, the path encoder beside GCN.
 
 `pairs` is `CGE(encoder, weighting).fit` of the paper's encoders with the defaults on the public split, validation
-labels given, six rounds. Kernels are compiled before. The twin (`weighting="none"`) runs in the same process, just
+labels given, six rounds. Kernels are compiled before. The twin (`weighting="uniform"`) runs in the same process, just
 before. `M pairs/s` counts the pairs of paths that were trained on, over the seconds of the run; the note tells seconds
 per run and per round, how many times the twin's round that is, the accuracies of this one seed, and where the time
 goes.
@@ -11,9 +11,9 @@ several repeats (fewer where one takes long), kernels compiled before:
 
 - `gcn`: `GCN(hidden=32)`, the two layers of Kipf and Welling, as wide as the vectors of the others;
 - `paths auto`: `CGE()`, the default, which compares weights, readers and votes on the validation labels;
-- `paths degree`: `CGE(weighting="degree", reader="deep")`, one training; only whether labels vote is still compared;
+- `paths degree`: `CGE(weighting="degree", classifier="deep")`, one training; only whether labels vote is still compared;
 - `grand`: random propagation and consistency training over eight hops, the recipe of GRAND (Feng et al. 2020). It is
-  `CGE(weighting="none", reader="deep", hops=8, label_votes="no", dim=32)`, our own implementation of that recipe, not
+  `CGE(weighting="uniform", classifier="deep", hops=8, label_propagation="no", dim=32)`, our own implementation of that recipe, not
   the authors' code.
 
 `M nodes/s` counts the nodes of the graph once, over the seconds of the run. The note tells seconds, how many times
@@ -49,8 +49,11 @@ _GCN = "gcn"
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # GCN comes first: the others are compared with it
     _GCN: ("GCN", {"hidden": 32}),
     "paths auto": ("CGE", {}),
-    "paths degree": ("CGE", {"weighting": "degree", "reader": "deep"}),
-    "grand": ("CGE", {"weighting": "none", "reader": "deep", "hops": 8, "label_votes": "no", "dim": 32}),
+    "paths degree": ("CGE", {"weighting": "degree", "classifier": "consistency"}),
+    "grand": (
+        "CGE",
+        {"weighting": "none", "classifier": "consistency", "hops": 8, "label_propagation": "no", "dim": 32},
+    ),
 }
 _PATIENCE = 60.0  # seconds after which there is no further repeat
 
@@ -67,7 +70,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         help=f"methods are saved as bench-{_BENCHES['methods']} (default: %(default)s)",
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, help="methods: epochs at most, for a trial (default: each method's own)")
+    parser.add_argument(
+        "--max-epochs", type=int, help="methods: epochs at most, for a trial (default: each method's own)"
+    )
     given = parser.parse_args(argv)
     kinds = tuple(_CASES) if given.kinds == "both" else (given.kinds,)
     found = {_BENCHES[kind]: list(_tasks(kind, given)) for kind in kinds}
@@ -85,49 +90,49 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tasks(kind: str, given: Any) -> Iterator[Task]:
-    for threads in given.threads:
+    for n_jobs in given.n_jobs:
         for case in given.cases:
             if case in _CASES[kind]:
-                yield from (_pairs if kind == "pairs" else _methods)(case, threads, given)
+                yield from (_pairs if kind == "pairs" else _methods)(case, n_jobs, given)
 
 
-def _pairs(case: str, threads: int, given: Any) -> Iterator[Task]:
+def _pairs(case: str, n_jobs: int, given: Any) -> Iterator[Task]:
     for encoder in _ENCODERS:
         for weighting in _WEIGHTINGS:
             yield Task(
                 f"{case} {encoder} {weighting}",
                 OURS,
-                threads,
+                n_jobs,
                 "pairs/s",
                 partial(dict, data=_DATA.get(case, case), encoder=encoder, weighting=weighting, seed=given.seed),
             )
 
 
-def _methods(case: str, threads: int, given: Any) -> Iterator[Task]:
-    note = "" if given.rounds is None else f"a trial of {given.rounds} epochs at most"
+def _methods(case: str, n_jobs: int, given: Any) -> Iterator[Task]:
+    note = "" if given.max_epochs is None else f"a trial of {given.max_epochs} epochs at most"
     for method in _METHODS:
-        job = partial(_method_job, case, method, threads, given)
-        yield Task(f"{case} {method}", OURS, threads, "nodes/s", job, note)
+        job = partial(_method_job, case, method, n_jobs, given)
+        yield Task(f"{case} {method}", OURS, n_jobs, "nodes/s", job, note)
 
 
-def _method_job(case: str, method: str, threads: int, given: Any) -> dict[str, Any]:
+def _method_job(case: str, method: str, n_jobs: int, given: Any) -> dict[str, Any]:
     estimator, settings = _METHODS[method]
     return {
         "data": _DATA.get(case, case),
         "estimator": estimator,
         "settings": settings,
         "seed": given.seed,
-        "rounds": given.rounds,
+        "max_epochs": given.max_epochs,
         "repeats": given.repeats,
         "patience": _PATIENCE,
-        "gcn": None if method == _GCN else _measured_gcn(case, threads),
+        "gcn": None if method == _GCN else _measured_gcn(case, n_jobs),
     }
 
 
-def _measured_gcn(case: str, threads: int) -> dict[str, float | None] | None:
+def _measured_gcn(case: str, n_jobs: int) -> dict[str, float | None] | None:
     """Return what GCN took in this run; None where it has no number."""
     journal = Journal(cache_folder() / f"journal-{_BENCHES['methods']}.jsonl", resume=True)
-    row = journal.get(f"{case} {_GCN}", OURS, threads)
+    row = journal.get(f"{case} {_GCN}", OURS, n_jobs)
     return None if row is None or row.value is None else {"seconds": row.seconds, "peak_mb": row.peak_mb}
 
 

@@ -57,7 +57,7 @@ class Row:
 
     case: str
     tool: str
-    threads: int
+    n_jobs: int
     value: float | None
     unit: str
     peak_mb: float | None = None
@@ -70,7 +70,7 @@ class Row:
     @property
     def place(self) -> tuple[str, str, int]:
         """What the row measures; a run has one row for each place."""
-        return self.case, self.tool, self.threads
+        return self.case, self.tool, self.n_jobs
 
 
 def cache_folder() -> Path:
@@ -92,22 +92,22 @@ class Outcome:
 
 
 def run_child(
-    python: str | Path, script: Path, job: dict[str, Any], limit: float, threads: int | None = None
+    python: str | Path, script: Path, job: dict[str, Any], limit: float, n_jobs: int | None = None
 ) -> Outcome:
     """Run `script` with `job` for at most `limit` seconds and return its last line, read as JSON.
 
-    The child may use `threads` cores, whatever it thinks it can use.
+    The child may use `n_jobs` cores, whatever it thinks it can use.
     """
     # Pipes could stay open in a grandchild after the child is gone; files cannot block.
     begin, busy, own = time.perf_counter(), _busy_seconds(), _children_seconds()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
-        with _cores(threads):
+        with _cores(n_jobs):
             child = subprocess.Popen(
                 [str(python), str(script), json.dumps(job)],
                 stdin=subprocess.DEVNULL,
                 stdout=out,
                 stderr=err,
-                env=os.environ | ({} if threads is None else dict.fromkeys(_THREAD_VARIABLES, str(threads))),
+                env=os.environ | ({} if n_jobs is None else dict.fromkeys(_THREAD_VARIABLES, str(n_jobs))),
                 start_new_session=True,
             )
         try:
@@ -187,14 +187,14 @@ def without_places(text: str) -> str:
     return re.sub(r"(?:\w+:)?/\S*/", "…/", text)
 
 
-def finished(case: str, tool: str, threads: int, unit: str, report: dict[str, Any], note: str = "") -> Row:
+def finished(case: str, tool: str, n_jobs: int, unit: str, report: dict[str, Any], note: str = "") -> Row:
     """Turn a child's report into a row: rates are work by the best wall seconds and by the best CPU seconds."""
     notes = [text for text in (note, str(report.get("note", ""))) if text]
     known = {"work", "seconds", "cpu_seconds", "peak_mb", "note"}
     return Row(
         case,
         tool,
-        threads,
+        n_jobs,
         report["work"] / report["seconds"],
         unit,
         report["peak_mb"],
@@ -206,20 +206,20 @@ def finished(case: str, tool: str, threads: int, unit: str, report: dict[str, An
     )
 
 
-def failed(case: str, tool: str, threads: int, unit: str, why: str) -> Row:
+def failed(case: str, tool: str, n_jobs: int, unit: str, why: str) -> Row:
     """Return the row of a tool that has no number."""
-    return Row(case, tool, threads, None, unit, note=why)
+    return Row(case, tool, n_jobs, None, unit, note=why)
 
 
 # ---------------------------------------------------------------------- ratios
 
 
-def best_peer(rows: Iterable[Row], case: str, threads: int) -> Row | None:
+def best_peer(rows: Iterable[Row], case: str, n_jobs: int) -> Row | None:
     """Return the fastest row of another tool on this case with at most as many threads.
 
     Fewer threads count as well: some peers have no setting for more.
     """
-    peers = [r for r in rows if r.case == case and r.tool != OURS and r.threads <= threads and r.value is not None]
+    peers = [r for r in rows if r.case == case and r.tool != OURS and r.n_jobs <= n_jobs and r.value is not None]
     return max(peers, key=lambda row: row.value or 0.0, default=None)
 
 
@@ -230,7 +230,7 @@ def ratio(rows: Sequence[Row], row: Row) -> float | None:
     >>> ratio(rows, rows[0]), ratio(rows[:1], rows[0])
     (3.0, None)
     """
-    best = best_peer(rows, row.case, row.threads)
+    best = best_peer(rows, row.case, row.n_jobs)
     if row.value is None or best is None or not best.value:
         return None
     return row.value / best.value
@@ -242,7 +242,7 @@ def to_json(bench: str, rows: Sequence[Row]) -> dict[str, Any]:
 
 
 def _plain(row: Row, against_best: float | None) -> dict[str, Any]:
-    always = ("case", "tool", "threads", "value", "unit", "peak_mb")
+    always = ("case", "tool", "n_jobs", "value", "unit", "peak_mb")
     entry = asdict(row) | {"ratio_to_best_peer": against_best}
     return {name: value for name, value in entry.items() if name in always or value not in (None, "", {})}
 
@@ -266,9 +266,9 @@ class Journal:
         self._rows = {row.place: row for row in _journal_rows(path)} if resume else {}
         path.write_text("".join(_line(row) for row in self._rows.values()), encoding="utf-8")
 
-    def get(self, case: str, tool: str, threads: int) -> Row | None:
+    def get(self, case: str, tool: str, n_jobs: int) -> Row | None:
         """Return the row of an earlier run, or None."""
-        return self._rows.get((case, tool, threads))
+        return self._rows.get((case, tool, n_jobs))
 
     def add(self, row: Row) -> None:
         """Append a row and see to it that it is on disk."""

@@ -38,12 +38,12 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tasks(kind: str, case: str, given: Any) -> Iterator[Task]:
-    for threads in given.threads:
+    for n_jobs in given.n_jobs:
         for tool in _TOOLS:
-            if tool in given.tools and (threads == 1 or tool not in _ONE_THREAD):
+            if tool in given.tools and (n_jobs == 1 or tool not in _ONE_THREAD):
                 share = _SHARE.get((case, tool), 1.0)
                 note = "" if share == 1.0 else f"on {share:.0%} of the edges"
-                yield Task(f"{case} {kind}", tool, threads, "edges/s", _job(kind, case, share, given), note)
+                yield Task(f"{case} {kind}", tool, n_jobs, "edges/s", _job(kind, case, share, given), note)
 
 
 def _job(kind: str, case: str, share: float, given: Any) -> Any:

@@ -19,7 +19,7 @@ from rich.table import Table
 
 __all__ = ["cells", "machine_facts", "markdown", "save", "show"]
 
-_HEADINGS = ("case", "tool", "threads", "M {unit}", "M per CPU s", "peak MB", "× best peer", "note")
+_HEADINGS = ("case", "tool", "n_jobs", "M {unit}", "M per CPU s", "peak MB", "× best peer", "note")
 _OWN_PACKAGES = ("cge", "numpy", "numba", "pyarrow", "scipy")
 
 
@@ -28,7 +28,7 @@ def cells(rows: Sequence[Row], row: Row) -> tuple[str, ...]:
     return (
         row.case,
         row.tool,
-        str(row.threads),
+        str(row.n_jobs),
         _number(row.value, 1e6),
         _number(row.per_cpu_second, 1e6),
         "–" if row.peak_mb is None else f"{row.peak_mb:,.0f}",

@@ -36,28 +36,28 @@ _WARM_UP = "1k"
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     parser = options("scale", str(__doc__).splitlines()[0], _CASES, (OURS,), limit=7200)
-    parser.set_defaults(threads="all", repeats=1)
+    parser.set_defaults(n_jobs="all", repeats=1)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--rounds", type=int, help="epochs at most, for a trial (default: those of CGE)")
+    parser.add_argument("--max-epochs", type=int, help="epochs at most, for a trial (default: those of CGE)")
     given = parser.parse_args(argv)
     return run("scale", list(_tasks(given)), given)
 
 
 def _tasks(given: Any) -> Iterator[Task]:
-    note = "" if given.rounds is None else f"a trial of {given.rounds} epochs at most"
-    for threads in given.threads:
+    note = "" if given.max_epochs is None else f"a trial of {given.max_epochs} epochs at most"
+    for n_jobs in given.n_jobs:
         for case in given.cases:
-            yield Task(case, OURS, threads, "nodes/s", partial(_job, case, threads, given), note)
+            yield Task(case, OURS, n_jobs, "nodes/s", partial(_job, case, n_jobs, given), note)
 
 
-def _job(case: str, threads: int, given: Any) -> dict[str, Any]:
+def _job(case: str, n_jobs: int, given: Any) -> dict[str, Any]:
     return {
         "files": _paths(planted_files(case)),
         "warm_up": _paths(planted_files(_WARM_UP)),
         "seed": given.seed,
-        "rounds": given.rounds,
+        "max_epochs": given.max_epochs,
         "repeats": given.repeats,
-        "smaller": _measured_smaller(case, threads),
+        "smaller": _measured_smaller(case, n_jobs),
     }
 
 
@@ -65,13 +65,13 @@ def _paths(files: PlantedFiles) -> dict[str, str]:
     return {name: str(path) for name, path in vars(files).items()}
 
 
-def _measured_smaller(case: str, threads: int) -> dict[str, float] | None:
+def _measured_smaller(case: str, n_jobs: int) -> dict[str, float] | None:
     """Return what the next smaller generated graph took in this run; None where there is no such number."""
     place = _GROWING.index(case) if case in _GROWING else 0
     if not place:
         return None
     journal = Journal(cache_folder() / "journal-scale.jsonl", resume=True)
-    row = journal.get(_GROWING[place - 1], OURS, threads)
+    row = journal.get(_GROWING[place - 1], OURS, n_jobs)
     if row is None or row.facts is None:
         return None
     return {name: row.facts[name] for name in ("nodes", "growing_seconds", "above_mb")}

@@ -32,7 +32,7 @@ class Task:
 
     case: str
     tool: str
-    threads: int
+    n_jobs: int
     unit: str
     job: Callable[[], dict[str, Any]]
     note: str = ""
@@ -46,7 +46,7 @@ def options(
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
     parser.add_argument("--save", action="store_true", help=f"write results/bench-{bench}.json and .md")
     parser.add_argument("--resume", action="store_true", help="keep the rows of a run that was cut off, do the others")
-    parser.add_argument("--threads", type=_threads, default="1,all", help="numbers or all (default: %(default)s)")
+    parser.add_argument("--jobs", type=_threads, default="1,all", help="numbers or all (default: %(default)s)")
     parser.add_argument("--cases", type=_choice(cases), default=",".join(cases), help="default: %(default)s")
     parser.add_argument("--tools", type=_choice(tools), default=",".join(tools), help="default: %(default)s")
     parser.add_argument("--repeats", type=int, default=3, help="the best one counts (default: %(default)s)")
@@ -88,9 +88,9 @@ def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
     missing = [tool for tool in given.all_tools if tool not in given.tools]
     rows: list[Row] = []
     for task in tasks:
-        row = journal.get(task.case, task.tool, task.threads)
+        row = journal.get(task.case, task.tool, task.n_jobs)
         if row is None:
-            _say(f"{bench}: {task.case}, {task.tool}, {task.threads} thread(s) …")
+            _say(f"{bench}: {task.case}, {task.tool}, {task.n_jobs} thread(s) …")
             row = _measure(bench, task, given.limit)
             journal.add(row)
         rows.append(row)
@@ -105,13 +105,13 @@ def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
 
 
 def _measure(bench: str, task: Task, limit: float) -> Row:
-    place = (task.case, task.tool, task.threads, task.unit)
+    place = (task.case, task.tool, task.n_jobs, task.unit)
     try:
         python, job = python_of(TOOLS[task.tool]), task.job()
     except (NotInstalledError, CgeError) as problem:
         return failed(*place, str(problem))
     script = Path(__file__).parent / "peers" / f"{bench}_{task.tool}.py"
-    outcome = run_child(python, script, job | {"threads": task.threads}, limit, task.threads)
+    outcome = run_child(python, script, job | {"n_jobs": task.n_jobs}, limit, task.n_jobs)
     if outcome.report is None:
         return failed(*place, outcome.problem)
     note = task.note

@@ -57,15 +57,15 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _tasks(kind: str, case: str, given: Any) -> Iterator[Task]:
-    for threads in given.threads:
+    for n_jobs in given.n_jobs:
         for tool in _TOOLS[kind]:
             # A peer needs minutes for DeepWalk on npm: once, with all threads.
             once = kind == "deepwalk" and case == "npm" and tool != "cge"
-            if tool in given.tools and not (once and threads < max(given.threads)):
-                yield Task(f"{case} {kind}", tool, threads, "pairs/s", partial(_job, kind, case, threads, given))
+            if tool in given.tools and not (once and n_jobs < max(given.n_jobs)):
+                yield Task(f"{case} {kind}", tool, n_jobs, "pairs/s", partial(_job, kind, case, n_jobs, given))
 
 
-def _job(kind: str, case: str, threads: int, given: Any) -> dict[str, Any]:
+def _job(kind: str, case: str, n_jobs: int, given: Any) -> dict[str, Any]:
     files, (walks, length, window) = graph_files(case), _WALKS[case]
     small = graph_files("cora")
     scored = case == "cora"
@@ -81,8 +81,8 @@ def _job(kind: str, case: str, threads: int, given: Any) -> dict[str, Any]:
         "window": window,
         "dim": _DIM,
         "negatives": _NEGATIVES,
-        "seeds": given.seeds if scored and kind == "pairs" and threads == 1 else given.repeats,
-        "patience": None if scored and kind == "pairs" and threads == 1 else _PATIENCE,
+        "seeds": given.seeds if scored and kind == "pairs" and n_jobs == 1 else given.repeats,
+        "patience": None if scored and kind == "pairs" and n_jobs == 1 else _PATIENCE,
         "warm_up": {"integers": str(small.integers), "nodes": small.nodes, "walks": 1},
         "scorer": [sys.executable, str(Path(__file__).parent / "accuracy.py"), case] if scored else None,
     }

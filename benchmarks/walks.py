@@ -59,10 +59,10 @@ def _tasks(kind: str, case: str, given: Any) -> Iterator[Task]:
             "seconds": given.seconds,
         }
 
-    for threads in given.threads:
+    for n_jobs in given.n_jobs:
         for tool in _TOOLS[kind]:
-            if tool in given.tools and (threads == 1 or tool not in _ONE_THREAD):
-                yield Task(f"{case} {kind}", tool, threads, "steps/s", partial(job, tool in _WHOLE))
+            if tool in given.tools and (n_jobs == 1 or tool not in _ONE_THREAD):
+                yield Task(f"{case} {kind}", tool, n_jobs, "steps/s", partial(job, tool in _WHOLE))
 
 
 if __name__ == "__main__":

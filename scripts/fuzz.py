@@ -113,7 +113,7 @@ def _keep(folder: Path, files: dict[str, bytes], problem: str) -> None:
 # ---------------------------------------------------------------------- the process that counts
 
 
-class Reader:
+class PathClassifier:
     """A process that reads; one that dies is followed by another."""
 
     def __init__(self, number: int, home: Path, failures: Path, seed: int, memory: int) -> None:
@@ -158,13 +158,13 @@ class Reader:
         return name, tally
 
 
-def jobs(wanted: int, readers: dict[str, float], before: dict[str, Tally]) -> Iterator[tuple[str, int, int]]:
+def jobs(wanted: int, classifiers: dict[str, float], before: dict[str, Tally]) -> Iterator[tuple[str, int, int]]:
     """Yield (reader, first, count): each reader gets its share, in turns, after what was read before."""
-    whole = sum(readers.values())
-    left = {name: math.ceil(wanted * share / whole) for name, share in readers.items()}
-    first = {name: before[name].inputs for name in readers}
+    whole = sum(classifiers.values())
+    left = {name: math.ceil(wanted * share / whole) for name, share in classifiers.items()}
+    first = {name: before[name].inputs for name in classifiers}
     while any(left.values()):
-        for name in readers:
+        for name in classifiers:
             count = min(left[name], _CHUNK)
             if count:
                 yield name, first[name], count
@@ -173,23 +173,23 @@ def jobs(wanted: int, readers: dict[str, float], before: dict[str, Tally]) -> It
 
 
 def counted(
-    readers: list[Reader], work_left: Iterator[tuple[str, int, int]], ends: float
+    classifiers: list[PathClassifier], work_left: Iterator[tuple[str, int, int]], ends: float
 ) -> Iterator[tuple[str, Tally]]:
     """Keep all readers busy until nothing is left or the time is over; yield what each has counted."""
     busy = []
-    for reader in readers:
+    for classifier in classifiers:
         if (job := next(work_left, None)) is not None:
-            reader.give(job)
-            busy.append(reader)
+            classifier.give(job)
+            busy.append(classifier)
     while busy:
-        ready = wait([reader.channel for reader in busy])
-        for reader in [one for one in busy if one.channel in ready]:
-            yield reader.take()
-            job = next(work_left, None) if reader.job is None and time.monotonic() < ends else None
+        ready = wait([classifier.channel for classifier in busy])
+        for classifier in [one for one in busy if one.channel in ready]:
+            yield classifier.take()
+            job = next(work_left, None) if classifier.job is None and time.monotonic() < ends else None
             if job is not None:
-                reader.give(job)
-            elif reader.job is None:
-                busy.remove(reader)
+                classifier.give(job)
+            elif classifier.job is None:
+                busy.remove(classifier)
 
 
 def summary(seed: int, tallies: dict[str, Tally]) -> dict[str, Any]:
@@ -198,8 +198,8 @@ def summary(seed: int, tallies: dict[str, Tally]) -> dict[str, Any]:
     for one in tallies.values():
         whole.add(one)
     rate = round(whole.inputs / whole.seconds) if whole.seconds else 0
-    readers = {name: asdict(one) for name, one in sorted(tallies.items())}
-    return {"seed": seed, **asdict(whole), "inputs_per_second": rate, "readers": readers}
+    classifiers = {name: asdict(one) for name, one in sorted(tallies.items())}
+    return {"seed": seed, **asdict(whole), "inputs_per_second": rate, "classifiers": classifiers}
 
 
 def main() -> int:
@@ -227,22 +227,22 @@ def main() -> int:
         kept = json.loads(told.totals.read_text())
         if kept["seed"] != told.seed:
             parser.error(f"{told.totals} counts the seed {kept['seed']}; give it, or another file by --totals")
-        tallies |= {name: Tally(**one) for name, one in kept["readers"].items()}
+        tallies |= {name: Tally(**one) for name, one in kept["classifiers"].items()}
     work_left = jobs(told.inputs, {name: shares[name] for name in names}, tallies)
     ends, failed = time.monotonic() + told.seconds, 0
     memory = Path("/dev/shm")
     with tempfile.TemporaryDirectory(dir=memory if memory.is_dir() else None) as home:
-        readers = [Reader(k, Path(home), told.failures, told.seed, told.memory) for k in range(told.jobs)]
+        classifiers = [PathClassifier(k, Path(home), told.failures, told.seed, told.memory) for k in range(told.jobs)]
         try:
-            for name, tally in counted(readers, work_left, ends):
+            for name, tally in counted(classifiers, work_left, ends):
                 tallies[name].add(tally)
                 failed += tally.failures
                 replaced(told.totals, json.dumps(summary(told.seed, tallies), indent=1) + "\n")
         except KeyboardInterrupt:
             print("interrupted; what was read is counted, and the same command goes on")
-        for reader in readers:
-            reader.process.kill()
-            reader.process.join()
+        for classifier in classifiers:
+            classifier.process.kill()
+            classifier.process.join()
     found = summary(told.seed, tallies)
     print(
         f"{found['inputs']:,} inputs in all, {found['inputs_per_second']:,} a second and process, {failed} failed now"

@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
 SIZE = 60  # nodes of each of two communities
-PATHS = ["--rounds", "30", "--reader", "plain", "--weighting", "degree"]
+PATHS = ["--max-epochs", "30", "--classifier", "mlp", "--weighting", "degree"]
 TABLE = ["--encoder", "table", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
-TABLE += ["--pretrain", "2", "--rounds", "12", "--patience", "12", "--outer-steps", "2"]
+TABLE += ["--pretrain", "2", "--max-epochs", "12", "--patience", "12", "--outer-steps", "2"]
 
 
 def write_graph(folder: Path) -> None:

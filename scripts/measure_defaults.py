@@ -20,7 +20,7 @@ SEEDS = 6
 DATA = ("cora", "citeseer")
 VARIANTS: list[tuple[str, dict[str, Any]]] = [
     ("the defaults, A ≡ 1", {}),
-    *((f"pretrain={k}, rounds={6 - k}", {"pretrain": k, "rounds": 6 - k}) for k in (0, 1, 3, 4)),
+    *((f"pretrain={k}, rounds={6 - k}", {"pretrain": k, "max_epochs": 6 - k}) for k in (0, 1, 3, 4)),
     *((f"window={k}", {"window": k}) for k in (3, 4, 8)),
     *((f"label_pairs={share}", {"label_pairs": share}) for share in (0.0, 0.01, 0.03, 0.3)),
     *((f"walks_per_node={k}", {"walks_per_node": k}) for k in (3, 10)),

@@ -2,7 +2,7 @@
 """SGC on the splits of the study of path weights, as it is and with the shares of classes that `CGE` goes by.
 
 `CGE` with its defaults learns from 500 random selection labels how common classes are. Here SGC gets the same: its
-chances are calibrated on these labels and moved as `label_shift` moves those of `CGE`. Written to results/.
+chances are calibrated on these labels and moved as `prior_correction` moves those of `CGE`. Written to results/.
 
     python scripts/sgc_shares.py --graph debian --seeds 5
 """
@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from cge.estimators.baselines import SGC
-from cge.evaluation.calibration import best_heat, commoner, heated
+from cge.evaluation.calibration import class_prior_ratio, fit_temperature, scale_probabilities
 from cge.experiments.cells import Cell, replaced
 from cge.experiments.weights import task_of
 
@@ -38,12 +38,12 @@ def main() -> int:
             np.where(np.isin(np.arange(len(labels)), one), labels, -1) for one in (split.train, split.validation)
         )
         model = SGC().fit(graph, y, validation)
-        chances, truth = model.predict_proba().astype(np.float64), labels[split.test]
+        probabilities, truth = model.predict_proba().astype(np.float64), labels[split.test]
         chosen = labels[split.validation]
-        heat = best_heat(chances[split.validation], chosen)
-        whole, _ = commoner(chosen, np.bincount(labels[split.train], minlength=chances.shape[1]))
-        moved = heated(chances, heat) * np.exp(whole)
-        for name, one in (("SGC", chances), ("SGC with shares", moved)):
+        temperature = fit_temperature(probabilities[split.validation], chosen)
+        whole, _ = class_prior_ratio(chosen, np.bincount(labels[split.train], minlength=probabilities.shape[1]))
+        moved = scale_probabilities(probabilities, temperature) * np.exp(whole)
+        for name, one in (("SGC", probabilities), ("SGC with shares", moved)):
             found[name].append(float((one[split.test].argmax(1) == truth).mean()))
         print(seed, {name: round(values[-1], 4) for name, values in found.items()}, flush=True)
     rows = {

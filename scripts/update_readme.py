@@ -34,7 +34,7 @@ def speed() -> str:
     saved = json.loads(file.read_text())
     cases: dict[str, dict[str, float]] = {}
     for row in saved["rows"]:
-        if row["threads"] == 1 and row["value"] is not None:
+        if row["n_jobs"] == 1 and row["value"] is not None:
             cases.setdefault(row["case"], {})[row["tool"]] = row["value"]
     lines = ["| million steps per second, one thread | cge | best package | vectorized NumPy |", "|---|---|---|---|"]
     for case, rates in cases.items():

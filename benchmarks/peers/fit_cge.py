@@ -11,9 +11,9 @@ import numpy as np
 from measure import job, peak_mb, report, timed
 
 import cge
-from cge.training.inner import Inner
-from cge.training.trainer import Trainer
-from cge.training.weights import Outer
+from cge.training.paper_inner import Inner
+from cge.training.paper_outer import Outer
+from cge.training.paper_training import Trainer
 
 _PARTS: list[tuple[Any, str, str]] = [
     (Trainer, "__init__", "set-up"),
@@ -65,11 +65,11 @@ def main() -> None:
         labels = [np.full(of.graph.num_nodes, -1) for _ in range(2)]
         for known, nodes in zip(labels, (of.split.train, of.split.validation), strict=True):
             known[nodes] = of.labels[nodes]
-        model = cge.CGE(task["encoder"], weighting, random_state=task["seed"], threads=task["threads"], **settings)
+        model = cge.CGE(task["encoder"], weighting, random_state=task["seed"], n_jobs=task["n_jobs"], **settings)
         return model.fit(of.graph, *labels)
 
     for weighting in ("none", task["weighting"]):
-        fit(small, weighting, pretrain=1, rounds=1)  # compiles
+        fit(small, weighting, pretrain=1, max_epochs=1)  # compiles
     twin, twin_wall, _ = timed(lambda: fit(data, "none"))
     clock.seconds.clear()
     clock.pairs = 0
@@ -84,7 +84,7 @@ def main() -> None:
         seconds=wall,
         cpu_seconds=cpu,
         peak_mb=peak_mb(),
-        rounds=len(model.history_),
+        max_epochs=len(model.history_),
         seconds_per_round=per_round,
         twin_seconds=twin_wall,
         times_twin=per_round / twins,

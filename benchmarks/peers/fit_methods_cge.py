@@ -7,9 +7,9 @@ from typing import Any
 from measure import chosen_by, job, peak_mb, report, timed
 
 import cge
-from cge.estimators.convolutions import GCN
+from cge.estimators.graph_networks import GCN
 
-_ESTIMATORS: dict[str, tuple[Any, str]] = {"CGE": (cge.CGE, "rounds"), "GCN": (GCN, "epochs")}  # what limits epochs
+_ESTIMATORS: dict[str, tuple[Any, str]] = {"CGE": (cge.CGE, "max_epochs"), "GCN": (GCN, "epochs")}  # what limits epochs
 
 
 def main() -> None:
@@ -21,15 +21,15 @@ def main() -> None:
 
     def fit(of: Any, most: int | None) -> Any:
         settings = task["settings"] | ({} if most is None else {limit: most})
-        model = estimator(**settings, random_state=task["seed"], threads=task["threads"])
+        model = estimator(**settings, random_state=task["seed"], n_jobs=task["n_jobs"])
         return model.fit(of.graph, of.labels_of(of.split.train), of.labels_of(of.split.validation))
 
     fit(cge.load_dataset("cora"), 1)  # compiles
-    model, wall, cpu = timed(lambda: fit(data, task["rounds"]))
+    model, wall, cpu = timed(lambda: fit(data, task["max_epochs"]))
     peak = peak_mb()
     walls, cpus = [wall], [cpu]
     while len(walls) < task["repeats"] and sum(walls) + wall < task["patience"]:
-        _, wall, cpu = timed(lambda: fit(data, task["rounds"]))
+        _, wall, cpu = timed(lambda: fit(data, task["max_epochs"]))
         walls.append(wall)
         cpus.append(cpu)
     wall = min(walls)

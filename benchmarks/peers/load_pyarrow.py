@@ -14,7 +14,7 @@ def load(path: str) -> tuple[int, int]:
     """Read an edge list and return (nodes, stored entries)."""
     table = pa.csv.read_csv(
         path,
-        pa.csv.ReadOptions(column_names=["source", "target"], use_threads=TASK["threads"] > 1),
+        pa.csv.ReadOptions(column_names=["source", "target"], use_threads=TASK["n_jobs"] > 1),
         pa.csv.ParseOptions(delimiter="\t"),
     )
     both = pa.chunked_array(table["source"].chunks + table["target"].chunks)
@@ -31,5 +31,5 @@ def load(path: str) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    pa.set_cpu_count(TASK["threads"])
+    pa.set_cpu_count(TASK["n_jobs"])
     measure_load(TASK, load)

@@ -56,13 +56,13 @@ def chosen_by(model: Any) -> tuple[dict[str, Any], str]:
     """Return what a trained `CGE` chose: facts, and words for a note."""
     facts = {
         "epochs": len(model.history_),
-        "weights": model.weights_,
-        "readers": model.readers_,
-        "label_votes": model.label_votes_,
-        "compared": len(model.compared_),
+        "weights": model.weighting_,
+        "classifiers": model.classifiers_,
+        "label_propagation": model.label_propagation_,
+        "compared": len(model.search_results_),
     }
-    votes = "with votes" if model.label_votes_ else "no votes"
-    return facts, f"weights {model.weights_}, read by {' and '.join(model.readers_)}, {votes}"
+    votes = "with votes" if model.label_propagation_ else "no votes"
+    return facts, f"weights {model.weighting_}, read by {' and '.join(model.classifiers_)}, {votes}"
 
 
 def report(**facts: Any) -> None:
@@ -91,12 +91,12 @@ def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: 
     def starts(count: int) -> Array:
         return np.resize(order, count)  # repeats the order as often as needed
 
-    def rounds_of(count: int, rounds: int) -> tuple[Any, float, float]:
+    def rounds_of(count: int, max_epochs: int) -> tuple[Any, float, float]:
         chosen, walks = starts(count), None
 
         def work() -> Any:
             nonlocal walks
-            for _ in range(rounds):
+            for _ in range(max_epochs):
                 walks = None
                 walks = walk(chosen)
             return walks
@@ -104,17 +104,17 @@ def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: 
         return timed(work)
 
     walk(starts(min(full, 100)))  # compiles
-    count, rounds = min(full, 500), 1
+    count, max_epochs = min(full, 500), 1
     while True:
-        seconds = rounds_of(count, rounds)[1]
+        seconds = rounds_of(count, max_epochs)[1]
         if seconds >= 0.8 * task["seconds"] and count % unit == 0:
             break
-        wanted = math.ceil(count * rounds * min(10.0, 1.1 * task["seconds"] / seconds))
-        count, rounds = min(full, math.ceil(wanted / unit) * unit), max(1, math.ceil(wanted / full))
+        wanted = math.ceil(count * max_epochs * min(10.0, 1.1 * task["seconds"] / seconds))
+        count, max_epochs = min(full, math.ceil(wanted / unit) * unit), max(1, math.ceil(wanted / full))
     walls, cpus, walks = [], [], None
     for _ in range(task["repeats"]):
         walks = None
-        walks, wall, cpu = rounds_of(count, rounds)
+        walks, wall, cpu = rounds_of(count, max_epochs)
         walls.append(wall)
         cpus.append(cpu)
     peak = peak_mb()
@@ -126,11 +126,11 @@ def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: 
     if wrong > 1e-3 * steps:
         raise SystemExit(f"{wrong:,} of {steps:,} steps are not edges of the graph")
     report(
-        work=count * (task["length"] - 1) * rounds,
+        work=count * (task["length"] - 1) * max_epochs,
         seconds=min(walls),
         cpu_seconds=min(cpus),
         peak_mb=peak,
-        walks=count * rounds,
+        walks=count * max_epochs,
         checked_walks=len(table),
         return_rate=return_rate(table),
         note=f"{wrong:,} of {steps:,} steps are not edges" if wrong else "",
@@ -169,12 +169,12 @@ def measure_load(task: dict[str, Any], load: Callable[[str], tuple[int, int]]) -
     peak = peak_mb()
     if (nodes, entries) != (task["nodes"], 2 * task["edges"]):
         raise SystemExit(f"read {nodes} nodes and {entries} entries, not {task['nodes']} and {2 * task['edges']}")
-    rounds = max(1, min(1000, round(task["seconds"] / wall)))
+    max_epochs = max(1, min(1000, round(task["seconds"] / wall)))
     walls, cpus = [wall], [cpu]
-    while len(walls) < task["repeats"] and sum(walls) * rounds + wall < task["patience"]:
-        _, wall, cpu = timed(lambda: [load(task["path"]) for _ in range(rounds)])
-        walls.append(wall / rounds)
-        cpus.append(cpu / rounds)
+    while len(walls) < task["repeats"] and sum(walls) * max_epochs + wall < task["patience"]:
+        _, wall, cpu = timed(lambda: [load(task["path"]) for _ in range(max_epochs)])
+        walls.append(wall / max_epochs)
+        cpus.append(cpu / max_epochs)
     report(work=task["edges"], seconds=min(walls), cpu_seconds=min(cpus), peak_mb=peak, repeats=len(walls))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from measure import chosen_by, job, peak_mb, report, timed
 
 import cge
-from cge.data.additions import Additions
+from cge.data.graph_update import GraphUpdate
 from cge.estimators.predictions import predict_nodes
 from cge.store.exports import Export, write_export
 
@@ -34,12 +34,12 @@ def main() -> None:
     """Do the job."""
     task = job()
     warnings.simplefilter("ignore")
-    journey(task, task["warm_up"], rounds=2)  # compiles, and loads what libraries load once
+    journey(task, task["warm_up"], max_epochs=2)  # compiles, and loads what libraries load once
     baseline = peak_mb()
-    steps, model, accuracy = journey(task, task["files"], task["rounds"])
+    steps, model, accuracy = journey(task, task["files"], task["max_epochs"])
     peak = peak_mb()
     for _ in range(task["repeats"] - 1):
-        again, _, _ = journey(task, task["files"], task["rounds"])
+        again, _, _ = journey(task, task["files"], task["max_epochs"])
         steps = min(steps, again, key=_seconds)
     size = {
         "nodes": model.graph_.num_nodes,
@@ -73,7 +73,7 @@ def main() -> None:
     )
 
 
-def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> tuple[dict[str, Step], Any, float]:
+def journey(task: dict[str, Any], files: dict[str, str], max_epochs: int | None) -> tuple[dict[str, Step], Any, float]:
     """Read, fit, embed, export, save, load and predict old nodes and new ones; return steps, model and accuracy."""
     steps: dict[str, Step] = {}
 
@@ -87,7 +87,7 @@ def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> 
         return graph, *cge.read_labels(files["labels"], graph)
 
     graph, labels, names = step("read", read)
-    model = cge.CGE(rounds=rounds, random_state=task["seed"], threads=task["threads"])
+    model = cge.CGE(max_epochs=max_epochs, random_state=task["seed"], n_jobs=task["n_jobs"])
     step("fit", lambda: model.fit(graph, labels))
     vectors = step("embed", model.transform)
     with tempfile.TemporaryDirectory() as folder:
@@ -101,13 +101,13 @@ def journey(task: dict[str, Any], files: dict[str, str], rounds: int | None) -> 
     return steps, model, float((planted == np.load(files["classes"]))[labels < 0].mean())
 
 
-def additions(graph: Any, seed: int) -> Additions:
+def additions(graph: Any, seed: int) -> GraphUpdate:
     """Return new nodes, each with the features of some node and edges to others."""
     random = np.random.default_rng(seed)
     ids = np.array([f"new-{number}" for number in range(_NEW)])
     ends = graph.node_ids[random.integers(graph.num_nodes, size=_NEW * _EDGES)]
     features = graph.features[random.integers(graph.num_nodes, size=_NEW)]
-    return Additions((np.repeat(ids, _EDGES), ends), feature_ids=ids, features=features)
+    return GraphUpdate((np.repeat(ids, _EDGES), ends), feature_ids=ids, features=features)
 
 
 def _seconds(steps: dict[str, Step]) -> float:

@@ -13,16 +13,16 @@ def pairs() -> None:
     """Measure training."""
     from cge.graph import Graph
     from cge.sampling import Walker
-    from cge.training.embedding import embed_walks
+    from cge.training.walk_embedding import embed_walks
 
     indptr, indices = arrays(TASK["graph"])
     graph = Graph(indptr, indices, np.arange(len(indptr) - 1))
-    settings = {name: TASK[name] for name in ("dim", "window", "negatives", "threads")}
+    settings = {name: TASK[name] for name in ("dim", "window", "negatives", "n_jobs")}
 
     def prepare(seed: int) -> Callable[[], tuple[Array, float]]:
         def work() -> tuple[Array, float]:
-            threads = TASK["threads"]
-            walker = Walker(graph, TASK["length"], TASK["walks"], seed=seed, threads=threads, shuffle=True)
+            n_jobs = TASK["n_jobs"]
+            walker = Walker(graph, TASK["length"], TASK["walks"], seed=seed, n_jobs=n_jobs, shuffle=True)
             made = embed_walks(walker, **settings, seed=seed)
             return made.sources, made.pairs
 
@@ -46,7 +46,7 @@ def deepwalk(seed: int) -> Array:
         window=TASK["window"],
         negatives=TASK["negatives"],
         random_state=seed,
-        threads=TASK["threads"],
+        n_jobs=TASK["n_jobs"],
     ).fit(graph)
     return model.transform(range(TASK["nodes"]))
 

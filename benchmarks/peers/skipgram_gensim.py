@@ -32,7 +32,7 @@ def main() -> None:
             hs=0,
             sample=0,
             min_count=0,
-            workers=task["threads"],
+            workers=task["n_jobs"],
             seed=seed,
         )
         model.build_vocab_from_freq(counts)

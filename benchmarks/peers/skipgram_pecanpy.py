@@ -11,7 +11,7 @@ def deepwalk(seed):
     """Read the edge list and return vectors in the order of its numbers."""
     from pecanpy import pecanpy
 
-    graph = pecanpy.FirstOrderUnweighted(p=1, q=1, workers=TASK["threads"], random_state=seed)
+    graph = pecanpy.FirstOrderUnweighted(p=1, q=1, workers=TASK["n_jobs"], random_state=seed)
     graph.read_edg(TASK["integers"], weighted=False, directed=False, delimiter="\t")
     vectors = graph.embed(
         dim=TASK["dim"], num_walks=TASK["walks"], walk_length=TASK["length"] - 1, window_size=TASK["window"]

@@ -15,15 +15,15 @@ def main() -> None:
     graph = Graph(indptr, indices, np.arange(len(indptr) - 1))
 
     def walk(starts: Array) -> Array:
-        passes, rest = divmod(len(starts), graph.num_nodes)
+        n_augmentations, rest = divmod(len(starts), graph.num_nodes)
         walker = Walker(
             graph,
             task["length"],
-            walks_per_node=1 if rest else passes,
+            walks_per_node=1 if rest else n_augmentations,
             starts=starts if rest else None,  # whole passes start at every node
             p=task["p"],
             q=task["q"],
-            threads=task["threads"],
+            n_jobs=task["n_jobs"],
         )
         made, batch = 0, np.empty((0, 0), np.int32)
         for batch in walker.batches():

@@ -15,7 +15,7 @@ def main() -> None:
     size = len(indptr) - 1
     # 64-bit floats: in 32 bits the shares of a large row add up to less than 1 and its draw falls beside the row.
     matrix = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(size, size))
-    graph = csrgraph(matrix, threads=task["threads"])
+    graph = csrgraph(matrix, n_jobs=task["n_jobs"])
     graph.normalize(return_self=True)
 
     def walk(starts):

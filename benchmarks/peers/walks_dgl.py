@@ -14,7 +14,7 @@ from measure import arrays, job, measure_walks
 def main() -> None:
     """Do the job."""
     task = job()
-    torch.set_num_threads(task["threads"])
+    torch.set_num_threads(task["n_jobs"])
     indptr, indices = (torch.from_numpy(array.astype(np.int64)) for array in arrays(task["graph"]))
     graph = dgl.graph(("csr", (indptr, indices, torch.empty(0, dtype=torch.int64)))).formats("csr")
     steps = task["length"] - 1

@@ -26,7 +26,7 @@ def main() -> None:
     else:
         entries = np.square(np.diff(indptr).astype(np.float64)).sum()
         kind = pecanpy.PreComp if entries * 8 < _TABLE_BYTES else pecanpy.SparseOTF
-    graph = kind(p=task["p"], q=task["q"], workers=task["threads"])
+    graph = kind(p=task["p"], q=task["q"], workers=task["n_jobs"])
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "graph.npz"
         nodes = np.arange(len(indptr) - 1).astype(str)

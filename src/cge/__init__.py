@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
-    from cge.estimators.edges import edge_vectors
+    from cge.estimators.edge_vectors import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.loading import load
     from cge.estimators.subgraphs import subgraph_vectors
@@ -49,7 +49,7 @@ _HOMES = {
     "Node2Vec": "cge.estimators.embeddings",
     "PathWeighting": "cge.models",
     "Split": "cge.data",
-    "edge_vectors": "cge.estimators.edges",
+    "edge_vectors": "cge.estimators.edge_vectors",
     "load": "cge.estimators.loading",
     "load_dataset": "cge.data",
     "read_features": "cge.data",

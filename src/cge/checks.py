@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 from cge.ids import as_id_array, factorize
 
 __all__ = [
@@ -54,7 +54,7 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
             three = what == "edge" and not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
             hint = "; pass the third values as weights=" if three else ""
-            raise InputError(f"{what} {place:,} must be a pair of node ids, found {shown(pair)}{hint}")
+            raise InputError(f"{what} {place:,} must be a pair of node ids, found {format_value(pair)}{hint}")
     if not pairs:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     source, target = zip(*pairs, strict=True)
@@ -71,7 +71,7 @@ def joined(source: Array, target: Array) -> Array:
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return a setting that must be a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, found {shown(value)}")
+        raise InputError(f"{name} must be a whole number of at least {least}, found {format_value(value)}")
     return int(value)
 
 
@@ -82,7 +82,7 @@ def checked_weights(weights: Any, count: int) -> Array:
         values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     except (TypeError, ValueError):
         wrong = next((w for w in list(weights) if not isinstance(w, int | float | np.number)), weights)
-        raise InputError(f"edge weights must be numbers, found {shown(wrong)}") from None
+        raise InputError(f"edge weights must be numbers, found {format_value(wrong)}") from None
     if values.shape != (count,):
         raise InputError(f"there are {count:,} edges, but the weights have shape {values.shape}")
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))

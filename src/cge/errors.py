@@ -26,18 +26,18 @@ __all__ = [
     "InputError",
     "MissingDataError",
     "UnknownNodeError",
-    "listed",
-    "shown",
+    "format_list",
+    "format_value",
 ]
 
 _SHOWN_CHARACTERS = 60
 _LISTED = 10
 
 
-def shown(value: object) -> str:
+def format_value(value: object) -> str:
     """Return `repr(value)`, cut to a length that fits in a sentence.
 
-    >>> shown("abc")
+    >>> format_value("abc")
     "'abc'"
     """
     text = repr(value)
@@ -46,20 +46,20 @@ def shown(value: object) -> str:
     return f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"
 
 
-def listed(values: Sequence[object]) -> str:
+def format_list(values: Sequence[object]) -> str:
     """Return values as a sentence names them, the first ten and how many more there are.
 
-    >>> listed(["a", "b"]), listed(range(12))[-15:]
+    >>> format_list(["a", "b"]), format_list(range(12))[-15:]
     ("'a', 'b'", '8, 9 and 2 more')
     """
-    first = ", ".join(map(shown, values[:_LISTED]))
+    first = ", ".join(map(format_value, values[:_LISTED]))
     return f"{first} and {len(values) - _LISTED:,} more" if len(values) > _LISTED else first
 
 
-def disk_cure(error: OSError) -> str:
+def disk_hint(error: OSError) -> str:
     """Return what to do about something that cannot be written, as far as the disk is to blame.
 
-    >>> disk_cure(OSError(errno.ENOSPC, "No space left on device")), disk_cure(OSError(errno.EACCES, "no"))
+    >>> disk_hint(OSError(errno.ENOSPC, "No space left on device")), disk_hint(OSError(errno.EACCES, "no"))
     ('free the disk or choose another', 'choose another')
     """
     return "free the disk or choose another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another"
@@ -97,14 +97,14 @@ class UnknownNodeError(InputError):
     "12 nodes in labels are not in the graph, the first: 'x', 'y'"
     """
 
-    def __init__(self, where: str, offenders: Sequence[object], count: int | None = None, cure: str = "") -> None:
+    def __init__(self, where: str, offenders: Sequence[object], count: int | None = None, hint: str = "") -> None:
         self.offenders, self.count = list(offenders), len(offenders) if count is None else count
         nodes = "node" if self.count == 1 else "nodes"
         verb = "is" if self.count == 1 else "are"
-        listed = ", ".join(shown(one) for one in self.offenders[:5])
+        format_list = ", ".join(format_value(one) for one in self.offenders[:5])
         first = ": " if self.count == 1 else ", the first: "
         super().__init__(
-            f"{self.count:,} {nodes} in {where} {verb} not in the graph{first}{listed}{cure and '; ' + cure}"
+            f"{self.count:,} {nodes} in {where} {verb} not in the graph{first}{format_list}{hint and '; ' + hint}"
         )
 
 

@@ -24,7 +24,7 @@ from cge.checks import (
     whole_number,
 )
 from cge.csr import Rows, build_rows, check_order, check_rows
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
 from cge.summary import GraphSummary, density
 
@@ -402,7 +402,7 @@ class Graph:
         kept = np.unique(np.asarray(nodes))
         wrong = kept if kept.dtype.kind not in "iu" else kept[(kept < 0) | (kept >= self.num_nodes)]
         if len(wrong):
-            found = shown(wrong.tolist()[0])
+            found = format_value(wrong.tolist()[0])
             raise InputError(f"a subgraph takes node numbers from 0 to {self.num_nodes - 1:,}, found {found}")
         kept = kept.astype(np.int64)
         place = np.full(self.num_nodes, -1, np.int64)

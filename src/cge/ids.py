@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cge.errors import InputError, UnknownNodeError, shown
+from cge.errors import InputError, UnknownNodeError, format_value
 
 __all__ = [
     "IdIndex",
@@ -89,7 +89,7 @@ def _checked_objects(array: Array, what: str) -> Array:
         try:
             hash(item)
         except TypeError:
-            raise InputError(f"{what} hold {shown(item)} at position {place:,}, which is not hashable") from None
+            raise InputError(f"{what} hold {format_value(item)} at position {place:,}, which is not hashable") from None
     return array
 
 
@@ -172,7 +172,7 @@ class IdIndex:
             try:
                 return np.fromiter(map(self._place.get, items, repeat(-1)), np.int64, len(items))
             except TypeError:
-                raise InputError(f"node ids must be hashable, found {shown(items)}") from None
+                raise InputError(f"node ids must be hashable, found {format_value(items)}") from None
         wanted = as_id_array(values)
         if wanted.dtype.kind != "i":
             wanted = np.array([v if isinstance(v, int) and abs(v) < 2**63 else None for v in wanted.tolist()], object)
@@ -194,7 +194,9 @@ class IdIndex:
 def several(nodes: Any) -> Any:
     """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
     if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
-        raise InputError(f"a sequence of node ids is needed, found the single id {shown(nodes)}; put it in a list")
+        raise InputError(
+            f"a sequence of node ids is needed, found the single id {format_value(nodes)}; put it in a list"
+        )
     if hasattr(nodes, "columns"):
         raise InputError(
             "a sequence of node ids is needed, found a table; pass its column of ids, such as table['node']"
@@ -206,7 +208,7 @@ def need_numbers(ends: Array, size: int) -> None:
     """Refuse edges that do not name the nodes 0 … size-1."""
     wrong = ends if ends.dtype.kind != "i" else ends[(ends < 0) | (ends >= size)]
     if len(wrong):
-        found = shown(wrong[:1].tolist()[0])
+        found = format_value(wrong[:1].tolist()[0])
         raise InputError(
             f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges hold {found}; "
             "pass node_ids= to say which node is which"
@@ -218,7 +220,7 @@ def unique_index(ids: Array) -> IdIndex:
     index = IdIndex(ids)
     twice = index.first_duplicate()
     if twice is not None:
-        raise InputError(f"node ids must be unique, but {shown(twice)} stands twice")
+        raise InputError(f"node ids must be unique, but {format_value(twice)} stands twice")
     return index
 
 

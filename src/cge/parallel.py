@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from cge.errors import InputError
 
-__all__ = ["Int", "blocks_of", "float_kernel", "kernel", "prefetch", "run_blocks", "thread_count"]
+__all__ = ["Int", "blocks_of", "float_kernel", "kernel", "prefetch", "resolve_jobs", "run_blocks"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -76,17 +76,17 @@ else:
         return types.void(array, types.int64), generate
 
 
-def thread_count(threads: int | None) -> int:
+def resolve_jobs(n_jobs: int | None) -> int:
     """Return the number of threads to use; None means every core this process may use.
 
-    >>> thread_count(3)
+    >>> resolve_jobs(3)
     3
     """
-    if threads is None:
+    if n_jobs is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
-        raise InputError(f"threads must be a whole number of at least 1 or None, found {threads!r}")
-    return int(threads)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise InputError(f"threads must be a whole number of at least 1 or None, found {n_jobs!r}")
+    return int(n_jobs)
 
 
 def blocks_of(count: int, size: int) -> list[tuple[int, int]]:
@@ -98,13 +98,13 @@ def blocks_of(count: int, size: int) -> list[tuple[int, int]]:
     return [(first, min(first + size, count)) for first in range(0, count, size)]
 
 
-def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], threads: int | None = None) -> None:
-    """Call `work(*block)` for every block, on up to `threads` threads; an error stops the rest and is raised here.
+def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n_jobs: int | None = None) -> None:
+    """Call `work(*block)` for every block, on up to `n_jobs` threads; an error stops the rest and is raised here.
 
     The caller is one of the threads. The others stay for the next call: starting them takes longer than many a product.
     """
     blocks = list(blocks)
-    workers, left, failed = min(thread_count(threads), len(blocks)), iter(blocks), threading.Event()
+    workers, left, failed = min(resolve_jobs(n_jobs), len(blocks)), iter(blocks), threading.Event()
 
     def take() -> None:
         for block in left:  # all threads take from the same ones
@@ -132,7 +132,7 @@ def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], t
 @cache
 def _helpers() -> ThreadPoolExecutor:
     """Return the threads of this process."""
-    return ThreadPoolExecutor(max(thread_count(None), _FEWEST_HELPERS), "cge")
+    return ThreadPoolExecutor(max(resolve_jobs(None), _FEWEST_HELPERS), "cge")
 
 
 if hasattr(os, "register_at_fork"):

@@ -46,7 +46,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 FILES = ["edges.csv", "--nodes", "packages.txt", "--features", "words.npz", "--labels", "labels.csv"]
-QUICK = ["--rounds", "150", "--reader", "plain", "--weighting", "degree", "--label-votes", "yes"]
+QUICK = ["--max-epochs", "150", "--classifier", "mlp", "--weighting", "degree", "--label-propagation", "yes"]
 SECTIONS = {"libs": 120, "python": 80, "games": 40, "fonts": 20, "vcs": 10}  # skewed, as sections are
 PATIENCE = 300  # seconds for a command, on a busy machine
 KINDS = ["Depends", "Recommends"]
@@ -206,9 +206,9 @@ def test_new_packages_are_predicted_by_what_is_known_of_them(
     right = found["class"] == found["node"].map(pd.Series(packages.sections, packages.names))
     for way in ways:
         assert right[found["way"] == way].mean() > 0.7, way
-    chances = found.filter(like="chance_")
-    assert np.array_equal(chances.max(axis=1), found["confidence"])
-    assert (found["class"] == chances.idxmax(axis=1).str.removeprefix("chance_")).all()
+    probabilities = found.filter(like="chance_")
+    assert np.array_equal(probabilities.max(axis=1), found["confidence"])
+    assert (found["class"] == probabilities.idxmax(axis=1).str.removeprefix("chance_")).all()
     assert found.loc[right, "confidence"].mean() > found.loc[~right, "confidence"].mean()
 
 
@@ -237,13 +237,13 @@ def test_scikit_learn_takes_the_vectors_and_the_estimator(home: Path, packages: 
     seen = set(pd.read_csv(home / "labels.csv")["node"])
     others = np.array([node for node in model.node_ids_ if node not in seen], object)
     sections = pd.Series(packages.sections, packages.names)[others].to_numpy(str)
-    reader = LogisticRegression(max_iter=1000)
-    whole = make_pipeline(FunctionTransformer(model.transform), StandardScaler(), reader)  # ids in, sections out
+    classifier = LogisticRegression(max_iter=1000)
+    whole = make_pipeline(FunctionTransformer(model.transform), StandardScaler(), classifier)  # ids in, sections out
     assert cross_val_score(whole, others, sections, cv=2).mean() > 0.8
-    by_hand = clone(reader).fit(model.transform(others[::2]), sections[::2])
+    by_hand = clone(classifier).fit(model.transform(others[::2]), sections[::2])
     assert by_hand.score(model.transform(others[1::2]), sections[1::2]) > 0.8
-    twin = clone(model).set_params(rounds=20, refit=False)
-    assert twin.get_params() == model.get_params() | {"rounds": 20, "refit": False}
+    twin = clone(model).set_params(max_epochs=20, refit=False)
+    assert twin.get_params() == model.get_params() | {"max_epochs": 20, "refit": False}
     assert not hasattr(twin, "embedding_")
     for train, test in StratifiedKFold(2).split(others, sections):
         twin.fit(model.graph_, dict(zip(others[train], sections[train], strict=True)))

@@ -39,7 +39,7 @@ def test_the_wheel_runs_on_its_own(tmp_path: Path) -> None:
     site = Path(run(python, "-c", "import sysconfig; print(sysconfig.get_paths()['purelib'])", cwd=tmp_path).strip())
     (site / "libraries.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     assert run(python, "-c", "import cge; print(cge.__file__)", cwd=tmp_path).startswith(str(venv))
-    listed = json.loads(run(venv / "bin" / "cge", "datasets", "--json", cwd=tmp_path))
-    assert "cora" in str(listed)
+    format_list = json.loads(run(venv / "bin" / "cge", "datasets", "--json", cwd=tmp_path))
+    assert "cora" in str(format_list)
     code = "import cge; data = cge.load_dataset('cora'); print(len(data.graph), len(data.split.test))"
     assert run(python, "-c", code, cwd=tmp_path) == "2708 1000\n"

@@ -17,7 +17,7 @@ from safetensors.numpy import save as save_tensors
 
 import cge
 from cge.estimators.baselines import LabelPropagation, WalkClassifier
-from cge.estimators.convolutions import GCN
+from cge.estimators.graph_networks import GCN
 from tests.fuzzing.damage import damaged, damaged_json
 from tests.fuzzing.targets import Files, Target
 
@@ -26,10 +26,10 @@ __all__ = ["MODELS", "saved", "sealed"]
 _QUICK: dict[str, Any] = {"rounds": 3, "dim": 4, "refit": False}
 _PAIRS: dict[str, Any] = {"walks_per_node": 1, "walk_length": 4, "window": 2, "pretrain": 1, "outer_steps": 1}
 _KINDS: dict[str, Any] = {
-    "steps": lambda: cge.CGE(**_QUICK, reader="plain", weighting="steps", label_votes="yes"),
-    "sampled": lambda: cge.CGE(**_QUICK, reader="deep", weighting="average"),
+    "steps": lambda: cge.CGE(**_QUICK, classifier="plain", weighting="steps", label_propagation="yes"),
+    "sampled": lambda: cge.CGE(**_QUICK, classifier="deep", weighting="average"),
     "table": lambda: cge.CGE("table", **_QUICK, **_PAIRS, weighting="cnn"),
-    "features": lambda: cge.CGE("features", **_QUICK, **_PAIRS, weighting="none"),
+    "features": lambda: cge.CGE("features", **_QUICK, **_PAIRS, weighting="uniform"),
     "walks": lambda: cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2),
     "spread": LabelPropagation,
     "classifier": lambda: WalkClassifier(),

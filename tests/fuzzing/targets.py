@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from cge.data import load_folder, read_features, read_graph, read_labels
-from cge.data.files.new_nodes import read_additions
+from cge.data.files.graph_update_files import read_graph_update
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.heterophilous import load_heterophilous
 from cge.data.sets.packages import load_debian, load_npm
@@ -292,10 +292,10 @@ def _read_new(folder: Path, files: Files) -> object:
     name = _first(files)
     path, graph = folder / name, _graph_of(name)
     if name in _NODES:
-        return read_additions(graph, features=folder / "rows.npy", feature_nodes=path)
+        return read_graph_update(graph, features=folder / "rows.npy", feature_nodes=path)
     if name in EDGES:
-        return read_additions(graph, path)
-    return read_additions(graph, features=path, feature_nodes=None if name in _KEYED else folder / "numbers.npy")
+        return read_graph_update(graph, path)
+    return read_graph_update(graph, features=path, feature_nodes=None if name in _KEYED else folder / "numbers.npy")
 
 
 def _read_journal(path: Path) -> object:

@@ -17,8 +17,8 @@ import pytest
 
 import cge
 from cge.cli.check import check
+from cge.cli.flags import OPTIONS, as_flags
 from cge.cli.main import run
-from cge.cli.wording import OPTIONS, as_flags
 from tests.integration.test_malformed_files import CASES, Case
 
 ROOT = Path(__file__).parents[2]
@@ -134,11 +134,11 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     }
     assert checked(capsys, str(path), "--self-loops")["reading"]["self_loops_dropped"] == 0
     assert run(["check", str(path)]) == 0
-    shown = {line[:14].strip(): line[14:].strip() for line in capsys.readouterr().out.splitlines()}
-    assert shown["separated by"] == "semicolons, with a header"
-    assert shown["columns"] == "source source, target target, weight weight"
-    assert shown["ids"] == "integers: 1, 2, 3"
-    assert shown["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
+    format_value = {line[:14].strip(): line[14:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert format_value["separated by"] == "semicolons, with a header"
+    assert format_value["columns"] == "source source, target target, weight weight"
+    assert format_value["ids"] == "integers: 1, 2, 3"
+    assert format_value["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
 
 
 @pytest.mark.parametrize(
@@ -204,13 +204,13 @@ def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.Captur
     edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.txt"
     edges.write_text("source,target\nann,bob\nbob,cy\n")
     told = f"{nodes}, line 2: 'who' was read as a node, the only one without an edge; remove the line if it names"
-    for listed, notes in (
+    for format_list, notes in (
         ("who\nann\nbob\ncy\n", 1),
         ("who\nann\nbob\ncy\ndan\n", 0),  # others have no edges, either
         ("ann\nbob\ncy\ndan\n", 0),
         ("id\nwho\nann\nbob\ncy\n", 0),  # there is a header
     ):
-        nodes.write_text(f"# people\n{listed}")
+        nodes.write_text(f"# people\n{format_list}")
         found = checked(capsys, str(edges), "--nodes", str(nodes))["notes"]
         assert len(found) == notes
         assert all(one.startswith(told) for one in found)
@@ -246,22 +246,22 @@ def test_check_shows_graph_and_labels(tmp_path: Path, capsys: pytest.CaptureFixt
     (tmp_path / "e.csv").write_text("a,b\nb,c\n")
     (tmp_path / "l.csv").write_text("node,label\na,x\nc,y\nb,x\n")
     assert run(["check", str(tmp_path / "e.csv"), "--labels", str(tmp_path / "l.csv")]) == 0
-    shown = capsys.readouterr().out
-    assert "3 of 3" in shown
-    assert "2: x 2, y 1" in shown
+    format_value = capsys.readouterr().out
+    assert "3 of 3" in format_value
+    assert "2: x 2, y 1" in format_value
     assert run(["check", str(tmp_path / "e.csv"), "--labels", str(tmp_path / "l.csv"), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["graph"]["nodes"], found["labeled"], found["classes"]) == (3, 3, {"x": 2, "y": 1})
 
 
 def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["demo", "--rounds", "20", "--out", str(tmp_path / "demo")]
+    words = ["demo", "--max-epochs", "20", "--out", str(tmp_path / "demo")]
     assert run(words) == 0
-    shown = capsys.readouterr().out
-    assert [line for line in shown.split("\n") if line != line.rstrip()] == []  # nothing but words in a pipe
-    assert "2,708" in shown
-    assert "Right on 1,000 test papers" in shown
-    assert shown.count("Why paper ") == 3
+    format_value = capsys.readouterr().out
+    assert [line for line in format_value.split("\n") if line != line.rstrip()] == []  # nothing but words in a pipe
+    assert "2,708" in format_value
+    assert "Right on 1,000 test papers" in format_value
+    assert format_value.count("Why paper ") == 3
     assert run([*words, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     methods = {one["method"]: one for one in found["accuracy"]}
@@ -273,7 +273,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
         assert one["interval"][0] < one["accuracy"] < one["interval"][1]
     assert (tmp_path / "demo" / "report.html").stat().st_size < 3_000_000
     model = cge.load(tmp_path / "demo")
-    assert (model.weights_, model.readers_) == (found["weights"], found["readers"])
+    assert (model.weighting_, model.classifiers_) == (found["weights"], found["classifiers"])
     data = cge.load_dataset("cora")
     assert data.split is not None
     assert data.node_titles is not None
@@ -298,8 +298,8 @@ def test_datasets_lists_all_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(found) == 13
     assert found["cora"]["present"] == "bundled"
     assert run(["datasets"]) == 0
-    shown = capsys.readouterr().out
-    assert all(name in shown for name in found)
+    format_value = capsys.readouterr().out
+    assert all(name in format_value for name in found)
 
 
 @pytest.mark.parametrize(
@@ -358,12 +358,12 @@ def test_version_and_help(capsys: pytest.CaptureFixture[str]) -> None:
 def test_help_names_all_formats(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
     assert run(["check", "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert ".csv, .tsv, .txt (each also .gz), .parquet, .npy, .npz or .mtx" in " ".join(shown.split())
+    format_value = capsys.readouterr().out
+    assert ".csv, .tsv, .txt (each also .gz), .parquet, .npy, .npz or .mtx" in " ".join(format_value.split())
     for name in OPTIONS - {"weighted", "header"}:
-        assert f"--{name.replace('_', '-')}" in shown
-    assert "--unweighted" in shown
-    assert "--no-header" in shown
+        assert f"--{name.replace('_', '-')}" in format_value
+    assert "--unweighted" in format_value
+    assert "--no-header" in format_value
 
 
 def test_help_of_a_benchmark_is_its_own(capfd: pytest.CaptureFixture[str]) -> None:

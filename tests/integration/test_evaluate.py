@@ -78,7 +78,7 @@ def refused(capsys: pytest.CaptureFixture[str], *words_: str) -> str:
 def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run([command, "--help"]) == 0
     printed = capsys.readouterr().out
-    for option in ("--method", "--seeds", "--set", "--threads", "--quiet", "--json", "DATASET"):
+    for option in ("--method", "--seeds", "--set", "--jobs", "--quiet", "--json", "DATASET"):
         assert option in printed
     assert ("--strict" in printed) == (command == "evaluate")
     assert ("--trials" in printed) == (command == "tune")
@@ -109,7 +109,7 @@ def test_a_folder_is_a_data_set(people: str, capsys: pytest.CaptureFixture[str])
 
 def test_seeds_reach_the_method(people: str, capsys: pytest.CaptureFixture[str]) -> None:
     call = ["evaluate", people, "--method", "gcn", "--set", "epochs=3", "--set", "hidden=2"]
-    found = told(capsys, *call, "--seeds", "3", "--threads", "1")["accuracy"]["per_seed"]
+    found = told(capsys, *call, "--seeds", "3", "--jobs", "1")["accuracy"]["per_seed"]
     later = told(capsys, *call, "--seeds", "2", "--first-seed", "1")["accuracy"]["per_seed"]
     assert later == found[1:]
     assert len(set(found)) > 1
@@ -124,8 +124,8 @@ def test_what_is_printed_for_people(people: str, capsys: pytest.CaptureFixture[s
     printed = capsys.readouterr()
     assert [line.split(":")[0] for line in printed.err.splitlines()] == ["seed 0", "seed 1"]
     assert re.match(r"seed 0: accuracy [01]\.\d{4} \(\d+\.\d s\)\n", printed.err)
-    shown = dict(line.split("  ", maxsplit=1) for line in printed.out.splitlines())
-    assert [name.strip() for name in shown] == [
+    format_value = dict(line.split("  ", maxsplit=1) for line in printed.out.splitlines())
+    assert [name.strip() for name in format_value] == [
         "data set",
         "method",
         "settings",
@@ -157,11 +157,11 @@ def test_settings_from_the_line_go_before_those_of_a_file(
         "hidden": 3,
         "learning_rate": 0.01,
         "patience": 100,
-        "threads": None,
+        "n_jobs": None,
         "weight_decay": 0.0005,
     }
     found = told(capsys, *call, "--set", "hidden=4", "--set", "drop=0.0", "--set", "threads=1")["settings"]
-    assert (found["hidden"], found["epochs"], found["drop"], found["threads"]) == (4, 2, 0.0, 1)
+    assert (found["hidden"], found["epochs"], found["drop"], found["n_jobs"]) == (4, 2, 0.0, 1)
 
 
 def test_none_can_be_told(people: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -362,7 +362,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_search_is_kept_and_goes_on(people: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    call = ["tune", people, "--method", "gcn", "--set", "epochs=2", "--threads", "1"]
+    call = ["tune", people, "--method", "gcn", "--set", "epochs=2", "--jobs", "1"]
     assert run([*call, "--trials", "2"]) == 0
     printed = capsys.readouterr()
     assert [line.split(":")[0] for line in printed.err.splitlines()] == ["trial 1/2", "trial 2/2"]

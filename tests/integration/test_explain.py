@@ -27,14 +27,16 @@ EDGES = [
     ("-cy", "@dan"),
 ]
 COLUMNS = ["path", "known labels", "edge types", "length", "diversity", "weight", "brings"]
-LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
+LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "mlp", "eve": "mlp"}
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of a small graph, whose ids and classes look like formulas."""
     graph = cge.Graph.from_edges(EDGES, edge_types=["x", "x", "y", "x", "x", "y", "y"])
-    model = cge.CGE(weighting="degree", reader="plain", label_votes="yes", hops=2, rounds=20, held_out=0.0)
+    model = cge.CGE(
+        weighting="degree", classifier="mlp", label_propagation="yes", hops=2, max_epochs=20, validation_fraction=0.0
+    )
     folder = tmp_path_factory.mktemp("explain") / "model"
     model.fit(graph, LABELS).save(folder)
     return folder
@@ -49,7 +51,7 @@ def explained(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]
 
 
 def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    worth = cge.load(folder).worth()
+    worth = cge.load(folder).compare_weighting()
     assert explained(capsys, str(folder))["by_hop"] == pytest.approx(worth.by_hop)
     assert run(["explain", str(folder)]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == worth.sentences()
@@ -57,11 +59,11 @@ def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pyte
 
 def test_weights_are_compared_with_a_twin_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=1, rounds=5)
-    model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "plain"}).save(tmp_path / "model")
+    model = cge.CGE(weighting="degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5)
+    model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "mlp"}).save(tmp_path / "model")
     assert explained(capsys, str(tmp_path / "model"))["gain"] is None
     gain = explained(capsys, str(tmp_path / "model"), "--compare")["gain"]
-    assert gain == json.loads(json.dumps(model.worth(compare=True).facts()))["gain"]
+    assert gain == json.loads(json.dumps(model.compare_weighting(compare=True).facts()))["gain"]
     assert (gain["labels"], gain["early"]) == (2, False)
     assert gain["low"] < gain["high"]
 
@@ -72,16 +74,18 @@ def test_a_node_is_explained_in_tables(folder: Path, capsys: pytest.CaptureFixtu
     assert printed.err == ""
     expected = cge.load(folder).explain("-cy", top=3)
     lines = printed.out.splitlines()
-    assert "reader" not in printed.out  # there is only one
-    assert lines[0] == f"Why -cy is in {expected.predicted} ({expected.chances.max():.0%} sure)"
+    assert "classifier" not in printed.out  # there is only one
+    assert lines[0] == f"Why -cy is in {expected.predicted} ({expected.probabilities.max():.0%} sure)"
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[expected.place]:+.4f}"
     assert parts["constant"] == f"{expected.constant[expected.place]:+.4f}"
     assert parts["votes of known labels"] == f"{expected.votes[expected.place]:+.4f}"
     assert parts["paths of 1 step"] == f"{expected.hops[1, expected.place]:+.4f}"
     assert parts["of the paths, by x"] == f"{expected.edge_types['x'][expected.place]:+.4f}"
-    listed, every = sum(one.contribution for one in expected), expected.hops[:, expected.place].sum()
-    assert f"These 3 paths bring {listed:+.2f} of the {every:+.2f} that all paths bring:".replace("-", "−") in lines
+    format_list, every = sum(one.contribution for one in expected), expected.hops[:, expected.place].sum()
+    assert (
+        f"These 3 paths bring {format_list:+.2f} of the {every:+.2f} that all paths bring:".replace("-", "−") in lines
+    )
     assert lines[-1].startswith(" → ".join(expected[2].path))
     other = 1 - expected.place
     head = next(line for line in lines if line.startswith("path "))
@@ -176,18 +180,26 @@ def test_tables_for_spreadsheets_hold_no_formulas(
 
 
 def test_one_of_several_readers_is_named_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    model = cge.CGE(weighting="degree", reader="plain", n_models=3, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model = cge.CGE(
+        weighting="degree",
+        classifier="mlp",
+        n_estimators=3,
+        label_propagation="no",
+        hops=1,
+        max_epochs=3,
+        validation_fraction=0.0,
+    )
     model.fit(cge.Graph.from_edges(EDGES), LABELS).save(tmp_path / "model")
     files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
-    assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--reader", "1", *files]) == 0
+    assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--classifier", "1", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[1].startswith("These are the scores of reader 2 of 3 (plain); chances are averaged over all of them.")
     for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
-        assert (row["reader"], row["readers"], row["reader_name"]) == ("1", "3", "plain")
+        assert (row["classifier"], row["classifiers"], row["reader_name"]) == ("1", "3", "mlp")
     table = pq.read_table(tmp_path / "paths.parquet").to_pylist()
-    assert {(row["reader"], row["readers"], row["reader_name"]) for row in table} == {(1, 3, "plain")}
+    assert {(row["classifier"], row["classifiers"], row["reader_name"]) for row in table} == {(1, 3, "mlp")}
     found = explained(capsys, str(tmp_path / "model"), "--node", "eve")
-    assert (found["reader"], found["readers"], found["reader_name"]) == (0, 3, "plain")
+    assert (found["classifier"], found["classifiers"], found["reader_name"]) == (0, 3, "mlp")
 
 
 def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -195,7 +207,7 @@ def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixt
     found = explained(capsys, str(folder), "--node", "eve", "--class", "=SUM(1)")
     expected = model.explain("eve", top=20, name="=SUM(1)")
     assert found == {"folder": str(folder), **json.loads(json.dumps(expected.facts()))}
-    assert (found["predicted"], found["predicted_all"], found["explained"]) == ("plain", ["plain"], "=SUM(1)")
+    assert (found["predicted"], found["predicted_all"], found["explained"]) == ("mlp", ["mlp"], "=SUM(1)")
     assert [one["contribution"] for one in found["paths"]] == [
         one["contributions"]["=SUM(1)"] for one in found["paths"]
     ]
@@ -203,28 +215,32 @@ def test_another_class_can_be_asked_for(folder: Path, capsys: pytest.CaptureFixt
     assert pair["explained"] == "=SUM(1)"
     assert run(["explain", str(folder), "--node", "eve", "--class", "=SUM(1)"]) == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
-    assert first == f"What speaks for eve being in =SUM(1) ({expected.chances[0]:.0%} sure)"
-    assert second == f"predicted  plain ({expected.chances[1]:.0%})"
+    assert first == f"What speaks for eve being in =SUM(1) ({expected.probabilities[0]:.0%} sure)"
+    assert second == f"predicted  plain ({expected.probabilities[1]:.0%})"
 
 
 def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = cge.Graph.from_edges(EDGES)
     labels = {"=ann": ["one", "two"], "+bob": ["one", "two"], "@dan": ["three"], "eve": ["three"]}
-    model = cge.CGE(weighting="degree", reader="plain", label_votes="no", hops=2, rounds=100, held_out=0.0)
+    model = cge.CGE(
+        weighting="degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=100, validation_fraction=0.0
+    )
     model.fit(graph, labels).save(tmp_path / "model")
     found = explained(capsys, str(tmp_path / "model"), "--node", "=ann")
     assert sorted(found["predicted_all"]) == ["one", "two"]
     assert found["predicted_all"][0] == found["predicted"] == found["explained"]
-    chances = dict(zip(found["classes"], found["chances"], strict=True))
+    probabilities = dict(zip(found["classes"], found["chances"], strict=True))
     assert run(["explain", str(tmp_path / "model"), "--node", "=ann", "--class", "two"]) == 0
     first, second, *_ = capsys.readouterr().out.splitlines()
-    assert first == f"Why =ann is in two ({chances['two']:.0%} sure)"
-    assert second == "predicted  " + "; ".join(f"{one} ({chances[one]:.0%})" for one in found["predicted_all"])
+    assert first == f"Why =ann is in two ({probabilities['two']:.0%} sure)"
+    assert second == "predicted  " + "; ".join(f"{one} ({probabilities[one]:.0%})" for one in found["predicted_all"])
 
 
 def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)])
-    model = cge.CGE(weighting="degree", reader="plain", hops=2, rounds=5, held_out=0.0, label_votes="no")
+    model = cge.CGE(
+        weighting="degree", classifier="mlp", hops=2, max_epochs=5, validation_fraction=0.0, label_propagation="no"
+    )
     model.fit(graph, {0: 10, 3: 20}).save(tmp_path / "model")
     file = tmp_path / "paths.parquet"
     assert run(["explain", str(tmp_path / "model"), "--node", "1", "--top", "5", "--parquet", str(file)]) == 0
@@ -238,7 +254,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
     [
         (["--csv", "paths.csv"], "--csv writes paths; say which with --node or --class"),
         (["--node", "eve", "--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
-        (["--class", "plain", "--to", "eve"], "--to needs --node, the node where paths start"),
+        (["--class", "mlp", "--to", "eve"], "--to needs --node, the node where paths start"),
         (["--node", "eve", "--compare"], "--compare is about all weights; leave out --node and --class"),
         (
             ["--compare"],
@@ -248,7 +264,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the steps of the longest path, found 3"),
         (
-            ["--node", "eve", "--reader", "1"],
+            ["--node", "eve", "--classifier", "1"],
             "--reader must be a whole number below 1, the readers of this model, found 1",
         ),
     ],
@@ -285,7 +301,7 @@ def test_models_without_paths_say_so(tmp_path: Path, capsys: pytest.CaptureFixtu
 @pytest.mark.parametrize(
     ("settings", "most"),
     [
-        ({"weighting": "degree", "reader": "plain", "label_votes": "no", "rounds": 100}, 0.8),
+        ({"weighting": "degree", "classifier": "mlp", "label_propagation": "no", "max_epochs": 100}, 0.8),
         ({"encoder": "table", "weighting": "none"}, 0.9),
     ],
 )

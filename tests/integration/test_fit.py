@@ -21,15 +21,15 @@ import pytest
 
 import cge
 from cge.cli.check import check
+from cge.cli.estimator_options import with_settings
 from cge.cli.fit import fit
+from cge.cli.flags import settings_as_flags
 from cge.cli.main import run
-from cge.cli.output import Checkpoint
+from cge.cli.output_folder import Checkpoint
 from cge.cli.progress import Watch
-from cge.cli.settings import with_settings
-from cge.cli.wording import settings_as_flags
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import settings_of
-from cge.training.history import Round
+from cge.training.history import PaperEpoch
 
 ROOT = Path(__file__).parents[2]
 SIZE = 20  # of each of two communities
@@ -39,7 +39,7 @@ SMALL = {
     "walk_length": 6,
     "window": 3,
     "pretrain": 1,
-    "rounds": 3,
+    "max_epochs": 3,
     "outer_steps": 2,
 }
 FLAGS = [word for name, value in SMALL.items() for word in ("--" + name.replace("_", "-"), str(value))]
@@ -95,16 +95,16 @@ def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture
     assert model.classes_.tolist() == ["left", "right"]
     assert model.predict(["l15", "r15"]).tolist() == ["left", "right"]
     assert np.array_equal(model.predict_proba(), expected.predict_proba())
-    shown = {line[:14].strip(): line[14:].strip() for line in printed.out.splitlines()}
-    seen, held = expected.labels_seen_, expected.selection_history_[expected.best_round_ - 1]
-    assert shown["nodes"] == "40"
-    assert shown["edges"] == f"{graph.num_edges:,}"
-    assert shown["labels"] == f"20 train, 20 weigh paths, {seen['selection']} choose the round"
-    assert shown["best round"].startswith(f"{expected.best_round_} of 4, chosen by labels held out")
-    assert shown["validation"] == f"{held.validation_accuracy:.1%} right on {seen['selection']} labels"
-    assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective share \d+%", shown["path weights"])
-    assert shown["saved to"] == str(files / "m")
-    assert shown["in Python"] == f'model = cge.load("{files / "m"}")'
+    format_value = {line[:14].strip(): line[14:].strip() for line in printed.out.splitlines()}
+    seen, held = expected.labels_seen_, expected.selection_history_[expected.best_epoch_ - 1]
+    assert format_value["nodes"] == "40"
+    assert format_value["edges"] == f"{graph.num_edges:,}"
+    assert format_value["labels"] == f"20 train, 20 weigh paths, {seen['selection']} choose the round"
+    assert format_value["best round"].startswith(f"{expected.best_epoch_} of 4, chosen by labels held out")
+    assert format_value["validation"] == f"{held.validation_accuracy:.1%} right on {seen['selection']} labels"
+    assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective share \d+%", format_value["path weights"])
+    assert format_value["saved to"] == str(files / "m")
+    assert format_value["in Python"] == f'model = cge.load("{files / "m"}")'
     assert [one.name for one in (files / "m").iterdir() if one.suffix != ".safetensors"] == ["model.json"]
 
 
@@ -118,12 +118,12 @@ def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.Capture
     assert (found["folder"], found["nodes"], found["classes"]) == (str(files / "m"), 40, ["left", "right"])
     assert found["labels_seen"] == {"train": 20, "outer": 0, "selection": 8}
     assert (found["weights"], found["refitted"], found["validation_labels"]) == (None, False, 8)
-    assert found["best_round"] == model.best_round_
-    assert found["validation_accuracy"] == model.history_[model.best_round_ - 1].validation_accuracy
+    assert found["best_round"] == model.best_epoch_
+    assert found["validation_accuracy"] == model.history_[model.best_epoch_ - 1].validation_accuracy
     assert found["history"] == model.history_.rows()
     assert (found["selection_history"], found["warnings"], found["notes"]) == (None, [], [])
     assert found["settings"] == model.get_params()
-    assert (found["settings"]["learning_rate"], found["settings"]["threads"]) == (0.05, None)
+    assert (found["settings"]["learning_rate"], found["settings"]["n_jobs"]) == (0.05, None)
     assert 0 < found["seconds"] < 600
 
 
@@ -145,9 +145,9 @@ def test_the_page_shows_what_is_printed(
     monkeypatch.chdir(tmp_path)
     for code in re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL):
         exec(code, {})
-    shown = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert [line.split()[0] for line, _ in shown] == ["check", "fit", "fit"]
-    for line, expected in shown:
+    format_value = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [line.split()[0] for line, _ in format_value] == ["check", "fit", "fit"]
+    for line, expected in format_value:
         assert run(line.split()) == 0
         found = capsys.readouterr().out
         # Numbers, and what is chosen by them, may change with training.
@@ -164,18 +164,18 @@ def test_every_setting_has_a_flag(capsys: pytest.CaptureFixture[str], monkeypatc
     monkeypatch.setenv("COLUMNS", "200")
     assert run(["fit", "--help"]) == 0
     whole = capsys.readouterr().out
-    before, shown = whole.split("─ Settings ─")
+    before, format_value = whole.split("─ Settings ─")
     for name, (_, setting, _) in settings_of(cge.CGE).items():
         flag = "--seed" if name == "random_state" else "--" + name.replace("_", "-")
-        assert re.search(rf"│ +{flag} ", before if name in ("random_state", "threads") else shown), name
-        assert all(choice in shown for choice in setting.choices)
-    every, of_paths, of_pairs = re.split("─ Settings of --encoder [a-z ]+ ─", shown)
+        assert re.search(rf"│ +{flag} ", before if name in ("random_state", "n_jobs") else format_value), name
+        assert all(choice in format_value for choice in setting.choices)
+    every, of_paths, of_pairs = re.split("─ Settings of --encoder [a-z ]+ ─", format_value)
     assert all("--" + name.replace("_", "-") in of_paths for name in PATHS_ONLY)
     assert all("--" + name.replace("_", "-") in of_pairs for name in PAIRS_ONLY)
     assert "--encoder " in every
-    assert "--no-refit" in shown
-    assert "callable" not in shown
-    assert "1 to 4096 [None]" in shown
+    assert "--no-refit" in format_value
+    assert "callable" not in format_value
+    assert "1 to 4096 [None]" in format_value
     for flag in ("--labels", "--features", "--validation", "--directed", "--out", "--resume", "--quiet", "--json"):
         assert flag in before
     assert "cge fit edges.csv --labels labels.csv --out model" in before
@@ -242,7 +242,7 @@ def test_settings_in_messages_become_flags(message: str, expected: str) -> None:
 def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     """Return the sentence in which a call ends that must not train."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cge.estimators.pair_fit.train", never)
+        patch.setattr("cge.estimators.paper_fit.train", never)
         assert run(words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -296,7 +296,7 @@ def test_a_folder_that_may_not_be_written(
     def denied(**_: Any) -> None:
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
-    monkeypatch.setattr("cge.cli.output.TemporaryFile", denied)  # whoever runs the tests may write everywhere
+    monkeypatch.setattr("cge.cli.output_folder.TemporaryFile", denied)  # whoever runs the tests may write everywhere
     told = refused(call(files), capsys)
     assert told == f"{files / 'm'} cannot be written (Permission denied); give --out another folder"
     assert not (files / "m").exists()
@@ -326,7 +326,7 @@ def test_notes_and_warnings_are_lines_on_the_error_stream(files: Path, capsys: p
 
 
 def test_a_killed_fit_goes_on_to_the_same_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*FLAGS, "--rounds", "12", "--patience", "12", "--quiet"]
+    words = [*FLAGS, "--max-epochs", "12", "--patience", "12", "--quiet"]
     process = subprocess.Popen([sys.executable, "-m", "cge", *call(files, *words)], env=environment())
     kept = files / "m" / "checkpoint"
     deadline = time.monotonic() + 60
@@ -336,7 +336,7 @@ def test_a_killed_fit_goes_on_to_the_same_model(files: Path, capsys: pytest.Capt
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     assert process.wait() == -signal.SIGKILL
-    done = Checkpoint(files / "m").rounds("select")
+    done = Checkpoint(files / "m").max_epochs("select")
     assert 1 <= done <= 13
     assert not (files / "m" / "model.json").exists()
     assert run(call(files, *words, "--resume")) == 0
@@ -352,10 +352,10 @@ class Interrupter:
     """Presses Ctrl-C after a round of a stage."""
 
     def __init__(self, number: int, refit: bool = False) -> None:
-        self.number, self.refit, self.rounds = number, refit, list[int]()
+        self.number, self.refit, self.max_epochs = number, refit, list[int]()
 
-    def __call__(self, one: Round) -> None:
-        self.rounds.append(one.number)
+    def __call__(self, one: PaperEpoch) -> None:
+        self.max_epochs.append(one.number)
         if one.number == self.number and (one.stage == "refit") == self.refit:
             raise KeyboardInterrupt
 
@@ -373,9 +373,9 @@ def test_ctrl_c_names_the_way_on(
     again = Interrupter(1, refit=True)
     monkeypatch.setattr(Watch, "__call__", again.__call__)
     assert run(call(files, *FLAGS, "--resume")) == 130
-    assert again.rounds == [3, 4, 1]
+    assert again.max_epochs == [3, 4, 1]
     assert capsys.readouterr().err == f"{way} 1 of the training on all labels\n"
-    monkeypatch.setattr("cge.estimators.pair_fit.train", interrupted)
+    monkeypatch.setattr("cge.estimators.paper_fit.train", interrupted)
     assert run(call(files, *FLAGS, "--out", str(files / "new"))) == 130
     assert capsys.readouterr().err == "cge: interrupted; no round was done, so there is nothing to go on from\n"
     assert not (files / "new").exists()
@@ -406,7 +406,7 @@ def test_only_our_checkpoints_are_removed(tmp_path: Path) -> None:
     for name in ("select-0123456789abcdef.safetensors", ".select-0123456789abcdef.tmp"):
         (folder / name).touch()
     found = Checkpoint(tmp_path)
-    assert (found.rounds("select"), found.best_round()) == (0, 0)
+    assert (found.max_epochs("select"), found.best_epoch()) == (0, 0)
     found.remove()
     assert [one.name for one in folder.iterdir()] == [".mine"]
 
@@ -446,15 +446,15 @@ def test_a_terminal_shows_the_rounds(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    shown = watched(call(files, *FLAGS), monkeypatch)
+    format_value = watched(call(files, *FLAGS), monkeypatch)
     for number, stage in enumerate(["pretrain", "train", "train", "train"], 1):
-        assert f"{stage} · round {number}/4" in shown
-    best = cge.load(files / "m").best_round_
-    assert f"refit · round {best}/{best}" in shown
+        assert f"{stage} · round {number}/4" in format_value
+    best = cge.load(files / "m").best_epoch_
+    assert f"refit · round {best}/{best}" in format_value
     number = r"\d+\.\d+"
     facts = rf"path loss {number} · label loss {number} · validation {number}% · weights {number} ± {number}"
-    assert re.search(facts, shown)
-    assert re.search(r"up to 0:\d\d left", shown)
+    assert re.search(facts, format_value)
+    assert re.search(r"up to 0:\d\d left", format_value)
     assert "saved to" in capsys.readouterr().out
     for flag in ("--quiet", "--json"):
         monkeypatch.setenv("TERM", "xterm")

@@ -19,7 +19,7 @@ import cge
 from cge.cli.app import app
 from cge.cli.main import run
 from cge.cli.memory import available_memory, size_of
-from cge.cli.output import Checkpoint
+from cge.cli.output_folder import Checkpoint
 from tests.integration.test_fit import FLAGS, call, environment, files, never, refused, tensors
 
 __all__ = ["files"]
@@ -27,17 +27,17 @@ __all__ = ["files"]
 # Every command, and which of the shared options it has. Those that use a saved model draw nothing at random and use the
 # threads it was trained with; cells of `reproduce` run on one thread each, and their seeds are part of the study.
 SHARED = {
-    "demo": {"--quiet", "--json", "--seed", "--threads"},
+    "demo": {"--quiet", "--json", "--seed", "--jobs"},
     "check": {"--quiet", "--json"},
-    "fit": {"--quiet", "--json", "--seed", "--threads"},
-    "predict": {"--quiet", "--json", "--threads"},
-    "explain": {"--quiet", "--json", "--threads"},
-    "embed": {"--quiet", "--json", "--threads"},
-    "similar": {"--quiet", "--json", "--threads"},
-    "report": {"--quiet", "--json", "--threads"},
+    "fit": {"--quiet", "--json", "--seed", "--jobs"},
+    "predict": {"--quiet", "--json", "--jobs"},
+    "explain": {"--quiet", "--json", "--jobs"},
+    "embed": {"--quiet", "--json", "--jobs"},
+    "similar": {"--quiet", "--json", "--jobs"},
+    "report": {"--quiet", "--json", "--jobs"},
     "datasets": {"--quiet", "--json"},
-    "evaluate": {"--quiet", "--json", "--seed", "--threads"},
-    "tune": {"--quiet", "--json", "--seed", "--threads"},
+    "evaluate": {"--quiet", "--json", "--seed", "--jobs"},
+    "tune": {"--quiet", "--json", "--seed", "--jobs"},
     "reproduce": {"--quiet", "--json"},
     "bench": {"--json"},
 }
@@ -57,20 +57,20 @@ def test_every_command_is_known() -> None:
 def test_options_and_help_of_every_command(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shown = helped([command], capsys, monkeypatch, 200)
-    found = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--threads)\b", shown.replace("│ --", "│  --")))
+    format_value = helped([command], capsys, monkeypatch, 200)
+    found = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--threads)\b", format_value.replace("│ --", "│  --")))
     assert found == SHARED[command]
-    assert re.search(rf"For example:\s+cge {command}\b", shown)
-    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", shown)
-    assert not re.search(r"<\w+|[{}]", shown), "types are told in words"
+    assert re.search(rf"For example:\s+cge {command}\b", format_value)
+    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", format_value)
+    assert not re.search(r"<\w+|[{}]", format_value), "types are told in words"
     narrow = helped([command], capsys, monkeypatch, 40)
     assert max(map(len, narrow.splitlines())) <= 40
 
 
 def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    shown = helped([], capsys, monkeypatch, 90)
-    assert all(f"│ {command} " in shown for command in SHARED)
-    assert len(shown.splitlines()) < 45
+    format_value = helped([], capsys, monkeypatch, 90)
+    assert all(f"│ {command} " in format_value for command in SHARED)
+    assert len(format_value.splitlines()) < 45
 
 
 # ---------------------------------------------------------------------- completion
@@ -83,7 +83,7 @@ def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("cge evaluate ci", ["citeseer"]),
         ("cge evaluate cora --method plan", ["planetoid-t", "planetoid-i"]),
         ("cge tune co", ["cora"]),
-        ("cge fit --weighting ", ["auto", "none", "degree", "cosine", "gates", "steps", "average", "cnn", "lstm"]),
+        ("cge fit --weighting ", ["auto", "none", "degree", "cosine", "edges", "steps", "average", "cnn", "lstm"]),
         ("cge fit --encoder t", ["table"]),
         ("cge fit e.csv --reader s", ["sparse"]),
         ("cge fit --ids ", ["auto", "int", "str"]),
@@ -110,12 +110,12 @@ def test_completion(
 
 def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = files / "fit.toml"
-    words = {"encoder": "table", "dim": 8, "rounds": 3, "seed": 7, "refit": False, "walks_per_node": "none"}
+    words = {"encoder": "table", "dim": 8, "max_epochs": 3, "seed": 7, "refit": False, "walks_per_node": "none"}
     words |= {"edges": str(files / "edges.csv"), "labels": str(files / "labels.csv"), "out": str(files / "m")}
     config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (words | {"json": True}).items()))
     assert run(["fit", "--config", str(config), "--dry-run", "--dim", "16", "--learning-rate", "0.5"]) == 0
     found = json.loads(capsys.readouterr().out)
-    expected = {"encoder": "table", "dim": 16, "rounds": 3, "random_state": 7, "refit": False, "learning_rate": 0.5}
+    expected = {"encoder": "table", "dim": 16, "max_epochs": 3, "random_state": 7, "refit": False, "learning_rate": 0.5}
     assert found["settings"] == cge.CGE(**expected).get_params()
     assert found["folder"] == str(files / "m")
     config.write_text("weighting = 'none'\nrandom_state = 3\ndirected = true\n")
@@ -172,19 +172,21 @@ def test_a_dry_run_plans_and_writes_nothing(
     monkeypatch.setattr("cge.estimators.cge.fit_pairs", never)
     before = sorted(files.iterdir())
     assert run(call(files, "--dry-run", "--validation", str(files / "validation.csv"), "--encoder", "paths")) == 0
-    shown = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
-    assert shown["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
-    assert (shown["encoder"], shown["nodes carry"]) == ("paths", "a learned table")
-    assert shown["path weights"].startswith("degree, none or gates, by the selection labels; where a plain reader")
-    assert shown["read by"] == "plain, deep or sparse, by the selection labels; where labels vote, also taught"
-    assert re.fullmatch(r"about \d+ seconds, a rough estimate", shown["time"])
-    assert re.match(r"about \d+ MB at most", shown["memory"])
-    assert shown["would save to"] == str(files / "m")
+    format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert format_value["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
+    assert (format_value["encoder"], format_value["nodes carry"]) == ("paths", "a learned table")
+    assert format_value["path weights"].startswith(
+        "degree, none or gates, by the selection labels; where a plain reader"
+    )
+    assert format_value["read by"] == "plain, deep or sparse, by the selection labels; where labels vote, also taught"
+    assert re.fullmatch(r"about \d+ seconds, a rough estimate", format_value["time"])
+    assert re.match(r"about \d+ MB at most", format_value["memory"])
+    assert format_value["would save to"] == str(files / "m")
     assert run(call(files, "--dry-run", *FLAGS)) == 0
-    shown = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
-    assert shown["walks"] == "2 of 6 nodes from each node, window 3"
-    assert (shown["path loss"], shown["rounds"]) == ("softmax over all nodes", "at most 4")
-    assert shown["labels"].endswith("choose the round, then a second training on all of them")
+    format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert format_value["walks"] == "2 of 6 nodes from each node, window 3"
+    assert (format_value["path loss"], format_value["max_epochs"]) == ("softmax over all nodes", "at most 4")
+    assert format_value["labels"].endswith("choose the round, then a second training on all of them")
     assert run(call(files, "--dry-run", "--json", *FLAGS)) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["dry_run"], found["encoder"], found["settings"]["dim"]) == (True, "table", 8)
@@ -202,16 +204,22 @@ def test_a_dry_run_plans_and_writes_nothing(
     ("words", "cure"),
     [
         (["--encoder", "table"], "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"),
-        (["--encoder", "paths", "--held-out", "0.5"], "compare less (--weighting degree --reader plain), or "),
-        (["--encoder", "paths", "--weighting", "degree", "--reader", "plain"], "take a smaller --dim, or give --feat"),
+        (
+            ["--encoder", "paths", "--validation-fraction", "0.5"],
+            "compare less (--weighting degree --reader plain), or ",
+        ),
+        (
+            ["--encoder", "paths", "--weighting", "degree", "--classifier", "mlp"],
+            "take a smaller --dim, or give --feat",
+        ),
     ],
 )
 def test_a_fit_that_needs_more_memory_than_there_is(
-    words: list[str], cure: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    words: list[str], hint: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cge.cli.fit.available_memory", lambda: 123_000_000)
     told = refused(call(files, *words), capsys)
-    assert re.match(rf"this fit needs about \d+ MB of memory, and 120 MB are available; {re.escape(cure)}", told)
+    assert re.match(rf"this fit needs about \d+ MB of memory, and 120 MB are available; {re.escape(hint)}", told)
     assert told.endswith("or try it all the same with --no-memory-check")
     assert not (files / "m").exists()
     if words[1] == "table":
@@ -290,7 +298,7 @@ def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = call(files, *FLAGS, "--rounds", "5000", "--patience", "5000", "--weighting", "none")
+    words = call(files, *FLAGS, "--max-epochs", "5000", "--patience", "5000", "--weighting", "none")
     process = begun(files, words)
     told = refused(words, capsys)
     assert re.fullmatch(
@@ -302,7 +310,7 @@ def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureF
     _, errors = process.communicate()
     assert process.returncode == 143
     assert re.fullmatch(r"cge: terminated; the same command with --resume goes on from round \d+\n", errors.decode())
-    assert Checkpoint(files / "m").rounds("select") >= 1
+    assert Checkpoint(files / "m").max_epochs("select") >= 1
     assert [one.name for one in (files / "m").iterdir()] == ["checkpoint"]
     process = begun(files, [*words, "--resume"])
     process.kill()
@@ -317,14 +325,14 @@ def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pyt
     elsewhere.mkdir()
     precious = elsewhere / "select.json"
     precious.write_text("precious")
-    cure = "is a symbolic link; remove it, or give --out another folder"
+    hint = "is a symbolic link; remove it, or give --out another folder"
     for name, target in ((".cge-working", precious), ("checkpoint", elsewhere), ("model.json", precious)):
         (folder / name).symlink_to(target)
-        assert refused(call(files, *FLAGS), capsys) == f"{folder / name} {cure}"
+        assert refused(call(files, *FLAGS), capsys) == f"{folder / name} {hint}"
         (folder / name).unlink()
     (folder / "checkpoint").mkdir()
     (folder / "checkpoint" / "select.json").symlink_to(precious)
-    assert refused(call(files, *FLAGS), capsys) == f"{folder / 'checkpoint' / 'select.json'} {cure}"
+    assert refused(call(files, *FLAGS), capsys) == f"{folder / 'checkpoint' / 'select.json'} {hint}"
     assert precious.read_text() == "precious"
     (folder / "checkpoint" / "select.json").unlink()
     os.mkfifo(folder / ".cge-working")

@@ -21,7 +21,7 @@ import cge
 from cge.cli.main import run
 from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
-from cge.report.facts import facts_of
+from cge.report.contents import facts_of
 from cge.store import pack_values
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_path_fit import paths, words
@@ -57,7 +57,7 @@ def hostile() -> tuple[cge.CGE, np.ndarray]:
     classes = np.array(CLASSES)
     y = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some() >= 0)}
     validation = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some(TRUE, 4) >= 0)}
-    model = paths("cosine", reader="deep", label_votes="no").fit(named, y, validation)
+    model = paths("cosine", classifier="consistency", label_propagation="no").fit(named, y, validation)
     places = np.searchsorted(model.classes_, classes)
     return model, places[TRUE]
 
@@ -110,7 +110,7 @@ def test_the_page_opens_without_network_errors_or_overflow(
     assert picture_width(tab, tmp_path / f"{width}-{scheme}.png") == width
     assert tab.evaluate(BEYOND) == []
     drawn = {one.get_attribute("id") for one in tab.query_selector_all(".chart.js-plotly-plot")}
-    assert drawn >= {"accuracy", "reliability", "curve", "scatter", "confusion", "gates", "hops"}
+    assert drawn >= {"accuracy", "reliability", "curve", "scatter", "confusion", "edges", "hops"}
     heads = tab.eval_on_selector_all("#toc a", "all => all.map((one) => one.textContent)")
     assert heads == tab.eval_on_selector_all("main h2", "all => all.map((one) => one.textContent)")
     tab.context.close()
@@ -250,10 +250,10 @@ def test_paths_are_taken_away_and_given_back(browser: Any, page: Path) -> None:
     assert {points for *_, points in away + back} == {len(SHARES)}
     for (_, begin, end, _), (_, first, last, _) in zip(away, back, strict=True):
         assert (begin, end) == pytest.approx((last, first), abs=1e-3)  # all paths, and none
-    shown = tab.eval_on_selector_all(
+    format_value = tab.eval_on_selector_all(
         "#insertion .legendtext, #insertion .xtitle", "all => all.map((one) => one.textContent)"
     )
-    assert sorted(shown) == sorted([*ORDERS, "paths given back"])
+    assert sorted(format_value) == sorted([*ORDERS, "paths given back"])
     assert wrong == []
     tab.context.close()
 
@@ -387,7 +387,7 @@ def test_what_the_page_counts_is_so() -> None:
 
 def test_a_large_graph_is_thinned_and_paths_may_lead_off_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
     model, truth = hostile()
-    monkeypatch.setattr("cge.report.facts._MOST_NODES", 15)
+    monkeypatch.setattr("cge.report.contents._MOST_NODES", 15)
     facts = facts_of(model, truth=truth)
     nodes, ids = facts["nodes"], model.node_ids_.tolist()
     assert len(nodes["keys"]) == len(nodes["x"]) == len(facts["paths"]) == 15 < len(nodes["id"]) == len(nodes["told"])
@@ -419,7 +419,7 @@ class Umap(ModuleType):
 def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = paths("degree", reader="plain", hops=1, rounds=3, held_out=0.0, random_state=5)
+    model = paths("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0, random_state=5)
     model.fit(words(two_groups()), some()).save(tmp_path / "model")
     plain = facts_of(model)
     assert "(the first two principal components)" in plain["hints"]["map-words"]
@@ -446,7 +446,7 @@ def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
 
 
 def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, small = words(two_groups()), {"rounds": 2, "reader": "plain", "hops": 1, "dim": 4}
+    graph, small = words(two_groups()), {"max_epochs": 2, "classifier": "mlp", "hops": 1, "dim": 4}
     alone = cge.CGE(weighting="degree", **small).fit(graph, some())
     assert facts_of(alone)["command"] == (
         "cge.CGE(dim=4, hops=1, random_state=0, reader='plain', rounds=2, weighting='degree').fit(graph, y)"
@@ -462,7 +462,18 @@ def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pyte
     monkeypatch.chdir(tmp_path)
     Path("my edges.csv").write_text("source,target\n" + "".join(f"{u},{v}\n" for u, v in pairwise(range(12))))
     Path("labels.csv").write_text("node,label\n" + "".join(f"{node},{'ab'[node > 5]}\n" for node in range(0, 12, 2)))
-    words_typed = ["fit", "my edges.csv", "--labels", "labels.csv", "--rounds", "2", "--seed", "3", "--out", "model"]
+    words_typed = [
+        "fit",
+        "my edges.csv",
+        "--labels",
+        "labels.csv",
+        "--max-epochs",
+        "2",
+        "--seed",
+        "3",
+        "--out",
+        "model",
+    ]
     assert run(["--debug", *words_typed, "--quiet", "--resume"]) == 0
     told = facts_of(cge.load("model"))["command"]
     assert told == "cge fit 'my edges.csv' --labels labels.csv --rounds 2 --seed 3 --out model --quiet"
@@ -472,7 +483,7 @@ def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pyte
 def test_colors_go_to_the_largest_classes_and_every_label_counts() -> None:
     lists = {node: ["a", "m"] if node % 2 else ["m", "z"] for node in range(0, 40, 3)}
     lists |= {node: [f"class {node}"] for node in range(1, 40, 3)}
-    model = paths("degree", reader="plain", label_votes="no", hops=1, rounds=5, held_out=0.0)
+    model = paths("degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5, validation_fraction=0.0)
     model.fit(words(two_groups()), lists)
     facts = facts_of(model)
     nodes, names = facts["nodes"], facts["classes"]
@@ -482,9 +493,9 @@ def test_colors_go_to_the_largest_classes_and_every_label_counts() -> None:
     own = [names[group["classes"][0]] for group in facts["groups"][:10]]
     assert {"a", "m", "z"} <= set(own)
     assert len(facts["groups"][-1]["classes"]) == len(names) - 10
-    chances = model.predict_proba()
+    probabilities = model.predict_proba()
     for node, said in enumerate(nodes["said"]):
-        assert {names[one] for one, _ in said} == {names[one] for one in np.flatnonzero(chances[node] > 0.5)}
+        assert {names[one] for one, _ in said} == {names[one] for one in np.flatnonzero(probabilities[node] > 0.5)}
         assert [chance for _, chance in said] == sorted((chance for _, chance in said), reverse=True)
     assert "largest of these classes" in facts["hints"]["colors-words"]
     assert "The 10 largest classes have colors" in facts["hints"]["colors-words"]
@@ -510,7 +521,7 @@ def rows_of(several: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("given", [False, True])
 def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: bool) -> None:
     graph, (y, validation) = words(two_groups()), rows_of(several)
-    model = paths("degree", reader="plain", label_votes="no", hops=2, rounds=5)
+    model = paths("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
     model.fit(graph, y, validation if given else None)
     measured = measured_by(model)
     assert measured is not None
@@ -519,10 +530,10 @@ def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: 
     there = y.any(axis=1) if several else y >= 0
     assert there[measured.nodes].all() == (not given)
     if given:  # nothing was trained again, so these are the model's own
-        np.testing.assert_allclose(measured.chances, model.predict_proba()[measured.nodes], atol=1e-6)
+        np.testing.assert_allclose(measured.probabilities, model.predict_proba()[measured.nodes], atol=1e-6)
     rows = compared(model, measured)
     if several:
-        expected = f1_score(measured.truth, measured.chances > 0.5, average="micro")
+        expected = f1_score(measured.truth, measured.probabilities > 0.5, average="micro")
     else:
         expected = max((model.selection_history_ or model.history_).column("validation_accuracy"))
     assert rows[0]["accuracy"] == pytest.approx(expected)
@@ -539,7 +550,9 @@ def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: 
 
 
 def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
-    model = paths("none", reader="plain", hops=2, rounds=5, label_votes="no").fit(two_groups(features=False), some())
+    model = paths("none", classifier="mlp", hops=2, max_epochs=5, label_propagation="no").fit(
+        two_groups(features=False), some()
+    )
     measured = measured_by(model, TRUE)
     assert measured is not None
     assert measured.unseen
@@ -548,18 +561,26 @@ def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
     rows = compared(model, measured, asked.append)
     assert [row["method"] for row in rows] == ["cge", "label propagation"]
     assert asked == ["label propagation"]
-    lonely = paths("none", reader="plain", rounds=5, held_out=0.0).fit(two_groups(), some())
+    lonely = paths("none", classifier="mlp", max_epochs=5, validation_fraction=0.0).fit(two_groups(), some())
     assert measured_by(lonely) is None
     assert "no labels to measure it by" in facts_of(lonely)["words"][1]
 
 
 def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
-    model = paths("degree", reader="plain", n_models=2, label_votes="no", hops=1, rounds=3, held_out=0.0)
+    model = paths(
+        "degree",
+        classifier="mlp",
+        n_estimators=2,
+        label_propagation="no",
+        hops=1,
+        max_epochs=3,
+        validation_fraction=0.0,
+    )
     model.fit(words(two_groups()), some())
     fitted: Any = model._fitted
     with torch.no_grad():  # the first one always says 1, the second is surer of 0
-        fitted.leaders[0][1].score.bias += torch.tensor([-9.0, 9.0])
-        fitted.leaders[1][1].score.bias += torch.tensor([99.0, -99.0])
+        fitted.ensemble[0][1].score.bias += torch.tensor([-9.0, 9.0])
+        fitted.ensemble[1][1].score.bias += torch.tensor([99.0, -99.0])
     write_page(model, tmp_path / "report.html")
     tab, wrong = opened(browser, tmp_path / "report.html")
     assert "Scores are those of reader 1 of 2 (plain)." in tab.text_content("#explorer-words")
@@ -576,10 +597,10 @@ def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
 def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -> None:
     many = np.arange(40) % 20  # more classes than there are colors
     if kind == "table":
-        small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2}
+        small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2}
         model = cge.CGE("table", "average", **small).fit(two_groups(features=False), some())
     else:
-        model = paths("degree", reader="plain", label_votes="no", hops=2, rounds=5)
+        model = paths("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
         model.fit(words(two_groups()), many if kind == "many" else rows_of(True)[0])
     file = tmp_path / "report.html"
     write_page(model, file)
@@ -608,7 +629,7 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
 
 def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = words(two_groups())
-    paths("degree", reader="plain", hops=2, rounds=5).fit(graph, some(), some(TRUE, 4)).save(tmp_path / "model")
+    paths("degree", classifier="mlp", hops=2, max_epochs=5).fit(graph, some(), some(TRUE, 4)).save(tmp_path / "model")
     out, labels = str(tmp_path / "page.html"), tmp_path / "test.csv"
     labels.write_text("node,label\n" + "".join(f"{node},{TRUE[node]}\n" for node in range(40)))
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json"]) == 0
@@ -642,12 +663,14 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
 
 def test_the_page_names_what_is_known_and_shows_settings_that_count() -> None:
     graph = words(two_groups())
-    model = paths("degree", reader="plain", hops=2, rounds=5, label_votes="auto").fit(graph, some(), some(TRUE, 4))
+    model = paths("degree", classifier="mlp", hops=2, max_epochs=5, label_propagation="auto").fit(
+        graph, some(), some(TRUE, 4)
+    )
     facts = facts_of(model)
     assert facts["title"] == "cge: 40 nodes"
     assert facts["words"][0].startswith("A model of 40 nodes, ")
     assert facts_of(model, name="mine")["words"][0].startswith("A model of mine: 40 nodes, ")
     settings = dict(facts["settings"])
     assert settings["hops"] == "2"
-    assert settings["label_votes"] == f"auto: {'yes' if model.label_votes_ else 'no'}"
+    assert settings["label_propagation"] == f"auto: {'yes' if model.label_propagation_ else 'no'}"
     assert settings.keys() & {"walk_length", "window", "negatives"} == set()

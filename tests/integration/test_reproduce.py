@@ -17,7 +17,7 @@ ROW = {
     "validation": 0.8,
     "n_test": 1000,
     "labels": {"train": 140, "outer": 0, "selection": 500},
-    "readers": ["deep"],
+    "classifiers": ["consistency"],
     "votes": False,
     "cpu_seconds": 3.0,
     "compared": [],
@@ -65,11 +65,13 @@ def test_what_is_not_there(words: list[str], sentence: str, tmp_path: Path, caps
 
 
 def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(METHODS, "cosine", METHODS["cosine"] | {"rounds": 30, "reader": "plain", "label_votes": "no"})
+    monkeypatch.setitem(
+        METHODS, "cosine", METHODS["cosine"] | {"max_epochs": 30, "classifier": "mlp", "label_propagation": "no"}
+    )
     row = run_cell(Cell("cora+100%", "cosine", 0))
     assert 0.5 < row["test"] < 0.9
     assert row["noise_auc"] > 0.6  # paths of true edges join papers that are alike
-    assert (row["weights"], row["readers"], row["n_test"]) == ("cosine", ["plain"], 1000)
+    assert (row["weights"], row["classifiers"], row["n_test"]) == ("cosine", ["mlp"], 1000)
     assert row["parameters"]["gate"]["cosine"] == 1.0
     json.dumps(row)
 
@@ -78,8 +80,10 @@ def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_cells_are_told_as_they_come(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     words = ["reproduce", "weights", "--only", "cora/features only", "--seeds", "1", "--out", str(tmp_path)]
     assert run(words) == 0
-    shown = capfd.readouterr().out
-    assert re.search(r"^1/1  cora/features only/0  test 0\.\d{4}  none  \d+ s$", shown, re.MULTILINE), shown
+    format_value = capfd.readouterr().out
+    assert re.search(r"^1/1  cora/features only/0  test 0\.\d{4}  none  \d+ s$", format_value, re.MULTILINE), (
+        format_value
+    )
     assert "| features only |" in (tmp_path / "weights.md").read_text()
 
 

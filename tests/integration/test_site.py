@@ -77,9 +77,13 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
     assert list(parts) == list(group.commands)
     for name, command in group.commands.items():
         context = command.make_context(name, [], parent=whole, resilient_parsing=True)
-        shown = [one for one in context.command.params if not getattr(one, "hidden", False)]
+        format_value = [one for one in context.command.params if not getattr(one, "hidden", False)]
         missing = [
-            flag for one in shown if one.opts for flag in one.opts if flag.startswith("--") and flag not in parts[name]
+            flag
+            for one in format_value
+            if one.opts
+            for flag in one.opts
+            if flag.startswith("--") and flag not in parts[name]
         ]
         assert missing == [], name
 

@@ -27,7 +27,7 @@ WRITES = {
     "explain as parquet": ["explain", "m", "--node", "l1", "--parquet", "out.parquet"],
 }
 READS = [["embed", "m", "--out", "v.csv"], ["predict", "m"], ["report", "m"], ["explain", "m", "--node", "l1"]]
-FIT = ["fit", "edges.csv", "--labels", "labels.csv", "--out", "new", "--rounds", "3", "--reader", "plain"]
+FIT = ["fit", "edges.csv", "--labels", "labels.csv", "--out", "new", "--max-epochs", "3", "--classifier", "mlp"]
 FIT += ["--weighting", "none", "--dim", "4"]
 
 
@@ -38,7 +38,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = [(f"{side}{a}", f"{side}{b}") for side in "lr" for a in range(10) for b in draw.choice(10, 3) if a != b]
     y = {f"{side}{k}": side for side in "lr" for k in range(6)}
     graph = cge.Graph.from_edges([*edges, ("l0", "r0")])
-    cge.CGE(rounds=3, dim=4, reader="plain", weighting="none", refit=False).fit(graph, y).save(folder / "m")
+    cge.CGE(max_epochs=3, dim=4, classifier="mlp", weighting="uniform", refit=False).fit(graph, y).save(folder / "m")
     (folder / "edges.csv").write_text("".join(f"{a},{b}\n" for a, b in edges))
     (folder / "labels.csv").write_text("".join(f"{node},{name}\n" for node, name in y.items()))
     return folder

@@ -22,12 +22,12 @@ from cge.cli.embed import embed
 from cge.cli.main import run
 from cge.cli.predict import predict
 from cge.cli.similar import similar
-from cge.data.additions import Additions
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edges import EdgeOptions
-from cge.data.files.new_nodes import read_additions
+from cge.data.files.graph_update_files import read_graph_update
+from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation
-from cge.estimators.predictions import WAYS, known_labels_of, predict_nodes
+from cge.estimators.predictions import EVIDENCE, known_labels_of, predict_nodes
 from cge.estimators.similar import similar_nodes
 
 for command in (embed, predict, similar):
@@ -35,18 +35,18 @@ for command in (embed, predict, similar):
         app.command()(command)
 
 SIZE = 20  # of each of two communities
-QUICK: dict[str, Any] = {"rounds": 15, "reader": "plain", "weighting": "degree", "refit": False}
+QUICK: dict[str, Any] = {"max_epochs": 15, "classifier": "mlp", "weighting": "degree", "refit": False}
 SMALL: dict[str, Any] = {
     "dim": 8,
     "walks_per_node": 2,
     "walk_length": 6,
     "window": 3,
     "pretrain": 1,
-    "rounds": 2,
+    "max_epochs": 2,
     "weighting": "none",
     "refit": False,
 }
-TRAINED, BOTH, FEATURES, EDGES, NOTHING = WAYS
+TRAINED, BOTH, FEATURES, EDGES, NOTHING = EVIDENCE
 NEW_EDGES = "source,target\nnew1,l1\nl2,new1\nnew2,r3\nnew4,new5\n"
 NEW_FEATURES = "node,a,b,c\nnew1,2,2,2\nnew3,-2,-2,-2\n"
 NAMES = [f"{side}{k}" for side in "lr" for k in range(SIZE)]
@@ -66,8 +66,8 @@ def people(features: bool = True) -> cge.Graph:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save models of every kind, each trained for a moment."""
     folder, graph = tmp_path_factory.mktemp("models"), people()
-    cge.CGE(**QUICK, label_votes="no").fit(graph, Y).save(folder / "features")
-    cge.CGE(**QUICK, label_votes="yes").fit(people(False), Y).save(folder / "plain")
+    cge.CGE(**QUICK, label_propagation="no").fit(graph, Y).save(folder / "features")
+    cge.CGE(**QUICK, label_propagation="yes").fit(people(False), Y).save(folder / "mlp")
     several = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
     cge.CGE(**QUICK).fit(graph, several).save(folder / "several")
     cge.CGE("features", **SMALL).fit(graph, Y).save(folder / "one-layer")
@@ -111,8 +111,8 @@ def refused(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = said("embed features --out v.parquet --projector p", capsys)
-    assert shown.splitlines() == [
+    format_value = said("embed features --out v.parquet --projector p", capsys)
+    assert format_value.splitlines() == [
         "nodes         40",
         "numbers each  32",
         "written to    v.parquet",
@@ -215,29 +215,29 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    shown = said("predict features --nodes r5,l12", capsys).splitlines()
-    assert shown[0].split() == ["node", "class", "confidence", "way"]
-    chances = model.predict_proba(["r5", "l12"])
+    format_value = said("predict features --nodes r5,l12", capsys).splitlines()
+    assert format_value[0].split() == ["node", "class", "confidence", "way"]
+    probabilities = model.predict_proba(["r5", "l12"])
     expected = [
         [node, label, f"{sure:.3f}", TRAINED]
-        for node, label, sure in zip(["r5", "l12"], model.predict(["r5", "l12"]), chances.max(1), strict=True)
+        for node, label, sure in zip(["r5", "l12"], model.predict(["r5", "l12"]), probabilities.max(1), strict=True)
     ]
-    assert [line.split() for line in shown[1:]] == expected
+    assert [line.split() for line in format_value[1:]] == expected
     found = json.loads(said("predict features --nodes r5,l12 --json", capsys))
     assert (found["folder"], found["out"], found["notes"], found["nodes"]) == ("features", None, [], 2)
     assert (found["classes"], found["ways"]) == (["left", "right"], {TRAINED: 2})
     assert [list(one["chances"].values()) for one in found["predictions"]] == [
-        [float(str(value)) for value in row] for row in chances
+        [float(str(value)) for value in row] for row in probabilities
     ]
-    shown = said("predict features", capsys).splitlines()
-    assert len(shown) == 22
-    assert shown[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
+    format_value = said("predict features", capsys).splitlines()
+    assert len(format_value) == 22
+    assert format_value[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
 
 
 def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    shown = said("predict features --out p.csv", capsys)
-    assert shown == "nodes       40\npredicted   40 trained\nwritten to  p.csv\n"
+    format_value = said("predict features --out p.csv", capsys)
+    assert format_value == "nodes       40\npredicted   40 trained\nwritten to  p.csv\n"
     with Path("p.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["node", "class", "confidence", "way", "chance_left", "chance_right"]
@@ -254,9 +254,9 @@ def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -
     assert (found["out"], found["predictions"], found["nodes"]) == ("p.json", None, 40)
     kept = json.loads(Path("p.json").read_text())
     several = cge.load("several")
-    for one, row, chances in zip(kept["predictions"], several.predict(), several.predict_proba(), strict=True):
+    for one, row, probabilities in zip(kept["predictions"], several.predict(), several.predict_proba(), strict=True):
         assert one["class"] == several.classes_[row.astype(bool)].tolist()
-        assert one["confidence"] == pytest.approx(min(max(p, 1 - p) for p in chances))
+        assert one["confidence"] == pytest.approx(min(max(p, 1 - p) for p in probabilities))
     said("predict several --out p.tsv", capsys)
     cells = [line.split("\t")[1] for line in Path("p.tsv").read_text().splitlines()[1:]]
     assert cells == ['"' + "; ".join(one["class"]) + '"' for one in kept["predictions"]]
@@ -266,7 +266,7 @@ def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -
 def new_ones(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
     """Return class and way of each node."""
     found = json.loads(said(f"predict {words} --json", capsys))
-    assert found["ways"] == {way: n for way in WAYS if (n := [p["way"] for p in found["predictions"]].count(way))}
+    assert found["ways"] == {way: n for way in EVIDENCE if (n := [p["way"] for p in found["predictions"]].count(way))}
     return {one["node"]: (one["class"], one["way"]) for one in found["predictions"]}
 
 
@@ -300,65 +300,65 @@ def test_known_neighbors_count(here: Path) -> None:
     pairs = [(u, v) for u in NAMES for v in graph.neighbors(u)]
     whole = cge.Graph.from_edges([*pairs, ("new1", "l1"), ("l2", "new1")], told, [*NAMES, "new1"])
     found, notes = predict_nodes(
-        model, new=Additions([("new1", "l1"), ("l2", "new1")], feature_ids=["new1"], features=[[2.0, 2, 2]])
+        model, new=GraphUpdate([("new1", "l1"), ("l2", "new1")], feature_ids=["new1"], features=[[2.0, 2, 2]])
     )
     assert notes == []
-    assert np.array_equal(found.chances, model.predict_proba(["new1"], whole))
-    alone, _ = predict_nodes(model, new=Additions(feature_ids=["new1"], features=[[2.0, 2, 2]]))
-    assert not np.array_equal(found.chances, alone.chances)
+    assert np.array_equal(found.probabilities, model.predict_proba(["new1"], whole))
+    alone, _ = predict_nodes(model, new=GraphUpdate(feature_ids=["new1"], features=[[2.0, 2, 2]]))
+    assert not np.array_equal(found.probabilities, alone.probabilities)
 
 
 def test_words_as_features(tmp_path: Path) -> None:
     """Sparse features: a row of zeros tells nothing, but neighbors do."""
     words = sp.csr_array(np.kron(np.eye(2), np.ones((SIZE, 3))))
     graph = people(False).with_features(words)
-    model = cge.CGE(**QUICK, label_votes="no").fit(graph, Y)
+    model = cge.CGE(**QUICK, label_propagation="no").fit(graph, Y)
     rows = sp.csr_array([[0.0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6])
-    new = Additions([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
+    new = GraphUpdate([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
     found, _ = predict_nodes(model, new=new)
-    ways = {node: WAYS[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)}
+    ways = {node: EVIDENCE[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)}
     assert ways == {"n2": EDGES, "n4": EDGES, "n1": FEATURES, "n3": NOTHING}
     assert dict(zip(found.nodes.tolist(), found.predicted, strict=True))["n1"] == "right"
     assert found.predicted[:2] == ["right", "left"]
 
 
 def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here: Path) -> None:
-    for name in ("features", "plain"):
-        found, _ = predict_nodes(cge.load(name), new=Additions([("x", "y"), ("z", "z")]))
-        assert {WAYS[way] for way in found.ways} == {NOTHING}
-        np.testing.assert_allclose(found.chances, np.tile(found.chances[:1], (3, 1)), atol=1e-6)
+    for name in ("features", "mlp"):
+        found, _ = predict_nodes(cge.load(name), new=GraphUpdate([("x", "y"), ("z", "z")]))
+        assert {EVIDENCE[way] for way in found.ways} == {NOTHING}
+        np.testing.assert_allclose(found.probabilities, np.tile(found.probabilities[:1], (3, 1)), atol=1e-6)
 
 
 def test_a_node_without_features_counts_as_average() -> None:
     graph = people()
     shifted = graph.with_features(np.asarray(graph.features) + np.array([5, -3, 0]))
-    model = cge.CGE(**QUICK, label_votes="no").fit(shifted, Y)
-    without, _ = predict_nodes(model, new=Additions([("n", "l1")]))
+    model = cge.CGE(**QUICK, label_propagation="no").fit(shifted, Y)
+    without, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")]))
     mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)
-    average, _ = predict_nodes(model, new=Additions([("n", "l1")], feature_ids=["n"], features=mean))
-    np.testing.assert_allclose(without.chances, average.chances, atol=1e-6)
-    assert (WAYS[without.ways[0]], without.predicted) == (EDGES, ["left"])
+    average, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")], feature_ids=["n"], features=mean))
+    np.testing.assert_allclose(without.probabilities, average.probabilities, atol=1e-6)
+    assert (EVIDENCE[without.ways[0]], without.predicted) == (EDGES, ["left"])
 
 
 def test_a_loop_leads_nowhere(here: Path) -> None:
-    new = Additions([("n", "n")], self_loops=True, feature_ids=["n"], features=[[1, 1, 1]])
+    new = GraphUpdate([("n", "n")], self_loops=True, feature_ids=["n"], features=[[1, 1, 1]])
     found, _ = predict_nodes(cge.load("features"), new=new)
-    assert [WAYS[way] for way in found.ways] == [FEATURES]
+    assert [EVIDENCE[way] for way in found.ways] == [FEATURES]
 
 
 def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
     """A chain of new nodes: with two hops and no votes only the first two meet a known node."""
-    chain = Additions([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
-    model = cge.CGE(**QUICK, hops=2, label_votes="no").fit(people(False), Y)
+    chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
+    model = cge.CGE(**QUICK, hops=2, label_propagation="no").fit(people(False), Y)
     found, _ = predict_nodes(model, new=chain)
-    assert {node: WAYS[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)} == {
+    assert {node: EVIDENCE[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)} == {
         "n1": EDGES,
         "n2": EDGES,
         "n3": NOTHING,
     }
-    model = cge.CGE(**QUICK, hops=0, label_votes="no").fit(people(), Y)
-    found, _ = predict_nodes(model, new=Additions([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
-    assert [WAYS[way] for way in found.ways] == [FEATURES]
+    model = cge.CGE(**QUICK, hops=0, label_propagation="no").fit(people(), Y)
+    found, _ = predict_nodes(model, new=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
+    assert [EVIDENCE[way] for way in found.ways] == [FEATURES]
 
 
 def test_notes_on_new_edges_know_the_nodes_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -383,7 +383,7 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     # Columns that nobody reads are told where the graph has weights.
     weighted = cge.Graph.from_edges([("a", "b")], weights=[2.0])
-    _, notes = read_additions(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
+    _, notes = read_graph_update(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
     assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]
     words = "predict features --graph edges.csv --header --weight cost"
     assert json.loads(said(f"{words} --json", capsys))["notes"] == [
@@ -455,9 +455,9 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     model.save(tmp_path / "m")
     folder = str(tmp_path / "m")
     assert "New York, NY" in said(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
-    shown = said(["similar", folder, "--", "-x"], capsys)
-    assert r"a\x1b[31m" in shown
-    assert "\x1b" not in shown
+    format_value = said(["similar", folder, "--", "-x"], capsys)
+    assert r"a\x1b[31m" in format_value
+    assert "\x1b" not in format_value
     assert "\x1b" not in said(["predict", folder], capsys)
     out = tmp_path / "p.csv"
     assert run(["predict", folder, "--out", str(out)]) == 0
@@ -478,9 +478,9 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
         "\n".join(["node,a,b,c", *(f"n{k},{','.join(map(str, told[k]))}" for k in range(count))])
     )
     began = time.process_time()
-    shown = said("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
+    format_value = said("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
     assert time.process_time() - began < 10
-    assert shown.splitlines()[1] == f"predicted   10,000 {BOTH}"
+    assert format_value.splitlines()[1] == f"predicted   10,000 {BOTH}"
     assert pq.read_metadata("p.parquet").num_rows == count
 
 
@@ -489,8 +489,8 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = similar_nodes(cge.load("features"), "l3", 4)
-    shown = [line.split() for line in said("similar features l3 --top 4", capsys).splitlines()]
-    assert shown == [["node", "cosine"], *([one.node, f"{one.score:.4f}"] for one in expected)]
+    format_value = [line.split() for line in said("similar features l3 --top 4", capsys).splitlines()]
+    assert format_value == [["node", "cosine"], *([one.node, f"{one.score:.4f}"] for one in expected)]
     found = json.loads(said("similar features l3 --top 4 --json", capsys))
     assert found == {
         "folder": "features",
@@ -529,10 +529,10 @@ def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeyp
 @pytest.mark.parametrize("name", ["embed", "predict", "similar"])
 def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    shown = said(f"{name} --help", capsys)
-    assert shown.count(f"cge {name} model") >= 2
+    format_value = said(f"{name} --help", capsys)
+    assert format_value.count(f"cge {name} model") >= 2
     for flag in ("--json", "--quiet"):
-        assert flag in shown
+        assert flag in format_value
 
 
 def test_a_damaged_model_is_one_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -565,9 +565,9 @@ def test_the_page_shows_what_is_printed(
     page = (Path(__file__).parents[2] / "docs" / "using-a-model.md").read_text()
     monkeypatch.chdir(tmp_path)
     exec(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0], {})
-    shown = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert [line.split()[0] for line, _ in shown] == ["predict", "predict", "similar", "embed"]
-    for line, expected in shown:
+    format_value = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    assert [line.split()[0] for line, _ in format_value] == ["predict", "predict", "similar", "embed"]
+    for line, expected in format_value:
         found = said(line, capsys)
         # Numbers may change with training, and the order with them.
         one, other = (sorted(re.sub(r"\d+", "0", text).splitlines()) for text in (found, expected))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.fuzzing.models import MODELS, saved
 from tests.fuzzing.targets import TARGETS, one
 
-READERS = TARGETS | MODELS
+CLASSIFIERS = TARGETS | MODELS
 
 
 @pytest.mark.parametrize("name", TARGETS)
@@ -39,9 +39,9 @@ def json_name(text: bytes) -> str:
     return text.decode().partition('"file": "')[2].partition('"')[0]
 
 
-@pytest.mark.parametrize("name", READERS)
+@pytest.mark.parametrize("name", CLASSIFIERS)
 @settings(max_examples=25)
 @given(random=st.randoms(use_true_random=False))
 def test_damaged_files_raise_only_our_errors(name: str, random: Random) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        one(READERS[name], Path(folder), READERS[name].make(random))
+        one(CLASSIFIERS[name], Path(folder), CLASSIFIERS[name].make(random))

@@ -48,9 +48,9 @@ def test_every_step_is_an_edge_and_walks_stop_only_at_dead_ends(
 
 
 @given(graphs(), ratios, st.integers(1, 40), st.sampled_from([1, 2, 4]))
-def test_batches_and_threads_do_not_matter(graph: cge.Graph, q: float, size: int, threads: int) -> None:
-    whole = Walker(graph, 6, 4, q=q, threads=1).sample(0, 4 * graph.num_nodes)
-    parts = list(Walker(graph, 6, 4, q=q, threads=threads).batches(size))
+def test_batches_and_threads_do_not_matter(graph: cge.Graph, q: float, size: int, n_jobs: int) -> None:
+    whole = Walker(graph, 6, 4, q=q, n_jobs=1).sample(0, 4 * graph.num_nodes)
+    parts = list(Walker(graph, 6, 4, q=q, n_jobs=n_jobs).batches(size))
     assert np.concatenate(parts).tobytes() == whole.tobytes()
 
 

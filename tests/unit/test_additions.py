@@ -14,12 +14,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cge
-from cge.data.additions import Additions, extended, need_features_of
 from cge.data.files.edges import EdgeOptions
-from cge.data.files.new_nodes import read_additions
+from cge.data.files.graph_update_files import read_graph_update
+from cge.data.graph_update import GraphUpdate, extended, need_features_of
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
-from cge.store.graphs import pack_graph, unpack_graph
+from cge.store.graph_arrays import pack_graph, unpack_graph
 
 EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from("xyz"))
 
@@ -57,7 +57,7 @@ def test_as_if_all_edges_had_been_there(
     first = [edge for edge in old if max(edge[:2]) < 4] or [(0, 1, "x")]
     graph = Graph.from_edges(pairs(first), None, start, directed=directed, edge_types=kinds(first), self_loops=True)
     kept = [edge for edge in new if loops or edge[0] != edge[1]]
-    grown = extended(graph, Additions(pairs(new), edge_types=kinds(new), self_loops=loops))
+    grown = extended(graph, GraphUpdate(pairs(new), edge_types=kinds(new), self_loops=loops))
     everyone = [*start, *dict.fromkeys(edge[end] for end in (0, 1) for edge in new if edge[end] > 3)]
     assert grown.graph.node_ids.tolist() == everyone
     both = [*first, *kept]
@@ -70,7 +70,7 @@ def test_as_if_all_edges_had_been_there(
 
 def test_weights_of_known_edges_stay() -> None:
     graph = Graph.from_edges([("a", "b"), ("b", "c")], weights=[2.0, 3.0])
-    grown = extended(graph, Additions([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
+    grown = extended(graph, GraphUpdate([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
     assert rows(grown.graph) == {
         "a": [("b", 2.0, None), ("d", 1.5, None)],
         "b": [("a", 2.0, None), ("c", 3.0, None)],
@@ -80,14 +80,14 @@ def test_weights_of_known_edges_stay() -> None:
 
 
 def test_a_loop_stands_once() -> None:
-    grown = extended(Graph.from_edges([(1, 2)], weights=[1]), Additions([(3, 3)], weights=[2], self_loops=True))
+    grown = extended(Graph.from_edges([(1, 2)], weights=[1]), GraphUpdate([(3, 3)], weights=[2], self_loops=True))
     assert rows(grown.graph)[3] == [(3, 2.0, None)]
-    assert extended(Graph.from_edges([(1, 2)]), Additions([(3, 3)])).graph.neighbors(3) == []
+    assert extended(Graph.from_edges([(1, 2)]), GraphUpdate([(3, 3)])).graph.neighbors(3) == []
 
 
 def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
     plain = Graph.from_edges([(1, 2)])
-    new = Additions([(3, 1)], weights=[5], edge_types=["x"], feature_ids=[3], features=[[1.0]])
+    new = GraphUpdate([(3, 1)], weights=[5], edge_types=["x"], feature_ids=[3], features=[[1.0]])
     grown = extended(plain, new)
     assert (grown.graph.weights, grown.graph.edge_types, grown.graph.features) == (None, None, None)
     assert grown.notes == [
@@ -97,7 +97,7 @@ def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
     ]
     assert not grown.featured.any()
     rich = Graph.from_edges([(1, 2)], weights=[2], edge_types=["x"])
-    grown = extended(rich, Additions([(3, 1)]))
+    grown = extended(rich, GraphUpdate([(3, 1)]))
     assert rows(grown.graph)[3] == [(1, 1.0, "(none)")]
     assert grown.notes == [
         "the new edges have no weights, so each counts 1",
@@ -111,7 +111,7 @@ def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -
     form = sp.csr_array if sparse else np.asarray
     graph = Graph.from_edges([("a", "b")], form([[1.0, 0], [0, 2]]), ["a", "b"])
     told: Any = np.array([[5.0, 6], [7, 0], [8, 8]])
-    new = Additions([("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(told) if given_sparse else told)
+    new = GraphUpdate([("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(told) if given_sparse else told)
     grown = extended(graph, new, None if sparse else np.array([0.5, -1]))
     assert grown.graph.node_ids.tolist() == ["a", "b", "c", "e", "d"]
     assert sp.issparse(grown.graph.features) == sparse
@@ -127,21 +127,21 @@ def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -
 def test_what_is_refused() -> None:
     graph = Graph.from_edges([("a", "b")], [[1.0], [2]], ["a", "b"])
     with pytest.raises(InputError, match="node ids of the graph are text, but the new edges have integers, such as 1;"):
-        extended(graph, Additions([(1, 2)]))
+        extended(graph, GraphUpdate([(1, 2)]))
     with pytest.raises(InputError, match="are integers, but the new features have text, such as 'x';"):
-        extended(Graph.from_edges([(1, 2)]), Additions(feature_ids=["x"], features=[[1.0]]))
+        extended(Graph.from_edges([(1, 2)]), GraphUpdate(feature_ids=["x"], features=[[1.0]]))
     with pytest.raises(InputError, match="new nodes need 1 features, as the others have, found 2"):
-        extended(graph, Additions(feature_ids=["c"], features=[[1.0, 2]]))
+        extended(graph, GraphUpdate(feature_ids=["c"], features=[[1.0, 2]]))
     with pytest.raises(InputError, match="one row for each of 2 nodes"):
-        extended(graph, Additions(feature_ids=["c", "d"], features=[[1.0]]))
+        extended(graph, GraphUpdate(feature_ids=["c", "d"], features=[[1.0]]))
     with pytest.raises(InputError, match="'c' stands twice"):
-        extended(graph, Additions(feature_ids=["c", "c"], features=[[1.0], [2]]))
+        extended(graph, GraphUpdate(feature_ids=["c", "c"], features=[[1.0], [2]]))
     typed = Graph.from_edges([(1, 2)], edge_types=["x"])
     with pytest.raises(InputError, match="there are 1 new edges, but 2 edge types"):
-        extended(typed, Additions([(1, 3)], edge_types=["x", "y"]))
+        extended(typed, GraphUpdate([(1, 3)], edge_types=["x", "y"]))
     many = [str(number) for number in range(33_000)]
     with pytest.raises(InputError, match="33,001 edge types; at most 32,767"):
-        extended(typed, Additions([(1, 3)] * 33_000, edge_types=many))
+        extended(typed, GraphUpdate([(1, 3)] * 33_000, edge_types=many))
 
 
 # ---------------------------------------------------------------------- files
@@ -153,27 +153,27 @@ NUMBERS = Graph.from_edges([(1, 2)], num_nodes=3)
 def test_edges_from_files(tmp_path: Path) -> None:
     text = tmp_path / "e.csv"
     text.write_text("7,1\n8,7\n")
-    found, notes = read_additions(NUMBERS, text)
+    found, notes = read_graph_update(NUMBERS, text)
     assert [part.tolist() for part in found.edges] == [[7, 8], [1, 7]]
-    found, _ = read_additions(NAMES, text)  # a graph with names reads names, though all are digits
+    found, _ = read_graph_update(NAMES, text)  # a graph with names reads names, though all are digits
     assert [part.tolist() for part in found.edges] == [["7", "8"], ["1", "7"]]
     np.save(tmp_path / "e.npy", np.array([[7, 1]]))
     np.savez(tmp_path / "e.npz", edges=np.array([["x", "a"]]))
     pq.write_table(pa.table({"from": ["x"], "to": ["a"], "w": [2.0]}), tmp_path / "e.parquet")
-    assert [part.tolist() for part in read_additions(NUMBERS, tmp_path / "e.npy")[0].edges] == [[7], [1]]
-    assert [part.tolist() for part in read_additions(NAMES, tmp_path / "e.npz")[0].edges] == [["x"], ["a"]]
-    found, _ = read_additions(NAMES, tmp_path / "e.parquet")
+    assert [part.tolist() for part in read_graph_update(NUMBERS, tmp_path / "e.npy")[0].edges] == [[7], [1]]
+    assert [part.tolist() for part in read_graph_update(NAMES, tmp_path / "e.npz")[0].edges] == [["x"], ["a"]]
+    found, _ = read_graph_update(NAMES, tmp_path / "e.parquet")
     assert ([part.tolist() for part in found.edges], found.weights.tolist()) == ([["x"], ["a"]], [2.0])
     pq.write_table(
         pa.table({"from": pa.array([], pa.string()), "to": pa.array([], pa.string())}), tmp_path / "e.parquet"
     )
-    found, notes = read_additions(NAMES, tmp_path / "e.parquet")
+    found, notes = read_graph_update(NAMES, tmp_path / "e.parquet")
     assert ([part.tolist() for part in found.edges], notes) == ([[], []], [])
     text.write_text("who,whom\nx,a\ny,a\n")
-    _, notes = read_additions(NAMES, text)
+    _, notes = read_graph_update(NAMES, text)
     assert len(notes) == 1
     assert notes[0].endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass `header=True`")
-    found, _ = read_additions(NAMES, text, options=EdgeOptions(source="whom", target="who"))
+    found, _ = read_graph_update(NAMES, text, options=EdgeOptions(source="whom", target="who"))
     assert [part.tolist() for part in found.edges] == [["a", "a"], ["x", "y"]]
 
 
@@ -181,49 +181,49 @@ def test_files_of_edges_that_are_refused(tmp_path: Path) -> None:
     text = tmp_path / "e.csv"
     text.write_text("7,x\n")
     with pytest.raises(FileFormatError) as caught:
-        read_additions(NUMBERS, text)
+        read_graph_update(NUMBERS, text)
     expected = f"{text}, line 1: expected an integer node id, found 'x'; the ids of the graph are integers"
     assert str(caught.value) == expected
     sp.save_npz(tmp_path / "m.npz", sp.eye_array(3, format="csr"))
     with pytest.raises(FileFormatError, match="an adjacency matrix has no ids by which old nodes are known"):
-        read_additions(NUMBERS, tmp_path / "m.npz")
+        read_graph_update(NUMBERS, tmp_path / "m.npz")
     with pytest.raises(FileFormatError, match=r"the suffix '.mtx' is not one of"):
-        read_additions(NUMBERS, tmp_path / "m.mtx")
+        read_graph_update(NUMBERS, tmp_path / "m.mtx")
     np.save(tmp_path / "e.npy", np.array([[7, 1]]))
     with pytest.raises(FileFormatError, match="expected node ids that are text, as in the graph, found 1"):
-        read_additions(NAMES, tmp_path / "e.npy")
+        read_graph_update(NAMES, tmp_path / "e.npy")
     with pytest.raises(FileFormatError, match="there is no such file"):
-        read_additions(NAMES, tmp_path / "none.csv")
+        read_graph_update(NAMES, tmp_path / "none.csv")
 
 
 def test_features_from_files(tmp_path: Path) -> None:
     table, matrix, nodes = tmp_path / "f.csv", tmp_path / "f.npz", tmp_path / "n.txt"
     table.write_text("node,x,y\nc,1,2\nd,3,4\n")
-    found, _ = read_additions(NAMES, features=table)
+    found, _ = read_graph_update(NAMES, features=table)
     assert (found.feature_ids.tolist(), found.features.tolist()) == (["c", "d"], [[1, 2], [3, 4]])
     sp.save_npz(matrix, sp.csr_array([[1.0, 2], [3, 4]]))
     with pytest.raises(FileFormatError, match="its rows do not tell whose they are; pass feature_nodes=, a list of"):
-        read_additions(NAMES, features=matrix)
+        read_graph_update(NAMES, features=matrix)
     nodes.write_text("c\nd\n")
-    found, _ = read_additions(NAMES, features=matrix, feature_nodes=nodes)
+    found, _ = read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
     assert (found.feature_ids.tolist(), found.features.toarray().tolist()) == (["c", "d"], [[1, 2], [3, 4]])
     nodes.write_text("c\nd\ne\n")
     with pytest.raises(FileFormatError, match=r"found 3 nodes for 2 rows in"):
-        read_additions(NAMES, features=matrix, feature_nodes=nodes)
+        read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
     with pytest.raises(FileFormatError, match="this table is keyed by node itself; leave feature_nodes= out"):
-        read_additions(NAMES, features=table, feature_nodes=nodes)
+        read_graph_update(NAMES, features=table, feature_nodes=nodes)
     with pytest.raises(InputError, match="feature_nodes= names the nodes of features, and there are none"):
-        read_additions(NAMES, feature_nodes=nodes)
+        read_graph_update(NAMES, feature_nodes=nodes)
     table.write_text("node,x,y\nc,1,2\nc,3,4\n")
     with pytest.raises(FileFormatError, match="line 3: node 'c' stands twice; keep one"):
-        read_additions(NAMES, features=table)
+        read_graph_update(NAMES, features=table)
     table.write_text("node,x\nc,1\n")
     with pytest.raises(FileFormatError, match="found 1 features, expected 2 as in training; give the same ones"):
-        read_additions(NAMES, features=table)
+        read_graph_update(NAMES, features=table)
     np.save(tmp_path / "f.npy", np.array([[1.0, np.inf]]))
     nodes.write_text("c\n")
     with pytest.raises(FileFormatError, match=r"f.npy: features must be finite as float32, found inf"):
-        read_additions(NAMES, features=tmp_path / "f.npy", feature_nodes=nodes)
+        read_graph_update(NAMES, features=tmp_path / "f.npy", feature_nodes=nodes)
 
 
 def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
@@ -233,18 +233,18 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     graph = cge.read_graph(edges, features=table)
     assert graph.feature_names == ("x", "y", "z")
     new.write_text("node,z,x,y\nc,30,10,20\n")
-    found, _ = read_additions(graph, features=new)
+    found, _ = read_graph_update(graph, features=new)
     assert found.features.tolist() == [[10, 20, 30]]
     grown = extended(graph, found).graph
     assert (grown.feature_names, grown.features[2].tolist()) == (graph.feature_names, [10, 20, 30])
     new.write_text("node,z,x,q\nc,30,10,20\n")
     with pytest.raises(FileFormatError, match="the column 'y', which there was in training, is missing; add it"):
-        read_additions(graph, features=new)
+        read_graph_update(graph, features=new)
     new.write_text("node,z,x,y,q\nc,30,10,20,0\n")
     with pytest.raises(FileFormatError, match="the column 'q' was not there in training; remove it"):
-        read_additions(graph, features=new)
+        read_graph_update(graph, features=new)
     new.write_text("c,10,20,30\n")  # without names there is only the order
-    assert read_additions(graph, features=new)[0].features.tolist() == [[10, 20, 30]]
+    assert read_graph_update(graph, features=new)[0].features.tolist() == [[10, 20, 30]]
     assert unpack_graph(*pack_graph(graph)).feature_names == graph.feature_names
     assert graph.with_features(np.ones((2, 3))).feature_names == ()
     new.write_text("node,z,x,y\na,3,1,2\nb,6,4,5\n")
@@ -265,6 +265,6 @@ def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None
 
 def test_types_that_the_graph_does_not_have_are_told() -> None:
     graph = Graph.from_edges([(0, 1), (1, 2)], edge_types=["friend", "friend"])
-    assert extended(graph, Additions([(3, 0)], edge_types=["friend"])).notes == []
-    told = extended(graph, Additions([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
+    assert extended(graph, GraphUpdate([(3, 0)], edge_types=["friend"])).notes == []
+    told = extended(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
     assert told == ["the graph has no edges of type 'freind', so what such a type means is not known"]

@@ -10,15 +10,15 @@ import pytest
 import torch
 
 import cge
-from cge.estimators.path_model import path_settings
+from cge.estimators.encoder_model import encoder_settings
 from cge.experiments import attempts
-from cge.experiments.attempts import ATTEMPTS, HopPooling, Situation, attempt
-from cge.models.ends import DeepReader
-from cge.models.gates import StepPooling
-from cge.training.path_data import PathData, PathWeights
-from cge.training.path_weights import Outer
-from cge.training.paths import PlanMaker
-from cge.training.settings import Task
+from cge.experiments.attempts import ATTEMPTS, HopPropagation, Situation, attempt
+from cge.models.classifiers import MLPClassifier
+from cge.models.edge_weighting import EdgePropagation
+from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.learned_weighting import Outer
+from cge.training.model_search import ModelSearch
+from cge.training.paper_settings import Task
 from tests.unit.test_path_weights import QUICK, planted, weighted_of
 
 
@@ -27,20 +27,20 @@ def with_validation() -> Task:
 
 
 def situation(task: Task) -> Situation:
-    data = PathData(task.graph, threads=1)
-    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=30, dim=4), 2)
-    maker = PlanMaker(task, data, settings)
-    return Situation(task, data, maker, maker.likelier("degree"), QUICK)
+    data = EncoderData(task.graph, n_jobs=1)
+    settings = encoder_settings(cge.CGE(weighting="steps", label_propagation="no", max_epochs=30, dim=4), 2)
+    maker = ModelSearch(task, data, settings)
+    return Situation(task, data, maker, maker.best_closed_form("degree"), QUICK)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_every_attempt_ends_with_chances(name: str) -> None:
     task = with_validation()
-    settings = path_settings(cge.CGE(weighting="steps", label_votes="no", rounds=80, dim=16), 2)
-    found, readers, kind = attempt(name, task, PathData(task.graph, threads=1), settings)
+    settings = encoder_settings(cge.CGE(weighting="steps", label_propagation="no", max_epochs=80, dim=16), 2)
+    found, classifiers, kind = attempt(name, task, EncoderData(task.graph, n_jobs=1), settings)
     torch.testing.assert_close(found.sum(1), torch.ones(80))
     assert float((found.argmax(1) == task.labels)[:60].float().mean()) >= 0.7
-    assert 1 <= len(readers) <= 2
+    assert 1 <= len(classifiers) <= 2
     assert (kind == "steps") == (name != "closed forms")
 
 
@@ -67,25 +67,25 @@ def test_unrolled_scores_know_how_the_last_layer_follows() -> None:
     task = with_validation()
     weighted, _ = weighted_of(task)
     outer = attempts._UnrolledOuter(task, torch.zeros(80, 6), weighted, QUICK)
-    reader = DeepReader(6, 4, 2).double()
-    pooled = torch.randn(80, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
+    classifier = MLPClassifier(6, 4, 2).double()
+    propagated = torch.randn(80, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     own, held = np.arange(20, 60), np.arange(20)
-    assert torch.autograd.gradcheck(lambda x: outer.held_out_scores(reader, x, own, held), (pooled,))
-    (slope,) = torch.autograd.grad(outer.held_out_scores(reader, pooled, own, held).square().sum(), pooled)
+    assert torch.autograd.gradcheck(lambda x: outer.held_out_scores(classifier, x, own, held), (propagated,))
+    (slope,) = torch.autograd.grad(outer.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert slope[own].abs().max() > 1e-4  # what readers see matters as well
     plain = Outer(task, torch.zeros(80, 6), weighted, QUICK)
-    (slope,) = torch.autograd.grad(plain.held_out_scores(reader, pooled, own, held).square().sum(), pooled)
+    (slope,) = torch.autograd.grad(plain.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert not slope[own].any()
 
 
 def test_gates_of_hops_begin_as_shared_ones_and_part() -> None:
     now = situation(with_validation())
-    shared = StepPooling(now.data.steps, now.data.inputs, now.start.steps)
-    own = HopPooling(now.data.steps, now.data.inputs, now.start.steps)
-    payload = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(own.pooling()(payload), shared.pooling()(payload))
+    shared = EdgePropagation(now.data.steps, now.data.edge_inputs, now.start.steps)
+    own = HopPropagation(now.data.steps, now.data.edge_inputs, now.start.steps)
+    inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
     assert len(own.parameters()) == len(own.prior()) == 1 + 3 * 4
-    Outer(now.task, now.data.payload("l2"), own, QUICK).run()
+    Outer(now.task, now.data.inputs("l2"), own, QUICK).run()
     gates = [part.gate.detach() for part in own.parts]
     assert max(float((gates[0] - other).abs().max()) for other in gates[1:]) > 0.01
 
@@ -95,26 +95,26 @@ def test_an_ensemble_has_weights_for_each_fold() -> None:
     found = attempts.fold_ensemble(now)
     assert len(found) == 3
     gates = [one.steps.gate.detach() for one in found]
-    assert all(isinstance(one, PathWeights) for one in found)
+    assert all(isinstance(one, NamedWeighting) for one in found)
     assert not torch.equal(gates[0], gates[1])
 
 
 def test_maps_of_hops_part_what_hops_bring() -> None:
     now = situation(with_validation())
-    pooled = attempts.hop_maps(now)
+    propagated = attempts.hop_maps(now)
     hops, width = 5, attempts._HOP_WIDTH
     assert now.maker.settings.dim == hops * width
-    payload = torch.randn(80, 2 * hops * width, generator=torch.Generator().manual_seed(0))  # two passes
-    found = pooled(payload).view(80, 2, hops, width)
+    inputs = torch.randn(80, 2 * hops * width, generator=torch.Generator().manual_seed(0))  # two passes
+    found = propagated(inputs).view(80, 2, hops, width)
     few = torch.randn(80, 3, generator=torch.Generator().manual_seed(1))
     alone = []
     for place in range(hops):  # a path of so many steps brings nothing to the other places
-        told = torch.zeros_like(payload).view(80, 2, hops, width)
-        told[:, :, place] = payload.view(80, 2, hops, width)[:, :, place]
-        brought = pooled(told.flatten(1)).view(80, 2, hops, width)
+        told = torch.zeros_like(inputs).view(80, 2, hops, width)
+        told[:, :, place] = inputs.view(80, 2, hops, width)[:, :, place]
+        brought = propagated(told.flatten(1)).view(80, 2, hops, width)
         torch.testing.assert_close(brought[:, :, place], found[:, :, place])
         assert not brought[:, :, [other for other in range(hops) if other != place]].any()
         wide = torch.zeros(80, 1, hops, width)
         wide[:, 0, place, :3] = few
-        alone.append(pooled(wide.flatten(1)).view(80, hops, width)[:, place, :3])
-    torch.testing.assert_close(pooled(few), torch.stack(alone).sum(0))  # class scores are summed
+        alone.append(propagated(wide.flatten(1)).view(80, hops, width)[:, place, :3])
+    torch.testing.assert_close(propagated(few), torch.stack(alone).sum(0))  # class scores are summed

@@ -29,10 +29,10 @@ ROWS = [
 
 @pytest.fixture
 def child(tmp_path):
-    def run(body, limit=20.0, threads=None, **job):
+    def run(body, limit=20.0, n_jobs=None, **job):
         script = tmp_path / "child.py"
         script.write_text("import json, os, signal, sys, time\njob = json.loads(sys.argv[1])\n" + body)
-        return run_child(sys.executable, script, job, limit, threads)
+        return run_child(sys.executable, script, job, limit, n_jobs)
 
     return run
 
@@ -44,9 +44,9 @@ def test_a_report_is_the_last_line_printed(child):
 
 
 def test_a_child_is_kept_to_its_cores(child):
-    outcome = child("print(json.dumps([len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))", threads=1)
+    outcome = child("print(json.dumps([len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))", n_jobs=1)
     assert outcome.problem == "ended without a report"  # a list is none
-    outcome = child("print(json.dumps({'cores': len(os.sched_getaffinity(0))}))", threads=1)
+    outcome = child("print(json.dumps({'cores': len(os.sched_getaffinity(0))}))", n_jobs=1)
     assert outcome.report == {"cores": 1}
 
 
@@ -102,7 +102,7 @@ def test_json_has_the_agreed_keys_in_every_row():
     assert told["bench"] == "walks"
     assert len(told["rows"]) == len(ROWS)
     for row in told["rows"]:
-        assert {"case", "tool", "threads", "value", "unit", "peak_mb"} <= set(row)
+        assert {"case", "tool", "n_jobs", "value", "unit", "peak_mb"} <= set(row)
     assert told["rows"][3]["value"] is None
     assert told["rows"][3]["note"] == "crashed with SIGILL"
     assert told["rows"][0]["ratio_to_best_peer"] == 3.0
@@ -141,7 +141,7 @@ def test_saved_files_carry_the_machine(tmp_path):
 
 
 def test_a_journal_resumes_and_forgets_a_broken_line(tmp_path, capsys):
-    path = tmp_path / "deep" / "journal.jsonl"
+    path = tmp_path / "consistency" / "journal.jsonl"
     first = Journal(path, resume=False)
     for row in ROWS[:2]:
         first.add(row)
@@ -158,14 +158,14 @@ def test_a_journal_resumes_and_forgets_a_broken_line(tmp_path, capsys):
 
 def test_a_run_goes_on_where_it_was_cut_off(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
-    given = session.options("walks", "", ["cora"], ["cge", "numpy"], 10).parse_args(["--json", "--threads", "1"])
+    given = session.options("walks", "", ["cora"], ["cge", "numpy"], 10).parse_args(["--json", "--jobs", "1"])
     measured = []
 
     def measure_one(_bench, task, _limit):
         measured.append(task.tool)
         if task.tool == "numpy" and len(measured) == 2:
             raise KeyboardInterrupt
-        return Row(task.case, task.tool, task.threads, 1e6, task.unit)
+        return Row(task.case, task.tool, task.n_jobs, 1e6, task.unit)
 
     monkeypatch.setattr(session, "_measure", measure_one)
     tasks = [session.Task("cora uniform", tool, 1, "steps/s", dict) for tool in given.tools]
@@ -190,7 +190,7 @@ def test_a_data_set_or_peer_that_is_missing_is_a_row(main, tmp_path, monkeypatch
     monkeypatch.setattr(graphs, "_catalog_graph", no_data)
     monkeypatch.setattr(environments, "_pip", no_peer)
     monkeypatch.setattr(environments.venv, "create", lambda *_args, **_kwargs: None)
-    assert main(["--json", "--threads", "1", "--cases", "npm", "--tools", "cge,ensmallen"]) == 0
+    assert main(["--json", "--jobs", "1", "--cases", "npm", "--tools", "cge,ensmallen"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["note"] for row in rows} == {"npm is not on this machine", "did not install: no such version"}
     assert all(row["value"] is None for row in rows)
@@ -201,7 +201,7 @@ def test_options_name_what_is_unknown(capsys):
         walks.main(["--tools", "cge,magic"])
     assert "magic is not among cge, numpy" in capsys.readouterr().err
     with pytest.raises(SystemExit):
-        walks.main(["--threads", "0"])
+        walks.main(["--jobs", "0"])
 
 
 def test_every_tool_has_a_script_and_peers_have_pins():
@@ -254,7 +254,7 @@ def test_a_tool_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(graphs, "_NODES", 300)
     monkeypatch.setattr(graphs, "_EDGES", 1000)
-    quick = ["--json", "--threads", "1", "--cases", "powerlaw", "--kinds", "uniform", "--seconds", "0.01"]
+    quick = ["--json", "--jobs", "1", "--cases", "powerlaw", "--kinds", "uniform", "--seconds", "0.01"]
     assert walks.main([*quick, "--tools", "numpy"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["value"] > 0
@@ -285,7 +285,7 @@ def _small_skipgram(monkeypatch, tmp_path, capsys, *given):
     monkeypatch.setattr(graphs, "_EDGES", 300)
     monkeypatch.setattr(skipgram, "_CASES", ("powerlaw",))
     monkeypatch.setitem(skipgram._WALKS, "powerlaw", (2, 10, 3))
-    assert skipgram.main(["--json", "--threads", "1", "--tools", "cge", "--repeats", "1", *given]) == 0
+    assert skipgram.main(["--json", "--jobs", "1", "--tools", "cge", "--repeats", "1", *given]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["value"] > 0, row
     return row

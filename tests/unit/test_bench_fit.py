@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import cge
-from cge.estimators.convolutions import GCN
+from cge.estimators.graph_networks import GCN
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT))
@@ -26,14 +26,14 @@ def measured(tmp_path, monkeypatch):
 
     def measure_one(bench, task, _limit):
         asked.append((bench, task, task.job()))
-        return Row(task.case, task.tool, task.threads, 1e3, task.unit, 100.0, seconds=2.0)
+        return Row(task.case, task.tool, task.n_jobs, 1e3, task.unit, 100.0, seconds=2.0)
 
     monkeypatch.setattr(session, "_measure", measure_one)
     return asked
 
 
 def test_both_kinds_are_one_json_object_and_nell_with_few_labels_is_left_out(measured, capsys):
-    assert fit.main(["--json", "--threads", "1"]) == 0
+    assert fit.main(["--json", "--jobs", "1"]) == 0
     told = json.loads(capsys.readouterr().out)
     cases = {unit: [row["case"] for row in told["rows"] if row["unit"] == unit] for unit in ("pairs/s", "nodes/s")}
     weightings = [f"{encoder} {one}" for encoder in ("table", "features") for one in ("average", "cnn", "lstm")]
@@ -49,7 +49,7 @@ def test_both_kinds_are_one_json_object_and_nell_with_few_labels_is_left_out(mea
 
 def test_a_kind_without_the_case_measures_nothing(measured, tmp_path, capsys):
     saving = ["--save", "--results", str(tmp_path / "results")]
-    assert fit.main(["--threads", "1", "--cases", "nell-0.01", *saving]) == 0
+    assert fit.main(["--jobs", "1", "--cases", "nell-0.01", *saving]) == 0
     assert [(bench, task.case) for bench, task, _ in measured] == [
         ("fit_methods", f"nell-0.01 {one}") for one in METHODS
     ]
@@ -69,29 +69,29 @@ def test_methods_are_told_what_gcn_took_on_as_many_threads(measured, monkeypatch
 
     def measure_one(bench, task, limit):
         row = whole(bench, task, limit)
-        return Row(**vars(row) | {"seconds": 2.0 * task.threads, "peak_mb": 100.0 + task.threads})
+        return Row(**vars(row) | {"seconds": 2.0 * task.n_jobs, "peak_mb": 100.0 + task.n_jobs})
 
     monkeypatch.setattr(session, "_measure", measure_one)
-    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora,pubmed", "--threads", "1,2"]) == 0
-    gcn = {(task.case, task.threads): job["gcn"] for _, task, job in measured}
-    for threads in (1, 2):
+    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora,pubmed", "--jobs", "1,2"]) == 0
+    gcn = {(task.case, task.n_jobs): job["gcn"] for _, task, job in measured}
+    for n_jobs in (1, 2):
         for case in ("cora", "pubmed"):
-            found = [gcn[f"{case} {method}", threads] for method in METHODS]
-            assert found == [None, *[{"seconds": 2.0 * threads, "peak_mb": 100.0 + threads}] * 3]
+            found = [gcn[f"{case} {method}", n_jobs] for method in METHODS]
+            assert found == [None, *[{"seconds": 2.0 * n_jobs, "peak_mb": 100.0 + n_jobs}] * 3]
 
 
 def test_without_a_number_of_gcn_there_is_no_ratio(measured, monkeypatch):
     def measure_one(bench, task, _limit):
         measured.append((bench, task, task.job()))
-        return Row(task.case, task.tool, task.threads, None, task.unit, note="crashed with SIGKILL")
+        return Row(task.case, task.tool, task.n_jobs, None, task.unit, note="crashed with SIGKILL")
 
     monkeypatch.setattr(session, "_measure", measure_one)
-    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora", "--threads", "1"]) == 0
+    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora", "--jobs", "1"]) == 0
     assert [job["gcn"] for _, _, job in measured] == [None] * 4
 
 
 def test_a_resumed_run_compares_with_the_gcn_it_has(measured, monkeypatch):
-    quick = ["--json", "--kinds", "methods", "--cases", "cora", "--threads", "1"]
+    quick = ["--json", "--kinds", "methods", "--cases", "cora", "--jobs", "1"]
     whole = session._measure
 
     def cut_off(bench, task, limit):
@@ -123,16 +123,16 @@ def test_methods_are_what_the_page_says_and_equally_wide():
 
 
 def test_a_trial_says_so(measured):
-    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora", "--threads", "1", "--rounds", "2"]) == 0
+    assert fit.main(["--json", "--kinds", "methods", "--cases", "cora", "--jobs", "1", "--max-epochs", "2"]) == 0
     assert {task.note for _, task, _ in measured} == {"a trial of 2 epochs at most"}
-    assert {job["rounds"] for _, _, job in measured} == {2}
+    assert {job["max_epochs"] for _, _, job in measured} == {2}
 
 
 @pytest.mark.slow
 def test_methods_are_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(fit, "_METHODS", {name: fit._METHODS[name] for name in ("gcn", "grand")})
-    quick = ["--json", "--kinds", "methods", "--cases", "cora", "--threads", "1", "--rounds", "2", "--repeats", "2"]
+    quick = ["--json", "--kinds", "methods", "--cases", "cora", "--jobs", "1", "--max-epochs", "2", "--repeats", "2"]
     assert fit.main(quick) == 0
     gcn, grand = json.loads(capsys.readouterr().out)["rows"]
     for row in (gcn, grand):

@@ -38,8 +38,8 @@ def measured(tiny, monkeypatch):
     def measure_one(_bench, task, _limit):
         asked.append((task, task.job()))
         nodes = TINY.get(task.case, 100)
-        facts = {"nodes": nodes, "growing_seconds": 0.1 * nodes * task.threads, "above_mb": nodes**0.5}
-        return Row(task.case, task.tool, task.threads, 1e3, task.unit, 100.0, facts=facts)
+        facts = {"nodes": nodes, "growing_seconds": 0.1 * nodes * task.n_jobs, "above_mb": nodes**0.5}
+        return Row(task.case, task.tool, task.n_jobs, 1e3, task.unit, 100.0, facts=facts)
 
     monkeypatch.setattr(session, "_measure", measure_one)
     return asked
@@ -134,18 +134,18 @@ def test_memory_that_is_not_above_the_baseline_has_no_slope():
 
 
 def test_each_generated_graph_is_compared_with_the_next_smaller_one_on_as_many_threads(measured, capsys):
-    assert scale.main(["--json", "--threads", "1,2"]) == 0
+    assert scale.main(["--json", "--jobs", "1,2"]) == 0
     assert json.loads(capsys.readouterr().out)["bench"] == "scale"
-    assert [(task.case, task.threads) for task, _ in measured] == [
-        (case, threads) for threads in (1, 2) for case in ("10k", "100k", "1M", "npm")
+    assert [(task.case, task.n_jobs) for task, _ in measured] == [
+        (case, n_jobs) for n_jobs in (1, 2) for case in ("10k", "100k", "1M", "npm")
     ]
-    smaller = {(task.case, task.threads): job["smaller"] for task, job in measured}
-    for threads in (1, 2):
-        assert smaller["10k", threads] is None
-        assert smaller["npm", threads] is None
+    smaller = {(task.case, task.n_jobs): job["smaller"] for task, job in measured}
+    for n_jobs in (1, 2):
+        assert smaller["10k", n_jobs] is None
+        assert smaller["npm", n_jobs] is None
         for case, before in (("100k", 200), ("1M", 300)):
-            told = {"nodes": before, "growing_seconds": 0.1 * before * threads, "above_mb": before**0.5}
-            assert smaller[case, threads] == told
+            told = {"nodes": before, "growing_seconds": 0.1 * before * n_jobs, "above_mb": before**0.5}
+            assert smaller[case, n_jobs] == told
     assert {job["warm_up"]["edges"] for _, job in measured} == {str(planted.planted_files("1k").edges)}
     assert {job["files"]["edges"] for task, job in measured if task.case == "npm"} == {
         str(graphs.graph_files("npm").strings)
@@ -158,7 +158,7 @@ def test_without_a_number_of_the_smaller_graph_there_is_no_slope(measured, monke
 
     def crash(_bench, task, _limit):
         measured.append((task, task.job()))
-        return Row(task.case, task.tool, task.threads, None, task.unit, note="crashed with SIGKILL")
+        return Row(task.case, task.tool, task.n_jobs, None, task.unit, note="crashed with SIGKILL")
 
     monkeypatch.setattr(session, "_measure", crash)
     assert scale.main(["--json", "--cases", "10k,100k"]) == 0
@@ -166,17 +166,17 @@ def test_without_a_number_of_the_smaller_graph_there_is_no_slope(measured, monke
 
 
 def test_a_resumed_run_compares_with_the_rows_it_has(measured):
-    assert scale.main(["--json", "--threads", "1", "--cases", "10k"]) == 0
-    assert scale.main(["--json", "--threads", "1", "--cases", "10k,100k", "--resume"]) == 0
+    assert scale.main(["--json", "--jobs", "1", "--cases", "10k"]) == 0
+    assert scale.main(["--json", "--jobs", "1", "--cases", "10k,100k", "--resume"]) == 0
     assert [task.case for task, _ in measured] == ["10k", "100k"]
     assert measured[-1][1]["smaller"]["nodes"] == 200
 
 
 def test_a_trial_says_so_and_one_run_is_the_default(measured):
-    assert scale.main(["--json", "--cases", "10k", "--rounds", "2"]) == 0
+    assert scale.main(["--json", "--cases", "10k", "--max-epochs", "2"]) == 0
     ((task, job),) = measured
     assert task.note == "a trial of 2 epochs at most"
-    assert (job["rounds"], job["repeats"]) == (2, 1)
+    assert (job["max_epochs"], job["repeats"]) == (2, 1)
 
 
 def test_a_data_set_that_is_missing_is_a_row(tiny, monkeypatch, capsys):
@@ -184,7 +184,7 @@ def test_a_data_set_that_is_missing_is_a_row(tiny, monkeypatch, capsys):
         raise graphs.MissingDataError("npm is not on this machine")
 
     monkeypatch.setattr(graphs, "_catalog_graph", no_data)
-    assert scale.main(["--json", "--threads", "1", "--cases", "npm"]) == 0
+    assert scale.main(["--json", "--jobs", "1", "--cases", "npm"]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert (row["value"], row["note"]) == (None, "npm is not on this machine")
 
@@ -194,7 +194,7 @@ def test_the_journey_is_measured_from_files_to_report(tiny, capsys):
     before = {"nodes": 200, "growing_seconds": 0.5, "above_mb": 0.1}
     journal = Journal(cache_folder() / "journal-scale.jsonl", resume=False)
     journal.add(Row("10k", "cge", 1, 1e3, "nodes/s", facts=before))
-    quick = ["--json", "--threads", "1", "--cases", "10k,100k", "--rounds", "2", "--resume"]
+    quick = ["--json", "--jobs", "1", "--cases", "10k,100k", "--max-epochs", "2", "--resume"]
     assert scale.main([*quick, "--save", "--results", str(tiny / "results")]) == 0
     _, row = json.loads(capsys.readouterr().out)["rows"]
     facts = row["facts"]

@@ -12,7 +12,7 @@ from torch.func import functional_call
 
 import cge.losses as losses
 from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead, make_weighting
-from cge.models.weighting import PathWeighting
+from cge.models.path_networks import PathWeighting
 from cge.training.bilevel import (
     InnerProblem,
     PathSample,
@@ -20,7 +20,7 @@ from cge.training.bilevel import (
     paper_hypergradient,
     unrolled_hypergradient,
 )
-from cge.training.objectives import FullSoftmax, NegativeSampling
+from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 
 NODES, DIM, FEATURES, CLASSES, PATHS, WINDOW = 9, 5, 6, 3, 14, 4
 ENCODERS, NETWORKS, FORMS = ["table", "features"], ["average", "cnn", "lstm"], ["negative", "softmax"]

@@ -19,7 +19,7 @@ from sklearn.exceptions import NotFittedError
 import cge
 from cge.estimators.labels import encode_labels
 from cge.estimators.settings import settings_of
-from cge.training.history import Round
+from cge.training.history import PaperEpoch
 from tests.unit.test_trainer import Constant, two_groups
 
 SMALL: dict[str, Any] = {"dim": 16, "window": 4, "walks_per_node": 4, "hidden": 8, "outer_paths": 64}
@@ -72,8 +72,8 @@ def test_the_constructor_only_stores() -> None:
     [
         ("dim", 0, "a whole number of at least 1 and of at most 4096 or None"),
         ("window", 1, "a whole number of at least 2 and of at most 100"),
-        ("rounds", 0, "a whole number of at least 1 or None"),
-        ("held_out", 0.7, "a number of at least 0 and of at most 0.5"),
+        ("max_epochs", 0, "a whole number of at least 1 or None"),
+        ("validation_fraction", 0.7, "a number of at least 0 and of at most 0.5"),
         ("refit", "yes", "True or False"),
         ("learning_rate", 0.0, "a number above 0 and of at most 10 or None"),
         (
@@ -96,9 +96,9 @@ def test_what_is_learned(fitted: cge.CGE) -> None:
     assert fitted.embedding_.dtype == np.float32
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.node_ids_.tolist() == list(range(2 * SIZE))
-    chances = fitted.predict_proba()
-    np.testing.assert_allclose(chances.sum(axis=1), 1, rtol=1e-5)
-    assert np.array_equal(fitted.predict(), fitted.classes_[chances.argmax(axis=1)])
+    probabilities = fitted.predict_proba()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
+    assert np.array_equal(fitted.predict(), fitted.classes_[probabilities.argmax(axis=1)])
     assert np.array_equal(fitted.predict([5, 2]), fitted.predict()[[5, 2]])
     assert fitted.score(fitted.node_ids_, TRUE) > 0.9
     assert len(fitted.history_) == 6
@@ -127,7 +127,7 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
     assert ((weights > 0) & (weights < 1)).all()
     assert fitted.path_weights([[0, 1]])[0] == weights[1]
     assert fitted.path_weights([]).shape == (0,)
-    twin = pairs(weighting="none", **SMALL).fit(two_groups(), some())
+    twin = pairs(weighting="uniform", **SMALL).fit(two_groups(), some())
     assert twin.path_weights([[0, 1], [3]]).tolist() == [1, 1]
     with pytest.raises(cge.CgeError, match="1 node in paths is not in the graph: 99"):
         fitted.path_weights([[0, 99]])
@@ -136,8 +136,8 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
 
 
 def test_progress_is_told_round_by_round() -> None:
-    told: list[Round] = []
-    model = pairs(weighting="none", **SMALL).fit(two_groups(), some(), some(TRUE, 4), on_round=told.append)
+    told: list[PaperEpoch] = []
+    model = pairs(weighting="uniform", **SMALL).fit(two_groups(), some(), some(TRUE, 4), callback=told.append)
     assert told == list(model.history_)
     assert [(one.number, one.of) for one in told] == [(k, 6) for k in range(1, 7)]
 
@@ -148,7 +148,7 @@ def test_progress_is_told_round_by_round() -> None:
 def test_labels_in_every_form_give_the_same_model() -> None:
     graph = two_groups()
     names = np.array(["ape", "bee"])
-    as_numbers = pairs(weighting="none", **SMALL).fit(graph, some())
+    as_numbers = pairs(weighting="uniform", **SMALL).fit(graph, some())
     forms: list[Any] = [
         {int(i): str(names[TRUE[i]]) for i in range(0, 2 * SIZE, 3)},
         np.array([names[TRUE[i]] if i % 3 == 0 else None for i in range(2 * SIZE)], object),
@@ -157,7 +157,7 @@ def test_labels_in_every_form_give_the_same_model() -> None:
         np.where(np.arange(2 * SIZE) % 3 == 0, TRUE, np.nan),
     ]
     for form in forms:
-        model = pairs(weighting="none", **SMALL).fit(graph, form)
+        model = pairs(weighting="uniform", **SMALL).fit(graph, form)
         assert np.array_equal(model.embedding_, as_numbers.embedding_)
         assert np.array_equal(np.searchsorted(model.classes_, model.predict()), as_numbers.predict())
 
@@ -181,25 +181,27 @@ def test_several_labels_per_node() -> None:
     graph = two_groups()
     matrix = np.column_stack([TRUE == 0, TRUE == 1, np.arange(2 * SIZE) % 2]).astype(int)
     known = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], matrix, 0)
-    model = pairs(weighting="average", **SMALL, rounds=8).fit(graph, known)
-    chances = model.predict_proba()
-    assert chances.shape == (2 * SIZE, 3)
-    assert not np.allclose(chances.sum(axis=1), 1)
+    model = pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, known)
+    probabilities = model.predict_proba()
+    assert probabilities.shape == (2 * SIZE, 3)
+    assert not np.allclose(probabilities.sum(axis=1), 1)
     assert set(np.unique(model.predict())) <= {0, 1}
     predicted = model.predict()
     hits = np.sum((predicted == 1) & (matrix == 1))
     assert model.score(model.node_ids_, matrix) == pytest.approx(2 * hits / (predicted.sum() + matrix.sum()))
     assert np.mean(predicted[:, :2] == matrix[:, :2]) > 0.9
     lists = {i: [name for name, has in zip("abc", matrix[i], strict=True) if has] for i in range(0, 2 * SIZE, 3)}
-    named = pairs(weighting="average", **SMALL, rounds=8).fit(graph, lists)
+    named = pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, lists)
     assert named.classes_.tolist() == ["a", "b", "c"]
     assert named.score(list(lists), list(lists.values())) == model.score(list(lists), matrix[list(lists)])
     assert model.score([0, 3], matrix[[0, 3]].tolist()) == model.score([0, 3], matrix[[0, 3]])
     with pytest.raises(cge.CgeError, match="labels has the class 'z', which no training label has"):
         named.score([0], [["z"]])
-    assert np.array_equal(named.predict_proba(), chances)
+    assert np.array_equal(named.predict_proba(), probabilities)
     unknown = np.where(known.any(axis=1, keepdims=True), known, -1)
-    assert np.array_equal(pairs(weighting="average", **SMALL, rounds=8).fit(graph, unknown).predict_proba(), chances)
+    assert np.array_equal(
+        pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, unknown).predict_proba(), probabilities
+    )
 
 
 @pytest.mark.parametrize(
@@ -233,30 +235,32 @@ def test_validation_labels_must_fit_the_training_labels() -> None:
 def test_one_labeled_node_cannot_weigh_paths() -> None:
     with pytest.raises(cge.CgeError, match="weights are learned from at least two labeled nodes; label more, or"):
         pairs(**SMALL).fit(two_groups(), {3: ["a", "b"]})
-    assert pairs(weighting="none", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
+    assert pairs(weighting="uniform", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
 
 
 # ---------------------------------------------------------------------- which labels do what
 
 
 def test_without_validation_labels_some_are_held_out_and_then_used() -> None:
-    refit = pairs(weighting="none", **SMALL).fit(two_groups(), some())
+    refit = pairs(weighting="uniform", **SMALL).fit(two_groups(), some())
     assert refit.labels_seen_ == {"train": 14, "outer": 0, "selection": 3}
     assert refit.selection_history_ is not None
     assert set(refit.history_.column("stage")) == {"refit"}
-    assert len(refit.history_) == refit.best_round_
+    assert len(refit.history_) == refit.best_epoch_
     chosen = refit.selection_history_.column("validation_accuracy")
-    assert chosen[refit.best_round_ - 1] == max(chosen)
-    kept = pairs(weighting="none", refit=False, **SMALL).fit(two_groups(), some())
+    assert chosen[refit.best_epoch_ - 1] == max(chosen)
+    kept = pairs(weighting="uniform", refit=False, **SMALL).fit(two_groups(), some())
     assert kept.labels_seen_ == {"train": 11, "outer": 0, "selection": 3}
     assert kept.selection_history_ is None
-    last = pairs(weighting="none", held_out=0.0, **SMALL).fit(two_groups(), some())
+    last = pairs(weighting="uniform", validation_fraction=0.0, **SMALL).fit(two_groups(), some())
     assert last.labels_seen_["selection"] == 0
-    assert last.best_round_ == 6
+    assert last.best_epoch_ == 6
 
 
 def test_no_class_loses_its_last_label_to_the_choice() -> None:
-    model = pairs(weighting="none", held_out=0.5, **SMALL).fit(two_groups(), {0: "a", 1: "a", 2: "a", 25: "b"})
+    model = pairs(weighting="uniform", validation_fraction=0.5, **SMALL).fit(
+        two_groups(), {0: "a", 1: "a", 2: "a", 25: "b"}
+    )
     assert set(model.predict_proba().shape) == {40, 2}
     assert 1 <= model.labels_seen_["selection"] <= 2
 
@@ -275,7 +279,7 @@ def test_half_of_the_validation_labels_can_weigh_paths() -> None:
 def test_folds_need_rounds_without_labels() -> None:
     with pytest.raises(cge.CgeError, match="use pretrain=1 or more, or outer_labels='validation'"):
         pairs(pretrain=0, **SMALL).fit(two_groups(), some())
-    pairs(pretrain=0, weighting="none", **SMALL).fit(two_groups(), some())
+    pairs(pretrain=0, weighting="uniform", **SMALL).fit(two_groups(), some())
 
 
 # ---------------------------------------------------------------------- odd graphs
@@ -363,7 +367,7 @@ def test_flat_weights_are_said() -> None:
 
 
 def test_collapsed_weights_are_said() -> None:
-    settings = SMALL | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "rounds": 6, "patience": 99}
+    settings = SMALL | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "max_epochs": 6, "patience": 99}
     for validation in (some(TRUE, 4), None):
         with pytest.warns(cge.CgeWarning, match=r"path weights collapsed to a mean of .*; use outer='unrolled'"):
             pairs(weighting="average", **settings).fit(two_groups(), some(), validation)
@@ -435,7 +439,7 @@ def test_a_saved_model_comes_back_whole(tmp_path: Path, fitted: cge.CGE) -> None
 
 def test_strings_several_labels_and_walk_vectors_come_back(tmp_path: Path) -> None:
     graph = cge.Graph.from_edges([("ä", "b"), ("b", "c"), ("c", "ä"), ("d", "e"), ("e", "f"), ("f", "d")])
-    model = pairs(weighting="none", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
+    model = pairs(weighting="uniform", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
     model.save(tmp_path / "several")
     back = cge.load(tmp_path / "several")
     assert back.classes_.tolist() == ["x", "y"]
@@ -479,10 +483,10 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.CGE) -> None:
 
 def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
     graph = two_groups()
-    pairs(weighting="none", **SMALL).fit(graph, some(), resume=tmp_path)
-    again = pairs(weighting="none", threads=1, **SMALL).fit(graph, some(), resume=tmp_path)  # nothing left to do
-    assert np.array_equal(again.embedding_, pairs(weighting="none", **SMALL).fit(graph, some()).embedding_)
-    for other, labels in ((pairs(weighting="none", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
+    pairs(weighting="uniform", **SMALL).fit(graph, some(), resume=tmp_path)
+    again = pairs(weighting="uniform", n_jobs=1, **SMALL).fit(graph, some(), resume=tmp_path)  # nothing left to do
+    assert np.array_equal(again.embedding_, pairs(weighting="uniform", **SMALL).fit(graph, some()).embedding_)
+    for other, labels in ((pairs(weighting="uniform", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
         with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
             clone(other).fit(graph, labels, resume=tmp_path)
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):  # of a stage that it will not reach
@@ -535,7 +539,7 @@ def test_tables_are_told_how_to_be_passed() -> None:
     table = pandas.DataFrame({"node": ["a", "d"], "label": ["x", "y"]})
     with pytest.raises(cge.CgeError, match=r"y has 2 rows for 4 nodes; .* table.set_index\('node'\)\['label'\]"):
         cge.CGE().fit(graph, table)
-    model = cge.CGE(rounds=2).fit(graph, table.set_index("node")["label"])
+    model = cge.CGE(max_epochs=2).fit(graph, table.set_index("node")["label"])
     with pytest.raises(cge.CgeError, match=r"found a table; pass its column of ids, such as table\['node'\]"):
         model.predict(table[["node"]])
     assert len(model.predict(table["node"])) == 2

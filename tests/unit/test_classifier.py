@@ -17,9 +17,9 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, as_classes, known_labels, share_right
-from cge.estimators.convolutions import APPNP, GCN
-from cge.estimators.roles import hold_out
+from cge.estimators.classifier import NodeClassifier, accuracy_or_f1, as_classes, known_labels
+from cge.estimators.graph_networks import APPNP, GCN
+from cge.estimators.label_roles import hold_out
 from cge.estimators.settings import settings_of
 from cge.store import read_folder, write_folder
 from tests.unit.test_trainer import two_groups
@@ -150,13 +150,13 @@ def test_what_every_classifier_does(model: NodeClassifier) -> None:
     assert model.classes_.tolist() == ["left", "right"]
     assert model.node_ids_.tolist() == ids.tolist()
     assert model.labels_seen_ == {"train": 10, "outer": 0, "selection": 10}
-    chances = model.predict_proba()
-    assert (chances.shape, chances.dtype) == ((40, 2), np.float32)
-    assert (chances >= 0).all()
-    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
-    assert np.array_equal(model.predict(), model.classes_[chances.argmax(axis=1)])
+    probabilities = model.predict_proba()
+    assert (probabilities.shape, probabilities.dtype) == ((40, 2), np.float32)
+    assert (probabilities >= 0).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
+    assert np.array_equal(model.predict(), model.classes_[probabilities.argmax(axis=1)])
     some = ["n33", "n2", "n17"]
-    assert np.array_equal(model.predict_proba(some), chances[[33, 2, 17]])
+    assert np.array_equal(model.predict_proba(some), probabilities[[33, 2, 17]])
     assert model.predict(some).tolist() == model.predict()[[33, 2, 17]].tolist()
     assert model.score(ids, names) == np.mean(model.predict() == names) > 0.8
     assert model.score(some, ["left", "right", "right"]) == np.mean(model.predict(some) == ["left", "right", "right"])
@@ -195,9 +195,9 @@ def test_nodes_without_edges_or_features(model: NodeClassifier) -> None:
     lonely = cge.Graph.from_edges(edges, features=x, num_nodes=42)
     y = np.r_[labels_of(TRAIN), 1, -1]  # one of the two has a label
     model.fit(lonely, y, np.r_[labels_of(CHOOSE), -1, -1])
-    chances = model.predict_proba()
-    assert np.isfinite(chances).all()
-    np.testing.assert_allclose(chances.sum(axis=1), 1, atol=1e-5)
+    probabilities = model.predict_proba()
+    assert np.isfinite(probabilities).all()
+    np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
     assert model.score(range(40), TRUE) > 0.8
 
 
@@ -288,28 +288,28 @@ def matrix() -> Any:
 def test_several_labels_per_node(model: NodeClassifier) -> None:
     true = matrix()
     model.fit(words(), labels_of(TRAIN, true), labels_of(CHOOSE, true))
-    chances = model.predict_proba()
-    assert chances.shape == (40, 5)
-    assert ((chances >= 0) & (chances <= 1)).all()
+    probabilities = model.predict_proba()
+    assert probabilities.shape == (40, 5)
+    assert ((probabilities >= 0) & (probabilities <= 1)).all()
     told = model.predict()
-    assert np.array_equal(told, (chances > 0.5).astype(int))
+    assert np.array_equal(told, (probabilities > 0.5).astype(int))
     right = int((told & true).sum())
     expected = 2 * right / (int(told.sum()) + int(true.sum()))
     assert model.score(range(40), true) == pytest.approx(expected)
     assert expected > 0.6
-    assert chances[:, 3].mean() > chances[:, 2].mean() > chances[:, 4].mean()
+    assert probabilities[:, 3].mean() > probabilities[:, 2].mean() > probabilities[:, 4].mean()
 
 
 def test_micro_f1_by_hand() -> None:
     classes = np.array(["a", "b", "c"])
     told = np.array([[1, 0, 0], [0, 1, 1]])
-    assert share_right(told, [["a", "b"], ["c"]], classes, several=True) == pytest.approx(2 * 2 / (3 + 3))
-    assert share_right(told, np.array([[0, 0, 1], [1, 0, 0]]), classes, several=True) == 0
-    assert share_right(np.array(["a", "b"]), ["a", "c"], classes, several=False) == 0.5
+    assert accuracy_or_f1(told, [["a", "b"], ["c"]], classes, several=True) == pytest.approx(2 * 2 / (3 + 3))
+    assert accuracy_or_f1(told, np.array([[0, 0, 1], [1, 0, 0]]), classes, several=True) == 0
+    assert accuracy_or_f1(np.array(["a", "b"]), ["a", "c"], classes, several=False) == 0.5
     assert as_classes(np.array([[0.5, 0.6, 0.2]]), classes, several=True).tolist() == [[0, 1, 0]]
     assert as_classes(np.array([[0.1, 0.6, 0.3]]), classes, several=False).tolist() == ["b"]
     with pytest.raises(InputError, match="labels has the class 'z', which no training label has"):
-        share_right(told, [["a"], ["z"]], classes, several=True)
+        accuracy_or_f1(told, [["a"], ["z"]], classes, several=True)
 
 
 # ---------------------------------------------------------------------- features, and smoothed features
@@ -334,10 +334,10 @@ def test_chances_are_those_of_the_best_regression(hops: int, dense: bool) -> Non
     graph = words(dense=dense)
     model = SGC(hops).fit(graph, {2: 0, 9: 0, 23: 1}) if hops else FeatureClassifier().fit(graph, {2: 0, 9: 0, 23: 1})
     x = np.linalg.matrix_power(with_loops(graph), hops) @ unit(graph)
-    chances = model.predict_proba().astype(np.float64)
+    probabilities = model.predict_proba().astype(np.float64)
     train = [2, 9, 23]
-    weights = 10 * x[train].T @ (np.array([0, 0, 1]) - chances[train, 1])
-    bias = np.log(chances[:, 1] / chances[:, 0]) - x @ weights
+    weights = 10 * x[train].T @ (np.array([0, 0, 1]) - probabilities[train, 1])
+    bias = np.log(probabilities[:, 1] / probabilities[:, 0]) - x @ weights
     assert bias.std() < 2e-3 < 0.1 < (x @ weights).std()
 
 
@@ -489,14 +489,14 @@ def test_a_regression_reads_vectors_of_unit_length_and_features() -> None:
         vectors = model.embedding_.astype(np.float64)
         x = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
         x = np.c_[x, unit(graph)] if features else x
-        chances = model.predict_proba().astype(np.float64)
-        weights = 10 * x[list(y)].T @ (np.array([0, 0, 1]) - chances[list(y), 1])
-        bias = np.log(chances[:, 1] / chances[:, 0]) - x @ weights
+        probabilities = model.predict_proba().astype(np.float64)
+        weights = 10 * x[list(y)].T @ (np.array([0, 0, 1]) - probabilities[list(y), 1])
+        bias = np.log(probabilities[:, 1] / probabilities[:, 0]) - x @ weights
         assert bias.std() < 2e-3 < 0.1 < (x @ weights).std()
 
 
 def test_walks_give_the_same_bytes_on_any_threads() -> None:
-    found = [WalkClassifier(dim=8, threads=threads).fit(words(), labels_of(TRAIN)) for threads in (1, 2)]
+    found = [WalkClassifier(dim=8, n_jobs=n_jobs).fit(words(), labels_of(TRAIN)) for n_jobs in (1, 2)]
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
 
 

@@ -11,27 +11,35 @@ import scipy.sparse as sp
 import torch
 
 from cge.losses import supervised_loss
-from cge.models.ends import DeepReader, SparseReader
-from cge.models.gates import StepPooling, StepWeighting, step_inputs
-from cge.models.pooling import StepRows
-from cge.models.products import SparseFeatures, thinned
+from cge.models.classifiers import MLPClassifier, SparseClassifier
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import SparseFeatures, thinned
 from cge.randomness import STEP, generator, mix
-from cge.training.consistency import ConsistencySettings, ConsistencyTrainer, sharpened
-from cge.training.parameters import seeded
-from cge.training.trainer import accuracy_of
+from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer, sharpened
+from cge.training.paper_parameters import seeded
+from cge.training.paper_training import accuracy_of
 from tests.unit.test_trainer import task_of, two_groups
 
-SMALL = ConsistencySettings(
-    passes=2, epochs=60, patience=60, feature_drop=0.2, rate=0.05, alone=5, ramp=5, consistency=1.0, temperature=0.5
+SMALL = ClassifierSettings(
+    n_augmentations=2,
+    epochs=60,
+    patience=60,
+    drop_feature=0.2,
+    rate=0.05,
+    alone=5,
+    ramp=5,
+    consistency_weight=1.0,
+    sharpening=0.5,
 )
 
 
 def trainer(
-    settings: ConsistencySettings = SMALL,
+    settings: ClassifierSettings = SMALL,
     sparse: bool = True,
-    threads: int = 1,
+    n_jobs: int = 1,
     dim: int = 8,
-    reader: str = "deep",
+    classifier: str = "consistency",
     votes: Any = None,
     class_weights: Any = None,
     agreeing: Any = None,
@@ -41,27 +49,29 @@ def trainer(
     graph = two_groups(features=False)
     told = np.random.default_rng(0).random((40, 6)) + np.repeat(np.eye(2, 6), 20, axis=0)
     graph = graph.with_features(told - told.mean(0))
-    steps = StepRows(graph, threads)
-    inputs, scale = step_inputs(graph, steps)
-    pooling = StepPooling(steps, inputs, StepWeighting([0.0] * len(scale.names), 0.0, 0.5, [1.0] * 4)).fixed()
-    payload = SparseFeatures(sp.csr_array(graph.features), threads) if sparse else torch.tensor(graph.features)
+    steps = TransitionMatrix(graph, n_jobs)
+    edge_inputs, scale = make_edge_inputs(graph, steps)
+    propagation = EdgePropagation(
+        steps, edge_inputs, EdgeWeighting([0.0] * len(scale.names), 0.0, 0.5, [1.0] * 4)
+    ).fixed()
+    inputs = SparseFeatures(sp.csr_array(graph.features), n_jobs) if sparse else torch.tensor(graph.features)
     made = task_of(graph, **task)
-    with seeded(settings.seed, "reader"):
-        if reader == "sparse":
+    with seeded(settings.seed, "classifier"):
+        if classifier == "sparse":
             features = torch.tensor(graph.features)
-            one: Any = SparseReader(features.mean(0), features.std(0), made.classes)
+            one: Any = SparseClassifier(features.mean(0), features.std(0), made.classes)
         else:
-            one = DeepReader(6, dim, made.classes)
+            one = MLPClassifier(6, dim, made.classes)
     more = {"votes": votes, "class_weights": class_weights, "agreeing": agreeing}
     if summed:
-        more["summed"] = pooling(torch.tensor(graph.features))
-    return ConsistencyTrainer(made, payload, pooling, one, settings, **more)
+        more["summed"] = propagation(torch.tensor(graph.features))
+    return ClassifierTrainer(made, inputs, propagation, one, settings, **more)
 
 
-@pytest.mark.parametrize("reader", ["deep", "sparse"])
+@pytest.mark.parametrize("classifier", ["consistency", "sparse"])
 @pytest.mark.parametrize("sparse", [True, False])
-def test_it_learns_the_groups_and_keeps_the_best_epoch(sparse: bool, reader: str) -> None:
-    one = trainer(sparse=sparse, reader=reader)
+def test_it_learns_the_groups_and_keeps_the_best_epoch(sparse: bool, classifier: str) -> None:
+    one = trainer(sparse=sparse, classifier=classifier)
     one.run()
     accuracies = [epoch.validation_accuracy for epoch in one.epochs]
     assert max(accuracies) >= 0.9
@@ -76,8 +86,8 @@ def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
     expected = torch.rand(2)
     torch.manual_seed(3)
     found = []
-    for threads in (1, 2):
-        one = trainer(replace(SMALL, epochs=15), threads=threads)
+    for n_jobs in (1, 2):
+        one = trainer(replace(SMALL, epochs=15), n_jobs=n_jobs)
         one.run()
         found.append({name: array.tobytes() for name, array in one.best.items()})
     assert found[0] == found[1]
@@ -102,7 +112,7 @@ def test_a_stopped_training_goes_on_to_the_same_bytes() -> None:
 
 
 def test_labels_alone_come_first_and_then_agreement_grows() -> None:
-    one = trainer(replace(SMALL, alone=3, ramp=4, consistency=2.0))
+    one = trainer(replace(SMALL, alone=3, ramp=4, consistency_weight=2.0))
     assert [one._strength(k) for k in range(9)] == [0, 0, 0, 0, 0.5, 1.0, 1.5, 2.0, 2.0]
     one.run(stop_after=40)
     apart = [epoch.consistency_loss for epoch in one.epochs]
@@ -113,7 +123,7 @@ def test_labels_alone_come_first_and_then_agreement_grows() -> None:
 def test_agreement_pulls_predictions_together() -> None:
     losses = []
     for weight in (1e-9, 5.0):
-        one = trainer(replace(SMALL, consistency=weight))
+        one = trainer(replace(SMALL, consistency_weight=weight))
         one.run()
         losses.append(np.mean([epoch.consistency_loss for epoch in one.epochs[-10:]]))
     assert losses[1] < losses[0]
@@ -129,10 +139,10 @@ def test_patience_waits_for_agreement_and_without_validation_the_last_epoch_coun
     assert last.best_epoch == 7
 
 
-@pytest.mark.parametrize("reader", ["deep", "sparse"])
-def test_summing_before_or_after_the_projection_is_the_same_training(reader: str) -> None:
-    settings = replace(SMALL, node_drop=0.0, feature_drop=0.0, epochs=25)
-    after, before = (trainer(settings, sparse=False, reader=reader, summed=summed) for summed in (False, True))
+@pytest.mark.parametrize("classifier", ["consistency", "sparse"])
+def test_summing_before_or_after_the_projection_is_the_same_training(classifier: str) -> None:
+    settings = replace(SMALL, drop_node=0.0, drop_feature=0.0, epochs=25)
+    after, before = (trainer(settings, sparse=False, classifier=classifier, summed=summed) for summed in (False, True))
     for one in (after, before):
         one.run()
     assert [epoch.validation_accuracy for epoch in before.epochs] == [one.validation_accuracy for one in after.epochs]
@@ -145,29 +155,31 @@ def test_summing_before_or_after_the_projection_is_the_same_training(reader: str
 
 
 def test_features_are_dropped_from_the_sum() -> None:
-    one = trainer(replace(SMALL, passes=2, node_drop=0.0, hidden_drop=0.0, feature_drop=0.5), sparse=False, summed=True)
+    one = trainer(
+        replace(SMALL, n_augmentations=2, drop_node=0.0, dropout=0.0, drop_feature=0.5), sparse=False, summed=True
+    )
     first, second = one._disturbed(generator(0), torch.arange(40))
     assert not torch.allclose(first, second)
     with torch.no_grad():
-        one.reader.weight[2:] = 0  # two features are left, each there or not: four scores at most, whoever is near
+        one.classifier.weight[2:] = 0  # two features are left, each there or not: four scores at most, whoever is near
         one.summed = torch.ones(40, 6)
     assert 2 <= len(torch.unique(one._disturbed(generator(0), torch.arange(40))[0].round(decimals=4), dim=0)) <= 4
 
 
 def test_nothing_dropped_is_nothing_disturbed() -> None:
-    one = trainer(replace(SMALL, node_drop=0.0, feature_drop=0.0, hidden_drop=0.0))
+    one = trainer(replace(SMALL, drop_node=0.0, drop_feature=0.0, dropout=0.0))
     scores = one._disturbed(generator(0), torch.arange(40))
     torch.testing.assert_close(scores[0], scores[1])
     torch.testing.assert_close(scores[0], one.best_scores())
 
 
 def test_what_is_dropped_keeps_its_mean() -> None:
-    one = trainer(replace(SMALL, hidden_drop=0.0, passes=4000, node_drop=0.5, feature_drop=0.5), dim=1)
+    one = trainer(replace(SMALL, dropout=0.0, n_augmentations=4000, drop_node=0.5, drop_feature=0.5), dim=1)
     with torch.no_grad():
-        one.reader.score.weight.fill_(1.0)
-        one.reader.bias.fill_(50.0)  # ReLU lets everything through
+        one.classifier.score.weight.fill_(1.0)
+        one.classifier.bias.fill_(50.0)  # ReLU lets everything through
         mean = torch.stack(one._disturbed(generator(0), torch.arange(40))).mean(0)
-        expected = one.reader.scores(one.pooling(one.reader.project(one.payload)) + one.reader.offset())
+        expected = one.classifier.scores(one.propagation(one.classifier.project(one.inputs)) + one.classifier.offset())
     torch.testing.assert_close(mean, expected, rtol=0.02, atol=0.05)
 
 
@@ -175,28 +187,30 @@ def test_dense_numbers_are_dropped_by_their_key() -> None:
     values = torch.from_numpy(np.random.default_rng(0).normal(size=(40_001, 33)).astype(np.float32))
     one, two = thinned(values, 0.3, np.uint64(7), 1), thinned(values, 0.3, np.uint64(7), 2)
     assert one.numpy().tobytes() == two.numpy().tobytes()
-    stays = one != 0
-    torch.testing.assert_close(one[stays], values[stays] / 0.7)
-    assert float(stays.double().mean()) == pytest.approx(0.7, abs=0.002)
+    self_loops = one != 0
+    torch.testing.assert_close(one[self_loops], values[self_loops] / 0.7)
+    assert float(self_loops.double().mean()) == pytest.approx(0.7, abs=0.002)
     for axis in (0, 1):  # neither rows, columns nor neighbors go together
-        assert float(stays.double().mean(axis).std()) == pytest.approx((0.21 / values.shape[axis]) ** 0.5, rel=0.35)
-    flat = stays.flatten().double()
+        assert float(self_loops.double().mean(axis).std()) == pytest.approx(
+            (0.21 / values.shape[axis]) ** 0.5, rel=0.35
+        )
+    flat = self_loops.flatten().double()
     assert abs(float(torch.corrcoef(torch.stack([flat[:-1], flat[1:]]))[0, 1])) < 0.005
     other = thinned(values, 0.3, np.uint64(8), 1) != 0
     assert abs(float(torch.corrcoef(torch.stack([flat, other.flatten().double()]))[0, 1])) < 0.005
     z = [(7 + place * int(STEP)) % 2**64 for place in range(4)]
     bits = [int(mix(np.uint64(one))) for one in z]
     expected = [half >= 0.3 * 2**32 for one in bits for half in (one >> 32, one % 2**32)]
-    assert stays.flatten()[:8].tolist() == expected
+    assert self_loops.flatten()[:8].tolist() == expected
 
 
 def test_disagreement_counts_confident_nodes_only() -> None:
     one = trainer(classes=4)
     sure, unsure = [3.0, 0.0, 0.0, 0.0], [0.3, 0.0, 0.0, 0.0]
     first, second = torch.tensor([sure, unsure]).double(), torch.tensor([sure, unsure]).double() * 1.1
-    chances = [torch.softmax(scores, 1)[0] for scores in (first, second)]
-    aim = sharpened((chances[0] + chances[1])[None] / 2, 0.5, False)[0]
-    expected = sum(float(((one - aim) ** 2).sum()) for one in chances) / 2
+    probabilities = [torch.softmax(scores, 1)[0] for scores in (first, second)]
+    aim = sharpened((probabilities[0] + probabilities[1])[None] / 2, 0.5, False)[0]
+    expected = sum(float(((one - aim) ** 2).sum()) for one in probabilities) / 2
     assert float(one._disagreement([first, second])) == pytest.approx(expected)
 
 
@@ -205,13 +219,13 @@ def test_votes_are_added_as_much_as_they_are_trusted() -> None:
     votes[:20, 0] = votes[20:, 1] = 3.0
     one = trainer(votes=votes)
     plain = trainer()
-    torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.reader.votes * votes)
-    before = one.reader.votes.item()
+    torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.classifier.votes * votes)
+    before = one.classifier.votes.item()
     one.run(stop_after=20)
-    assert one.reader.votes.item() > before  # they are right
+    assert one.classifier.votes.item() > before  # they are right
 
 
-TAUGHT = replace(SMALL, passes=1, node_drop=0.0, alone=0, ramp=0, taught=True, consistency=3.0)
+TAUGHT = replace(SMALL, n_augmentations=1, drop_node=0.0, alone=0, ramp=0, taught=True, consistency_weight=3.0)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -235,10 +249,10 @@ def test_a_pupil_is_as_far_from_the_votes_as_cross_entropy_says(several: bool) -
 def test_a_pupil_learns_from_votes_alone_and_speaks_beside_them() -> None:
     votes = torch.zeros(40, 2)
     votes[:20, 0] = votes[20:, 1] = 2.0
-    one, wrong = trainer(TAUGHT, votes=votes), trainer(replace(TAUGHT, consistency=100.0), votes=-votes)
+    one, wrong = trainer(TAUGHT, votes=votes), trainer(replace(TAUGHT, consistency_weight=100.0), votes=-votes)
     for pupil in (one, wrong):
         pupil.run()
-        assert pupil.reader.votes.item() == 1.0  # its say is not learned: the pupil repeats the votes
+        assert pupil.classifier.votes.item() == 1.0  # its say is not learned: the pupil repeats the votes
     alone = one.best_scores() - votes
     assert (alone[:20, 0] > alone[:20, 1]).all()
     assert (alone[20:, 1] > alone[20:, 0]).all()
@@ -276,24 +290,26 @@ def test_few_of_many_nodes_have_to_agree() -> None:
 
 
 def test_a_sparse_reader_forgets_features_that_say_nothing() -> None:
-    one = trainer(replace(SMALL, weight_decay=0.1, rate=0.03, epochs=300, patience=300), reader="sparse")
+    one = trainer(replace(SMALL, weight_decay=0.1, rate=0.03, epochs=300, patience=300), classifier="sparse")
     one.run()
-    strength = (one.reader.weight * (one.reader.relevance / one.reader.spread)[:, None]).abs().sum(1).detach()
+    strength = (
+        (one.classifier.weight * (one.classifier.relevance / one.classifier.spread)[:, None]).abs().sum(1).detach()
+    )
     assert strength[:2].min() > 10 * strength[2:].max()  # only the first two tell the groups apart
 
 
 def test_sharpened_chances() -> None:
-    chances = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64)
-    torch.testing.assert_close(sharpened(chances, 0.5, False), chances**2 / (0.36 + 0.09 + 0.01))
-    torch.testing.assert_close(sharpened(chances, 1.0, False), chances)
-    several = sharpened(chances, 0.5, True)
-    torch.testing.assert_close(several, chances**2 / (chances**2 + (1 - chances) ** 2))
+    probabilities = torch.tensor([[0.6, 0.3, 0.1]], dtype=torch.float64)
+    torch.testing.assert_close(sharpened(probabilities, 0.5, False), probabilities**2 / (0.36 + 0.09 + 0.01))
+    torch.testing.assert_close(sharpened(probabilities, 1.0, False), probabilities)
+    several = sharpened(probabilities, 0.5, True)
+    torch.testing.assert_close(several, probabilities**2 / (probabilities**2 + (1 - probabilities) ** 2))
 
 
 def test_sharp_predictions_of_many_classes_sum_to_one() -> None:
-    for classes, temperature in ((7, 0.01), (210, 0.05)):
-        chances = torch.softmax(torch.randn(5, classes, generator=torch.Generator().manual_seed(0)) / 4, dim=1)
-        torch.testing.assert_close(sharpened(chances, temperature, False).sum(1), torch.ones(5))
+    for classes, sharpening in ((7, 0.01), (210, 0.05)):
+        probabilities = torch.softmax(torch.randn(5, classes, generator=torch.Generator().manual_seed(0)) / 4, dim=1)
+        torch.testing.assert_close(sharpened(probabilities, sharpening, False).sum(1), torch.ones(5))
 
 
 def test_several_labels_per_node() -> None:

@@ -15,15 +15,15 @@ from torch.nn import functional
 
 import cge
 from cge.errors import InputError
-from cge.estimators import convolutions as estimators
-from cge.estimators.convolutions import APPNP, GCN
+from cge.estimators import graph_networks as estimators
+from cge.estimators.graph_networks import APPNP, GCN
 from cge.models.convolutions import Appnp, Gcn, TwoLayers
-from cge.models.pooling import StepRows
-from cge.models.products import NodeFeatures, SparseFeatures
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
-from cge.training.convolutions import NetworkSettings, _thinned, train_network
-from cge.training.parameters import seeded
-from cge.training.path_data import PathData
+from cge.training.encoder_data import EncoderData
+from cge.training.network_training import NetworkSettings, _thinned, train_network
+from cge.training.paper_parameters import seeded
 from tests.unit.test_classifier import CHOOSE, TRAIN, TRUE, labels_of, matrix, with_loops, words
 from tests.unit.test_trainer import two_groups
 
@@ -46,7 +46,7 @@ def smoothing(graph: cge.Graph) -> Tensor:
 def network(kind: str, graph: cge.Graph, features: int = 5, seed: int = 0, **settings: Any) -> TwoLayers:
     """Return a network of float64 whose biases are not zero."""
     with seeded(seed, kind):
-        steps = StepRows(graph, 1)
+        steps = TransitionMatrix(graph, 1)
         made: TwoLayers = (Gcn if kind == "gcn" else Appnp)(steps, features, 4, 3, **settings)
         torch.nn.init.normal_(made.first_bias)
         torch.nn.init.normal_(made.last_bias)
@@ -84,7 +84,7 @@ def test_edges_count_by_their_weights(kind: str) -> None:
     x = torch.from_numpy(numbers(7))
     expected = dense_scores(made, kind, torch.from_numpy(root @ looped @ root), x)
     torch.testing.assert_close(made(x, lambda one: one), expected, atol=1e-5, rtol=1e-5)
-    data = PathData(cge.Graph.from_edges(EDGES, num_nodes=7, weights=weights, features=np.eye(7), self_loops=True))
+    data = EncoderData(cge.Graph.from_edges(EDGES, num_nodes=7, weights=weights, features=np.eye(7), self_loops=True))
     estimator = (GCN if kind == "gcn" else APPNP)()
     of_edges = estimator._network(data, 7, 2)
     pool = of_edges.smooth if kind == "gcn" else of_edges.spread
@@ -250,13 +250,13 @@ def test_patience_ends_the_training(patience: int) -> None:
     wrong = torch.tensor(np.where(np.isin(np.arange(40), CHOOSE), 1 - TRUE, TRUE))  # it gets worse and worse
     settings = replace(SETTINGS, epochs=12, patience=patience, rate=0.1)
     with seeded(0, "watched"):
-        made = Watched(StepRows(graph, 1), 5, 4, 3)
+        made = Watched(TransitionMatrix(graph, 1), 5, 4, 3)
     kept = {name: value.clone() for name, value in made.state_dict().items()}
     train_network(made, x, wrong, train, choose, settings)
     whole = []
     for epochs in range(1, 13):
         with seeded(0, "watched"):
-            again = Gcn(StepRows(graph, 1), 5, 4, 3)
+            again = Gcn(TransitionMatrix(graph, 1), 5, 4, 3)
         assert all(torch.equal(value, kept[name]) for name, value in again.state_dict().items())
         none = torch.empty(0, dtype=torch.int64)
         whole.append(train_network(again, x, wrong, train, none, replace(settings, epochs=epochs))[0])
@@ -297,10 +297,10 @@ def test_what_is_dropped_follows_from_seed_and_epoch() -> None:
 @pytest.mark.parametrize("features", ["sparse", "dense", "none"])
 @pytest.mark.parametrize("kind", [GCN, APPNP])
 def test_the_same_bytes_on_any_threads(kind: Any, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cge.models.products._WORK", 50)  # so that even a small graph is worth two threads
+    monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
     graph = two_groups(features=False) if features == "none" else words(dense=features == "dense")
     found = []
-    for settings in ({"threads": 1}, {"threads": 2}, {"threads": 1}, {"random_state": 1}):
+    for settings in ({"n_jobs": 1}, {"n_jobs": 2}, {"n_jobs": 1}, {"random_state": 1}):
         model = kind(epochs=5, hidden=8, **settings).fit(graph, labels_of(TRAIN), labels_of(CHOOSE))
         found.append(model.predict_proba().tobytes())
     assert found[0] == found[1] == found[2] != found[3]
@@ -321,7 +321,7 @@ def test_chances_are_made_of_the_scores_of_the_network(
     true = matrix() if several else TRUE
     graph = words()
     model = kind(
-        hidden=7, drop=0.2, learning_rate=0.3, weight_decay=0.4, epochs=5, patience=6, random_state=8, threads=1
+        hidden=7, drop=0.2, learning_rate=0.3, weight_decay=0.4, epochs=5, patience=6, random_state=8, n_jobs=1
     ).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
     made, features, labels, train, selection, settings = told
     assert settings == NetworkSettings(epochs=5, patience=6, drop=0.2, rate=0.3, weight_decay=0.4, seed=8)
@@ -402,13 +402,13 @@ def test_chances_are_further_features(dense: bool, several: bool, monkeypatch: p
     Told.made.clear()
     graph, true = words(dense=dense), matrix() if several else TRUE
     width = 5 if several else 2
-    GCN("cge", random_state=4, threads=1).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
+    GCN("cge", random_state=4, n_jobs=1).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
     (told,) = Told.made
-    assert told.settings == {"label_shift": "no", "random_state": 4, "threads": 1}
+    assert told.settings == {"prior_correction": "no", "random_state": 4, "n_jobs": 1}
     assert told.graph is graph
     assert np.array_equal(told.y, labels_of(TRAIN, true))
     assert np.array_equal(told.validation, labels_of(CHOOSE, true))
-    own: Any = PathData(graph, threads=1).payload("l1")
+    own: Any = EncoderData(graph, n_jobs=1).inputs("l1")
     (given,) = seen
     rows, before = (given, own) if dense else (given.rows.toarray(), own.rows.toarray())
     rows, before = np.asarray(rows), np.asarray(before)
@@ -429,7 +429,7 @@ def test_without_selection_labels_cge_gets_none(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_gcn_with_the_real_thing(monkeypatch: pytest.MonkeyPatch) -> None:
-    quick = partial(cge.CGE, weighting="degree", reader="plain", label_votes="no", rounds=30, dim=8)
+    quick = partial(cge.CGE, weighting="degree", classifier="mlp", label_propagation="no", max_epochs=30, dim=8)
     monkeypatch.setattr(estimators, "CGE", quick)
     graph, y, more = words(), labels_of(TRAIN), labels_of(CHOOSE)
     model = GCN("cge", epochs=60).fit(graph, y, more)

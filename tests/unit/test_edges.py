@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import cge
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.baselines import LabelPropagation
-from cge.models import pairs as pairs_module
+from cge.models import node_pairs as pairs_module
 
 IDS = ["ann", "bob", "cy", "dan"]
 
@@ -52,7 +52,9 @@ def test_every_way_by_its_formula(how: str, block: int, monkeypatch: pytest.Monk
 def test_trained_models_have_vectors_of_pairs() -> None:
     graph = cge.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("x", "y"), ("y", "z"), ("z", "x")])
     walks = cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2).fit(graph)
-    paths = cge.CGE(weighting="degree", reader="plain", dim=4, rounds=3).fit(graph, {"a": 0, "b": 0, "x": 1, "y": 1})
+    paths = cge.CGE(weighting="degree", classifier="mlp", dim=4, max_epochs=3).fit(
+        graph, {"a": 0, "b": 0, "x": 1, "y": 1}
+    )
     for model in (walks, paths):
         one, other = model.transform(["c"])[0], model.transform(["z"])[0]
         found = cge.edge_vectors(model, [("c", "z")])
@@ -106,7 +108,7 @@ def inside(model: cge.CGE, nodes: list[int], weigh: Any) -> Any:
 
 def test_nodes_count_by_the_paths_that_stay_inside() -> None:
     """With a degree discount a step u → v weighs 1 / √(d_u d_v), where d counts the step to itself, and hops 1 / 4."""
-    model = cge.CGE(weighting="degree", reader="plain", hops=3, rounds=5).fit(cge.Graph.from_edges(EDGES), LABELS)
+    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, max_epochs=5).fit(cge.Graph.from_edges(EDGES), LABELS)
 
     def weigh(paths: Any, beside: Any) -> Any:
         size = {node: len(beside[node]) for node in beside}
@@ -123,14 +125,14 @@ def test_nodes_count_by_the_paths_that_stay_inside() -> None:
 def test_gates_of_steps_count_and_hops_by_their_size() -> None:
     """`path_weights` are relative to the walk, so that times its chance they are |h| Π s, up to a factor for all."""
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="degree", reader="plain", hops=3, rounds=5).fit(graph, LABELS)
+    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, max_epochs=5).fit(graph, LABELS)
     module = model._fitted.plan.weights.module  # with numbers as training may find them
     for name, numbers in (("gate", [0.7, -0.4, 0.2, 0.5]), ("stay", -0.3), ("discount", 0.2), ("hops", [2, -3, 1, 1])):
         getattr(module, name).data = torch.tensor(numbers, dtype=torch.float32)
 
     def weigh(paths: Any, beside: Any) -> Any:
-        chances = [np.prod([1 / len(beside[u]) for u in path[:-1]]) for path in paths]
-        return np.abs(model.path_weights(paths)).astype(np.float64) * chances
+        probabilities = [np.prod([1 / len(beside[u]) for u in path[:-1]]) for path in paths]
+        return np.abs(model.path_weights(paths)).astype(np.float64) * probabilities
 
     expected = [inside(model, nodes, weigh) for nodes in GROUPS.values()]
     assert np.allclose(cge.subgraph_vectors(model, GROUPS), expected, rtol=1e-4, atol=1e-5)

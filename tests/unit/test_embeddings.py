@@ -33,8 +33,8 @@ def test_vectors_know_the_groups(kind: type) -> None:
 
 def test_the_same_seed_gives_the_same_bytes_on_any_threads() -> None:
     found = {
-        cge.Node2Vec(**SMALL, q=0.5, threads=threads, random_state=3).fit(two_groups()).embedding_.tobytes()
-        for threads in (1, 2, 4)
+        cge.Node2Vec(**SMALL, q=0.5, n_jobs=n_jobs, random_state=3).fit(two_groups()).embedding_.tobytes()
+        for n_jobs in (1, 2, 4)
     }
     assert len(found) == 1
     assert cge.Node2Vec(**SMALL, q=0.5, random_state=4).fit(two_groups()).embedding_.tobytes() not in found
@@ -71,7 +71,7 @@ def test_vectors_are_found_by_id_and_progress_is_told() -> None:
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0 and of at most 10, found nan"),
         ({"q": 0}, "q must be a number of at least 1e-09 and of at most 1e+09, found 0"),
         ({"random_state": None}, "random_state must be a whole number of at least 0, found None"),
-        ({"threads": 0}, "threads must be a whole number of at least 1 or None, found 0"),
+        ({"n_jobs": 0}, "threads must be a whole number of at least 1 or None, found 0"),
     ],
 )
 def test_settings_are_checked_by_fit(settings: dict[str, object], message: str) -> None:

@@ -13,11 +13,11 @@ import pytest
 import torch
 
 import cge
-from cge.evaluation.calibration import heated
-from cge.explain.exact import AllPaths
-from cge.explain.paths import Explanation
-from cge.explain.sampled import SampledPaths
-from cge.training.recipes import READERS
+from cge.evaluation.calibration import scale_probabilities
+from cge.explain.all_paths import AllPaths
+from cge.explain.explanation import Explanation
+from cge.explain.sampled_paths import SampledPaths
+from cge.training.classifier_recipes import CLASSIFIERS
 from tests.unit.test_cge import TRUE, pairs, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import Constant, two_groups
@@ -57,44 +57,46 @@ def adds_up(found: Explanation) -> None:
 def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, Array]:
     """Return scores, constant and votes of a node as the model itself computes them."""
     fitted: Any = model._fitted
-    name, reader = fitted.leaders[place]
+    name, classifier = fitted.ensemble[place]
     votes = np.zeros(len(model.classes_))
     with torch.no_grad():
-        carried = reader.project(fitted.data.payload(READERS[name].rows))
-        vector = fitted.plan.weights.pooling(fitted.data)(carried)[[node]] + reader.offset()
+        carried = classifier.project(fitted.data.inputs(CLASSIFIERS[name].rows))
+        vector = fitted.plan.weights.propagation(fitted.data)(carried)[[node]] + classifier.offset()
         if fitted.plan.votes:
             cast = fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, fitted.several)
-            votes = float(reader.votes) * cast[node]
-        if name in ("sparse", "gentle"):
-            constant = reader.offset()
+            votes = float(classifier.votes) * cast[node]
+        if name in ("sparse", "sparse-light"):
+            constant = classifier.offset()
         else:
             on = (vector[0] > 0).float()
-            constant = reader.score.weight @ (on * reader.offset()) + reader.score.bias
-        return reader.scores(vector)[0].numpy() + votes, constant.numpy(), votes
+            constant = classifier.score.weight @ (on * classifier.offset()) + classifier.score.bias
+        return classifier.scores(vector)[0].numpy() + votes, constant.numpy(), votes
 
 
 @pytest.mark.parametrize(
-    ("weighting", "reader", "votes", "several"),
+    ("weighting", "classifier", "votes", "several"),
     [
-        ("none", "plain", "yes", False),
-        ("degree", "deep", "no", True),
+        ("none", "mlp", "yes", False),
+        ("degree", "consistency", "no", True),
         ("degree", "sparse", "yes", True),
-        ("cosine", "gentle", "yes", False),
-        ("steps", "deep", "yes", False),
+        ("cosine", "sparse-light", "yes", False),
+        ("steps", "consistency", "yes", False),
         ("average", "sparse", "yes", True),
-        ("cnn", "plain", "no", False),
-        ("lstm", "deep", "yes", False),
-        ("degree", "taught", "yes", False),
-        (Constant, "gentle", "no", False),
+        ("cnn", "mlp", "no", False),
+        ("lstm", "consistency", "yes", False),
+        ("degree", "distilled", "yes", False),
+        (Constant, "sparse-light", "no", False),
     ],
 )
 def test_paths_votes_and_a_constant_add_up_to_the_scores(
-    weighting: Any, reader: str, votes: str, several: bool
+    weighting: Any, classifier: str, votes: str, several: bool
 ) -> None:
     labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
-    model = paths(weighting, reader=reader, hops=2, label_votes=votes, rounds=8, held_out=0.0)
+    model = paths(
+        weighting, classifier=classifier, hops=2, label_propagation=votes, max_epochs=8, validation_fraction=0.0
+    )
     model.fit(words(two_groups()), labels)
-    assert len(model._fitted.leaders) == 1  # type: ignore[union-attr]
+    assert len(model._fitted.ensemble) == 1  # type: ignore[union-attr]
     for node in (0, 33):
         found = model.explain(node, top=100_000)
         adds_up(found)
@@ -110,11 +112,13 @@ def test_paths_votes_and_a_constant_add_up_to_the_scores(
             np.testing.assert_allclose(np.sum(each, axis=0), brought, atol=1e-10)
         # The scores are those of which the chances are made.
         raised = torch.tensor(found.scores[None])
-        chances = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
-        heat = model._fitted.heat  # type: ignore[union-attr]
-        np.testing.assert_allclose(heated(chances, heat, several)[0], model.predict_proba([node])[0], atol=1e-5)
-        np.testing.assert_allclose(found.chances, model.predict_proba([node])[0], atol=1e-7)
-        assert found.predicted == model.classes_[found.chances.argmax()]
+        probabilities = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
+        temperature = model._fitted.temperature  # type: ignore[union-attr]
+        np.testing.assert_allclose(
+            scale_probabilities(probabilities, temperature, several)[0], model.predict_proba([node])[0], atol=1e-5
+        )
+        np.testing.assert_allclose(found.probabilities, model.predict_proba([node])[0], atol=1e-7)
+        assert found.predicted == model.classes_[found.probabilities.argmax()]
         assert found.exact
         for share in found[:3]:
             assert share.weight == pytest.approx(float(model.path_weights([share.path])[0]), rel=1e-5)
@@ -124,13 +128,13 @@ def test_paths_votes_and_a_constant_add_up_to_the_scores(
 def fitted() -> cge.CGE:
     graph = typed()
     known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
-    return paths("steps", reader="plain", hops=3, label_votes="yes", held_out=0.0).fit(graph, known)
+    return paths("steps", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(graph, known)
 
 
 @pytest.fixture(scope="module")
-def listed() -> cge.CGE:
+def format_list() -> cge.CGE:
     known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
-    return paths("lstm", reader="plain", hops=3, label_votes="no", held_out=0.0).fit(typed(), known)
+    return paths("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(typed(), known)
 
 
 def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
@@ -164,7 +168,9 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
 
 def test_several_labels_are_known_together() -> None:
     lists = {node: ["a", "b"] if node % 2 else ["a"] for node in range(0, 2 * SIZE, 3)} | {1: ["b"]}
-    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=3).fit(words(two_groups()), lists)
+    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3).fit(
+        words(two_groups()), lists
+    )
     assert model.explain(3, top=1, hop=0)[0].labels == (("a", "b"),)
     assert model.explain(4, top=1, hop=0)[0].labels == (None,)
 
@@ -184,7 +190,7 @@ def test_the_score_of_any_class_can_be_explained(fitted: cge.CGE) -> None:
     assert fitted.explain_class(other).explained == other
 
 
-@pytest.mark.parametrize("which", ["fitted", "listed"])
+@pytest.mark.parametrize("which", ["fitted", "format_list"])
 def test_types_of_edges_share_out_what_paths_bring(which: str, request: pytest.FixtureRequest) -> None:
     model: cge.CGE = request.getfixturevalue(which)
     found = model.explain("n5", top=100_000)
@@ -198,7 +204,7 @@ def test_types_of_edges_share_out_what_paths_bring(which: str, request: pytest.F
     assert isinstance(model._explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
 
 
-@pytest.mark.parametrize("which", ["fitted", "listed"])
+@pytest.mark.parametrize("which", ["fitted", "format_list"])
 def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.FixtureRequest) -> None:
     model: cge.CGE = request.getfixturevalue(which)
     whole, total, brought = model.explain("n5", top=100_000), 0.0, 0
@@ -224,7 +230,9 @@ def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.Fixtur
 
 def test_nodes_that_no_path_joins_bring_nothing() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)])
-    model = paths("degree", reader="plain", hops=2, held_out=0.0, rounds=3).fit(graph, {0: 0, 1: 0, 3: 1, 4: 1})
+    model = paths("degree", classifier="mlp", hops=2, validation_fraction=0.0, max_epochs=3).fit(
+        graph, {0: 0, 1: 0, 3: 1, 4: 1}
+    )
     found = model.explain_pair(0, 5)
     assert len(found) == 0
     assert not found.hops.any()
@@ -232,7 +240,7 @@ def test_nodes_that_no_path_joins_bring_nothing() -> None:
     assert str(found).splitlines() == ["path  length  diversity  weight  brings 0"]
 
 
-@pytest.mark.parametrize("which", ["fitted", "listed"])
+@pytest.mark.parametrize("which", ["fitted", "format_list"])
 @pytest.mark.parametrize("hop", [None, 2])
 def test_a_class_is_the_mean_of_its_nodes(
     which: str, hop: int | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -270,7 +278,9 @@ def test_a_class_is_the_mean_of_its_nodes(
 def test_a_class_that_nobody_is_in_has_no_paths() -> None:
     known = np.zeros((2 * SIZE, 3), int)
     known[::3, 0], known[0, 1], known[1, 2] = 1, 1, 1
-    model = paths("degree", reader="plain", hops=1, held_out=0.0, label_votes="no").fit(words(two_groups()), known)
+    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation="no").fit(
+        words(two_groups()), known
+    )
     assert not model.predict()[:, 2].any()
     found = model.explain_class(2)
     assert (len(found), found.num_nodes) == (0, 0)
@@ -281,15 +291,17 @@ def test_a_class_that_nobody_is_in_has_no_paths() -> None:
 
 
 def test_each_of_several_readers_is_explained() -> None:
-    model = paths("degree", reader="plain", n_models=2, hops=1, held_out=0.0, rounds=5).fit(words(two_groups()), some())
-    found = [model.explain(3, reader=place) for place in (0, 1)]
+    model = paths("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=5).fit(
+        words(two_groups()), some()
+    )
+    found = [model.explain(3, classifier=place) for place in (0, 1)]
     for place, one in enumerate(found):
         np.testing.assert_allclose(one.scores, scores_of(model, 3, place)[0], atol=1e-5)
         adds_up(one)
-    assert [str(one.reader) for one in found] == ["reader 1 of 2 (plain)", "reader 2 of 2 (plain)"]
-    assert found[1].facts()["reader"] == 1
-    assert (found[1].facts()["readers"], found[1].facts()["reader_name"]) == (2, "plain")
-    assert found[0].reader_words().startswith("These are the scores of reader 1 of 2 (plain); ")
+    assert [str(one.classifier) for one in found] == ["reader 1 of 2 (plain)", "reader 2 of 2 (plain)"]
+    assert found[1].facts()["classifier"] == 1
+    assert (found[1].facts()["classifiers"], found[1].facts()["reader_name"]) == (2, "mlp")
+    assert found[0].classifier_words().startswith("These are the scores of reader 1 of 2 (plain); ")
     every = np.arange(40)
     for place in (0, 1):
         own = [scores_of(model, node, place)[0].argmax() for node in every.tolist()]
@@ -297,22 +309,24 @@ def test_each_of_several_readers_is_explained() -> None:
     # One that is of another opinion says so.
     fitted: Any = model._fitted
     with torch.no_grad():
-        fitted.leaders[1][1].score.bias += torch.tensor([-9.0, 9.0])
-        fitted.leaders[0][1].score.bias += torch.tensor([99.0, -99.0])
+        fitted.ensemble[1][1].score.bias += torch.tensor([-9.0, 9.0])
+        fitted.ensemble[0][1].score.bias += torch.tensor([99.0, -99.0])
     model._explainers.clear()
-    odd = model.explain(3, reader=1)
-    assert (odd.predicted, odd.reader_says) == (0, 1)
-    assert odd.reader_words().endswith("By itself it says 1, and together they say 0.")
-    assert model.explain(3, reader=0).reader_words().endswith("averaged over all of them.")
+    odd = model.explain(3, classifier=1)
+    assert (odd.predicted, odd.classifier_note) == (0, 1)
+    assert odd.classifier_words().endswith("By itself it says 1, and together they say 0.")
+    assert model.explain(3, classifier=0).classifier_words().endswith("averaged over all of them.")
     assert not np.allclose(found[0].scores, found[1].scores)
-    np.testing.assert_array_equal(found[0].chances, found[1].chances)
+    np.testing.assert_array_equal(found[0].probabilities, found[1].probabilities)
     with pytest.raises(cge.CgeError, match="reader must be a whole number below 2, the readers of this model, found 2"):
-        model.explain(3, reader=2)
+        model.explain(3, classifier=2)
 
 
 @pytest.mark.parametrize("weighting", ["steps", "average"])
 def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Path) -> None:
-    model = paths(weighting, hops=2, reader="plain", label_votes="yes").fit(words(two_groups()), some(), some(TRUE, 4))
+    model = paths(weighting, hops=2, classifier="mlp", label_propagation="yes").fit(
+        words(two_groups()), some(), some(TRUE, 4)
+    )
     first = model.explain(4)
     model.save(tmp_path / "m")
     for again in (cge.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
@@ -321,7 +335,7 @@ def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Pat
 
 
 def test_another_fit_is_explained_anew() -> None:
-    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=3)
+    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3)
     first = model.fit(words(two_groups()), some()).explain(4)
     again = model.fit(words(two_groups(), seed=1), some()).explain(4)
     assert not np.allclose(first.scores, again.scores)
@@ -343,7 +357,7 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
     with pytest.raises(cge.CgeError, match="hop must be a whole number of at least 0, found -1"):
         fitted.explain("n7", hop=-1)
     with pytest.raises(cge.CgeError, match="reader must be a whole number of at least 0, found -1"):
-        fitted.explain("n7", reader=-1)
+        fitted.explain("n7", classifier=-1)
     with pytest.raises(cge.CgeError, match="shares must be numbers from 0 to 1, found"):
         fitted.faithfulness(["n7"], shares=[0.5, 2])
     for call in (cge.CGE().explain, cge.CGE().explain_class):
@@ -353,7 +367,9 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
 
 def test_many_classes_are_named_in_part() -> None:
     labels = {node: node % 12 for node in range(24)}
-    model = paths("degree", reader="plain", hops=1, held_out=0.0, rounds=1).fit(words(two_groups()), labels)
+    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=1).fit(
+        words(two_groups()), labels
+    )
     with pytest.raises(cge.CgeError, match=r"there is no class 12; the classes are 0, 1, .*, 9 and 2 more"):
         model.explain_class(np.int64(12))
     assert model.explain_class(np.int64(3)).predicted == 3
@@ -377,7 +393,14 @@ def test_the_papers_encoders_attribute_scores_to_paths(
     encoder: str, weighting: Any, features: bool, several: bool
 ) -> None:
     labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
-    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2, "walks_per_node": 2, "held_out": 0.0}
+    small: dict[str, Any] = {
+        "dim": 8,
+        "window": 3,
+        "walk_length": 5,
+        "max_epochs": 2,
+        "walks_per_node": 2,
+        "validation_fraction": 0.0,
+    }
     model = pairs(encoder, weighting, **small).fit(two_groups(features=features), labels)
     found = model.explain(7, top=100_000)
     adds_up(found)
@@ -386,8 +409,8 @@ def test_the_papers_encoders_attribute_scores_to_paths(
     assert not found.hops[0].any()  # paths of one node train nothing
     assert found.hops.shape == (3, len(model.classes_))
     raised = torch.tensor(found.scores[None])
-    chances = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
-    np.testing.assert_allclose(chances[0], model.predict_proba([7])[0], atol=1e-5)
+    probabilities = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
+    np.testing.assert_allclose(probabilities[0], model.predict_proba([7])[0], atol=1e-5)
     # What a path brings is its share of the weights times what the head makes of its end.
     weights = model.path_weights([share.path for share in found])
     np.testing.assert_allclose([share.weight for share in found], weights, atol=1e-6)
@@ -418,7 +441,7 @@ def test_the_papers_encoders_attribute_scores_to_paths(
     near = int(found[0].path[-1])
     adds_up(model.explain_pair(7, near, top=3))
     with pytest.raises(cge.CgeError, match=f"reader must be 0 with encoder='{encoder}', which has one head, found 1"):
-        model.explain(7, reader=1)
+        model.explain(7, classifier=1)
 
 
 @pytest.mark.filterwarnings("ignore:path weights stayed flat")
@@ -426,13 +449,13 @@ def test_a_node_without_edges_has_no_paths_but_its_own() -> None:
     plain = two_groups()
     graph = cge.Graph.from_edges(list(zip(*plain.to_scipy().nonzero(), strict=True)), num_nodes=2 * SIZE + 1)
     labels = {node: int(TRUE[node]) for node in range(0, 2 * SIZE, 3)}
-    settings: dict[str, Any] = {"rounds": 2, "held_out": 0.0}
+    settings: dict[str, Any] = {"max_epochs": 2, "validation_fraction": 0.0}
     model = pairs("table", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
     found = model.explain(2 * SIZE)
     assert len(found) == 0
     assert not found.hops.any()
     adds_up(found)
-    model = paths("degree", reader="plain", hops=2, **settings).fit(graph, labels)
+    model = paths("degree", classifier="mlp", hops=2, **settings).fit(graph, labels)
     found = model.explain(2 * SIZE)
     assert {share.diversity for share in found} <= {1}
     adds_up(found)

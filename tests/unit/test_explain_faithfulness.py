@@ -54,23 +54,25 @@ def test_curves_go_by_importance_and_by_chance() -> None:
     assert Faithfulness.stacked([], shares).deletion.shape == (0, 3)
 
 
-def chances(model: cge.CGE, node: int, vector: Array, place: int) -> float:
+def probabilities(model: cge.CGE, node: int, vector: Array, place: int) -> float:
     import torch
 
-    _, reader = model._fitted.leaders[0]  # type: ignore[union-attr]
+    _, classifier = model._fitted.ensemble[0]  # type: ignore[union-attr]
     with torch.no_grad():
-        scores = reader.scores(torch.tensor(vector[None], dtype=torch.float32))
-    return float(torch.softmax(scores / model._fitted.heat, 1)[0, place])  # type: ignore[union-attr]
+        scores = classifier.scores(torch.tensor(vector[None], dtype=torch.float32))
+    return float(torch.softmax(scores / model._fitted.temperature, 1)[0, place])  # type: ignore[union-attr]
 
 
 def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
-    model = paths("degree", reader="plain", hops=1, label_votes="no", held_out=0.0).fit(words(two_groups()), some())
+    model = paths("degree", classifier="mlp", hops=1, label_propagation="no", validation_fraction=0.0).fit(
+        words(two_groups()), some()
+    )
     node = 1  # its neighbors differ in degree
     found = model.faithfulness([node], shares=[0.0, 0.5, 1.0], repeats=3)
     place = int(model.predict_proba([node])[0].argmax())
-    assert found.deletion[0, 0] == pytest.approx(chances(model, node, model.embedding_[node], place), abs=1e-5)
+    assert found.deletion[0, 0] == pytest.approx(probabilities(model, node, model.embedding_[node], place), abs=1e-5)
     constant = model._explainer(0).reading.offset
-    assert found.deletion[0, -1] == pytest.approx(chances(model, node, constant, place), abs=1e-5)
+    assert found.deletion[0, -1] == pytest.approx(probabilities(model, node, constant, place), abs=1e-5)
     np.testing.assert_allclose(found.insertion[:, ::-1][:, [0, -1]], found.deletion[:, [0, -1]], atol=1e-6)
     # Half of the paths, those that bring most to the class, are gone.
     every = sorted(model.explain(node, top=1000), key=lambda share: -share.contribution)
@@ -78,7 +80,7 @@ def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
     carried = model._explainer(0).reading.carried
     shares = {one.path: _share(model, one.path) for one in gone}
     left = model.embedding_[node] - sum(share * carried[path[-1]] for path, share in shares.items())
-    assert found.deletion[0, 1] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+    assert found.deletion[0, 1] == pytest.approx(probabilities(model, node, left, place), abs=1e-5)
     # The heaviest go, whatever they say; cut where no two paths weigh the same.
     heavy = {one.path: _share(model, one.path) for one in every}
     order = sorted(heavy, key=lambda path: -heavy[path])
@@ -86,7 +88,7 @@ def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
     assert set(order[:cut]) != {one.path for one in every[:cut]}
     left = model.embedding_[node] - sum(heavy[path] * carried[path[-1]] for path in order[:cut])
     told = model.faithfulness([node], shares=[cut / len(order)])
-    assert told.heaviest_deletion[0, 0] == pytest.approx(chances(model, node, left, place), abs=1e-5)
+    assert told.heaviest_deletion[0, 0] == pytest.approx(probabilities(model, node, left, place), abs=1e-5)
 
 
 @pytest.mark.parametrize(("several", "votes"), [(False, "yes"), (True, "no")])
@@ -94,12 +96,12 @@ def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes
     both = np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
     train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
     y, validation = (both * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
-    model = paths("degree", reader="plain", hops=1, label_votes=votes, rounds=15)
+    model = paths("degree", classifier="mlp", hops=1, label_propagation=votes, max_epochs=15)
     model.fit(words(two_groups()), y, validation)
     fitted: Any = model._fitted
-    assert len(fitted.leaders) == 1
-    for heat in (fitted.heat, 0.4, 3.0):
-        fitted.heat = heat
+    assert len(fitted.ensemble) == 1
+    for temperature in (fitted.temperature, 0.4, 3.0):
+        fitted.temperature = temperature
         model._explainers.clear()
         found, chance = model.faithfulness([2, 8, 31], shares=[0.0, 1.0]), model.predict_proba([2, 8, 31]).max(1)
         np.testing.assert_allclose(found.deletion[:, 0], chance, atol=1e-5)
@@ -107,8 +109,10 @@ def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes
 
 
 def test_with_two_readers_the_chance_is_that_of_one() -> None:
-    model = paths("degree", reader="plain", n_models=2, hops=1, held_out=0.0, rounds=8).fit(words(two_groups()), some())
-    first, second = (model.faithfulness([7], shares=[0.0], reader=place).deletion[0, 0] for place in (0, 1))
+    model = paths("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=8).fit(
+        words(two_groups()), some()
+    )
+    first, second = (model.faithfulness([7], shares=[0.0], classifier=place).deletion[0, 0] for place in (0, 1))
     assert first != second
     assert (first + second) / 2 == pytest.approx(model.predict_proba([7]).max(), abs=1e-5)  # nothing to calibrate by
 
@@ -128,14 +132,14 @@ def _step(model: cge.CGE, u: int, v: int) -> float:
 @pytest.mark.parametrize(
     ("encoder", "weighting", "settings"),
     [
-        ("paths", "steps", {"reader": "plain", "hops": 2, "rounds": 40}),
-        ("paths", "average", {"reader": "deep", "hops": 2, "rounds": 40}),
+        ("paths", "steps", {"classifier": "mlp", "hops": 2, "max_epochs": 40}),
+        ("paths", "average", {"classifier": "consistency", "hops": 2, "max_epochs": 40}),
         ("table", "average", {"dim": 8, "window": 3, "walk_length": 5}),
         ("features", "none", {"dim": 8, "window": 3, "walk_length": 5}),
     ],
 )
 def test_explanations_know_more_than_chance(encoder: str, weighting: str, settings: dict[str, Any]) -> None:
-    model = cge.CGE(encoder, weighting, held_out=0.0, **settings).fit(words(two_groups()), some(TRUE, 2))
+    model = cge.CGE(encoder, weighting, validation_fraction=0.0, **settings).fit(words(two_groups()), some(TRUE, 2))
     found = model.faithfulness(model.node_ids_[::5])
     assert found.shares.tolist() == list(SHARES)
     assert found.deletion.shape == (8, len(SHARES))

@@ -28,10 +28,10 @@ from cge.data import read_features
 from cge.errors import CgeError, InputError
 from cge.graph import Graph
 from cge.store import write_folder
+from cge.store.atomic import writable_file, write_whole
+from cge.store.export_tables import guarded_cells
 from cge.store.exports import TABLES, VECTORS, Export, file_format, write_export, write_predictions
-from cge.store.tables import guarded_cells
 from cge.store.text import as_word, as_xml, guarded
-from cge.store.whole import writable_file, write_whole
 
 HOSTILE = [
     "=1+1",
@@ -241,10 +241,10 @@ def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
     name = "{http://graphml.graphdrawing.org/xmlns}"
     nodes = tree.findall(f".//{name}node")
     assert [node.get("id") for node in nodes] == HOSTILE
-    shown = [{one.get("key"): one.text for one in node.findall(f"{name}data")} for node in nodes]
-    assert [one["node-label"] for one in shown] == HOSTILE
-    assert shown[0]["node-known_label"] == "=known"
-    assert {one["node-prediction"] for one in shown} == {"<a> & b"}
+    format_value = [{one.get("key"): one.text for one in node.findall(f"{name}data")} for node in nodes]
+    assert [one["node-label"] for one in format_value] == HOSTILE
+    assert format_value[0]["node-known_label"] == "=known"
+    assert {one["node-prediction"] for one in format_value} == {"<a> & b"}
     ends = {edge.get("source") for edge in tree.findall(f".//{name}edge")}
     assert ends <= set(HOSTILE)
 
@@ -289,7 +289,7 @@ def test_xml_reads_back_whatever_it_can_hold(text: str) -> None:
 
 def test_projector(tmp_path: Path) -> None:
     export = told(HOSTILE)
-    paths = write_export(export, projector=tmp_path / "deep" / "projector")
+    paths = write_export(export, projector=tmp_path / "consistency" / "projector")
     assert [path.name for path in paths] == ["vectors.tsv", "metadata.tsv"]
     vectors = [line.split("\t") for line in paths[0].read_text().removesuffix("\n").split("\n")]
     assert np.array_equal(np.array(vectors, np.float32), export.vectors)

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cge.graph import Graph
-from cge.training import factors
-from cge.training.factors import path_factors
+from cge.training import walk_factorization
+from cge.training.walk_factorization import path_factors
 from tests.unit.test_trainer import two_groups
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_products_are_the_matrix_as_far_as_its_positive_part_goes(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(factors, "_BLOCK", 7)
+    monkeypatch.setattr(walk_factorization, "_BLOCK", 7)
     graph = two_groups(features=False)
     adjacency = graph.to_scipy().toarray().astype(np.float64)
     degrees = adjacency.sum(axis=1)
@@ -52,5 +52,5 @@ def test_nodes_without_edges_directions_and_threads() -> None:
     assert np.isfinite(found).all()
     assert not found[5].any()
     np.testing.assert_allclose(found @ found.T, path_factors(both, 4) @ path_factors(both, 4).T, atol=1e-4)
-    assert path_factors(both, 4, threads=1).tobytes() == path_factors(both, 4, threads=2).tobytes()
+    assert path_factors(both, 4, n_jobs=1).tobytes() == path_factors(both, 4, n_jobs=2).tobytes()
     assert path_factors(both, 8).shape == (6, 8)  # more numbers than nodes

@@ -146,14 +146,14 @@ def small(classes: int = 3, each: int = 30) -> Dataset:
 def on_the_small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
     data = small()
     monkeypatch.setattr(figures, "dataset", lambda name: data)
-    monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | {"rounds": 1, "pretrain": 1, "head_steps": 5})
+    monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | {"max_epochs": 1, "pretrain": 1, "head_steps": 5})
     return data
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 def test_the_network_kept_is_that_of_the_model_and_its_twin_is_untrained() -> None:
     data = small()
-    settings: dict[str, Any] = {"encoder": "table", "window": 3, "dim": 8, "rounds": 1, "pretrain": 1, "threads": 1}
+    settings: dict[str, Any] = {"encoder": "table", "window": 3, "dim": 8, "max_epochs": 1, "pretrain": 1, "n_jobs": 1}
     split, kept = data.splits[0], Kept()
     y, validation = data.labels_of(split.train), data.labels_of(split.validation)
     model = cge.CGE(weighting=kept, **settings).fit(data.graph, y, validation)
@@ -233,7 +233,7 @@ COMMON: dict[str, Any] = {
 }
 
 
-def shown(mean: float) -> dict[str, Any]:
+def format_value(mean: float) -> dict[str, Any]:
     shares = [0.0] * 1000
     shares[int(mean * 1000)] = shares[int(mean * 1000) + 40] = 0.5
     quantiles = {str(share): mean for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)}
@@ -271,7 +271,7 @@ def results() -> dict[Cell, dict[str, Any]]:
             said = ["path weights collapsed to a mean of 0.001"] if outer == "paper" else ["path weights stayed flat"]
             said = said if seed else []
             mean = 0.02 if outer == "paper" else 0.4 + 0.1 * seed
-            add("citeseer", f"distribution, {outer}", seed, shown(mean), shown(0.5), said=said)
+            add("citeseer", f"distribution, {outer}", seed, format_value(mean), format_value(0.5), said=said)
         gain = (0.01, 0.02, 0.03)[seed]
         add("cora", "relevance, unrolled", seed, relevance(gain), relevance(0.01))
         matrix = [[0.6, 0.4 + 0.02 * seed], [0.5, 0.5]]

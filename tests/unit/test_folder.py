@@ -401,16 +401,16 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     folder(tmp_path, __hidden="")
     assert refused(tmp_path) == f"{tmp_path}: expected a file of edges, found nothing; add one, such as edges.csv"
     folder(tmp_path, **{f"page{k}__html": "" for k in range(7)})
-    listed = "page0.html, page1.html, page2.html, page3.html, page4.html, …"
-    assert f"found {listed}; add one" in refused(tmp_path)
+    format_list = "page0.html, page1.html, page2.html, page3.html, page4.html, …"
+    assert f"found {format_list}; add one" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("stem", ["edges", "labels", "features", "nodes", "split"])
 def test_two_files_of_one_kind(stem: str, tmp_path: Path) -> None:
     root = people(tmp_path)
     folder(root, **{f"{stem}__csv": "a,b\n", f"{stem}__tsv__gz": "a\tb\n"})
-    listed = f"{stem}.csv, {stem}.tsv.gz"
-    assert refused(root) == f"{root}: expected one file of {stem}, found 2: {listed}; keep one, rename the others"
+    format_list = f"{stem}.csv, {stem}.tsv.gz"
+    assert refused(root) == f"{root}: expected one file of {stem}, found 2: {format_list}; keep one, rename the others"
 
 
 def test_a_link_to_nothing(tmp_path: Path) -> None:
@@ -488,7 +488,7 @@ def test_integer_nodes_are_shown_as_written(tmp_path: Path) -> None:
     assert "line 2: expected an integer node id as in the graph, found 'x'" in refused(root)
 
 
-CURE = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
+HINT = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
 
 
 @pytest.mark.parametrize(("stem", "word"), [("labels", "red"), ("split", "test")])
@@ -499,13 +499,13 @@ def test_nodes_that_are_not_in_the_graph(stem: str, word: str, tmp_path: Path) -
 
     what = "label" if stem == "labels" else "role"
     rows = f"ann,{word}\neve,{word}\nfay,{word}\n"
-    assert said(rows) == f"2 nodes in …/{stem}.csv are not in the graph, the first: 'eve', 'fay'; {CURE}"
+    assert said(rows) == f"2 nodes in …/{stem}.csv are not in the graph, the first: 'eve', 'fay'; {HINT}"
     assert said(f"eve,{word}\nann,{word}\n") == (
         f"1 node in …/{stem}.csv is not in the graph: 'eve'; "
-        f"if line 1 names the columns, call them node and {what}, else {CURE}"
+        f"if line 1 names the columns, call them node and {what}, else {HINT}"
     )
     assert "no row has a node of the graph, whose first ids are 'ann', 'bob'" in said(f"eve,{word}\nfay,{word}\n")
-    assert said(f"eve,{word}\n").endswith(f"'eve'; {CURE}")
+    assert said(f"eve,{word}\n").endswith(f"'eve'; {HINT}")
 
 
 @pytest.mark.parametrize("stem", ["labels", "split"])

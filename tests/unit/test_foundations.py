@@ -14,8 +14,8 @@ import pytest
 from scipy.stats import chisquare
 
 import cge
-from cge.errors import FileFormatError, UnknownNodeError, shown
-from cge.parallel import run_blocks, thread_count
+from cge.errors import FileFormatError, UnknownNodeError, format_value
+from cge.parallel import resolve_jobs, run_blocks
 from cge.randomness import STEP, below, generator, key, mix, unit
 
 
@@ -60,13 +60,13 @@ def test_blocks_run_once_each_and_errors_come_back() -> None:
         with lock:
             done.append(number)
 
-    run_blocks(work, [(k,) for k in range(10)], threads=4)
+    run_blocks(work, [(k,) for k in range(10)], n_jobs=4)
     assert sorted(done) == list(range(10))
-    for threads in (1, 3):
+    for n_jobs in (1, 3):
         with pytest.raises(RuntimeError, match="thirteen"):
-            run_blocks(work, [(12,), (13,)], threads=threads)
-    assert thread_count(None) >= 1
-    assert thread_count(np.int64(2)) == 2
+            run_blocks(work, [(12,), (13,)], n_jobs=n_jobs)
+    assert resolve_jobs(None) >= 1
+    assert resolve_jobs(np.int64(2)) == 2
 
 
 def test_an_error_stops_the_blocks_that_wait() -> None:
@@ -79,7 +79,7 @@ def test_an_error_stops_the_blocks_that_wait() -> None:
         time.sleep(0.02)
 
     with pytest.raises(RuntimeError, match="first"):
-        run_blocks(work, [(k,) for k in range(40)], threads=2)
+        run_blocks(work, [(k,) for k in range(40)], n_jobs=2)
     assert len(started) < 20
 
 
@@ -95,7 +95,7 @@ def test_nobody_works_any_more_when_an_error_comes() -> None:
     for blocks in ([0, 1, 2, 3], [3, 1, 2, 0]):
         done.clear()
         with pytest.raises(RuntimeError, match="one"):
-            run_blocks(work, [(k,) for k in blocks], threads=4)
+            run_blocks(work, [(k,) for k in blocks], n_jobs=4)
         so_far = len(done)
         time.sleep(0.3)
         assert len(done) == so_far
@@ -163,11 +163,11 @@ def test_importing_cge_is_quick_work() -> None:
 
 
 def test_long_values_are_cut_in_messages() -> None:
-    assert shown("x" * 10_000).endswith("… (10,002 characters)")
+    assert format_value("x" * 10_000).endswith("… (10,002 characters)")
     error = FileFormatError("a.csv", "found nothing", line=12345)
     assert str(error) == "a.csv, line 12,345: found nothing"
     assert (error.line, error.path.name) == (12345, "a.csv")
-    assert str(UnknownNodeError("labels", [3], cure="check the ids")).endswith("not in the graph: 3; check the ids")
+    assert str(UnknownNodeError("labels", [3], hint="check the ids")).endswith("not in the graph: 3; check the ids")
 
 
 def test_public_names() -> None:

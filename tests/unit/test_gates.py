@@ -10,9 +10,9 @@ import scipy.sparse as sp
 import torch
 
 import cge
-from cge.models.gates import Scale, StepInputs, StepPooling, StepWeighting, step_inputs
-from cge.models.pooling import FixedPool, Pattern, StepRows, pool, product
-from cge.models.steps import cosines
+from cge.models.edge_features import cosines
+from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
+from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, pool, product
 from tests.unit.test_pooling import alike
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
@@ -33,10 +33,10 @@ def small(directed: bool = False, **changed: Any) -> cge.Graph:
     return cge.Graph.from_edges(EDGES, num_nodes=6, directed=directed, self_loops=True, **given)
 
 
-def plain_inputs(graph: cge.Graph, features: np.ndarray, rarity: np.ndarray) -> dict[tuple[int, int], list[float]]:
+def plain_inputs(graph: cge.Graph, features: np.ndarray, idf: np.ndarray) -> dict[tuple[int, int], list[float]]:
     """Return the five inputs of each step that moves, as they are before any scale."""
     rows = [graph.indices[graph.indptr[u] : graph.indptr[u + 1]].astype(int).tolist() for u in range(graph.num_nodes)]
-    cosine, found = alike(graph, features * rarity), {}
+    cosine, found = alike(graph, features * idf), {}
     for u, near in enumerate(rows):
         for v in near:
             if u == v:
@@ -59,7 +59,7 @@ def own_rarity(features: np.ndarray) -> np.ndarray:
     return np.log(1 + len(features) / np.maximum((features != 0).sum(0), 1))
 
 
-def places(steps: StepRows) -> dict[tuple[int, int], int]:
+def places(steps: TransitionMatrix) -> dict[tuple[int, int], int]:
     return {(int(u), int(v)): k for k, (u, v) in enumerate(zip(steps.rows, steps.indices, strict=True))}
 
 
@@ -67,29 +67,29 @@ def places(steps: StepRows) -> dict[tuple[int, int], int]:
 @pytest.mark.parametrize("sparse", [False, True])
 def test_inputs_are_scaled_over_the_steps_that_move(directed: bool, sparse: bool) -> None:
     graph = small(directed, features=sp.csr_array(words()) if sparse else words(), edge_types=None)
-    steps = StepRows(graph)
-    inputs, scale = step_inputs(graph, steps)
-    rarity = own_rarity(words()) if sparse else np.ones(9)
-    expected = plain_inputs(graph, words(), rarity)
+    steps = TransitionMatrix(graph)
+    edge_inputs, scale = make_edge_inputs(graph, steps)
+    idf = own_rarity(words()) if sparse else np.ones(9)
+    expected = plain_inputs(graph, words(), idf)
     table = np.array(list(expected.values()))
     assert scale.names == ("cosine", "common neighbors", "jaccard", "degrees", "degree difference")
     np.testing.assert_allclose(scale.mean, table.mean(0), rtol=1e-6)
     np.testing.assert_allclose(scale.spread, table.std(0), rtol=1e-6)
-    np.testing.assert_allclose(scale.rarity, rarity if sparse else [], rtol=1e-12)
+    np.testing.assert_allclose(scale.idf, idf if sparse else [], rtol=1e-12)
     for (u, v), place in places(steps).items():
-        assert float(inputs.stays[place]) == (u == v)
+        assert float(edge_inputs.self_loops[place]) == (u == v)
         scaled = np.zeros(5) if u == v else (np.array(expected[u, v]) - table.mean(0)) / table.std(0)
-        np.testing.assert_allclose(inputs.values[place], scaled, atol=2e-6)
+        np.testing.assert_allclose(edge_inputs.values[place], scaled, atol=2e-6)
 
 
 def test_steps_have_the_weights_of_edges_and_new_ones_to_oneself_the_mean() -> None:
     graph = small(directed=True)
-    steps = StepRows(graph)
-    found = step_inputs(graph, steps)[0].weights
+    steps = TransitionMatrix(graph)
+    found = make_edge_inputs(graph, steps)[0].weights
     expected = dict(zip(EDGES, WEIGHTS, strict=True)) | {(u, u): np.mean(WEIGHTS) for u in (0, 1, 2, 3, 5)}
     assert {step: float(found[place]) for step, place in places(steps).items()} == pytest.approx(expected)
     plain = small(directed=True, weights=None)
-    assert step_inputs(plain, StepRows(plain))[0].weights.tolist() == [1.0] * 12
+    assert make_edge_inputs(plain, TransitionMatrix(plain))[0].weights.tolist() == [1.0] * 12
 
 
 @pytest.mark.parametrize("size", [1e-38, 1e-25, 1e20, 1e35])
@@ -104,41 +104,41 @@ def test_cosines_do_not_ask_how_large_weights_are(size: float) -> None:
 
 def test_types_are_marked_on_steps_that_move() -> None:
     graph = small(directed=True)
-    steps = StepRows(graph)
-    inputs, scale = step_inputs(graph, steps)
+    steps = TransitionMatrix(graph)
+    edge_inputs, scale = make_edge_inputs(graph, steps)
     assert scale.names[5:] == ("type cites", "type knows")
     assert len(scale.mean) == len(scale.spread) == 5
     kinds = dict(zip(EDGES, TYPES, strict=True))
     for (u, v), place in places(steps).items():
         mark = [0.0, 0.0] if u == v else [float(kinds[u, v] == "cites"), float(kinds[u, v] == "knows")]
-        assert inputs.values[place, 5:].tolist() == mark
+        assert edge_inputs.values[place, 5:].tolist() == mark
 
 
 def test_another_graph_is_seen_with_the_scale_of_the_trained_one() -> None:
     trained = small()
-    scale = step_inputs(trained, StepRows(trained))[1]
+    scale = make_edge_inputs(trained, TransitionMatrix(trained))[1]
     features = np.random.default_rng(5).random((4, 9))
     edges, kinds = [(0, 1), (1, 2), (2, 3)], ["knows", "new", "cites"]
     graph = cge.Graph.from_edges(
         edges, num_nodes=4, features=sp.csr_array(features), edge_types=kinds, directed=True, weights=[1, 2, 3]
     )
-    steps = StepRows(graph)
-    inputs, same = step_inputs(graph, steps, scale)
+    steps = TransitionMatrix(graph)
+    edge_inputs, same = make_edge_inputs(graph, steps, scale)
     assert same is scale
     expected = plain_inputs(graph, features, own_rarity(words()))
     marks = {(0, 1): [0, 1], (1, 2): [0, 0], (2, 3): [1, 0]}
     for step in edges:
         scaled = (np.array(expected[step]) - scale.mean) / scale.spread
-        np.testing.assert_allclose(inputs.values[places(steps)[step]], [*scaled, *marks[step]], atol=5e-6)
+        np.testing.assert_allclose(edge_inputs.values[places(steps)[step]], [*scaled, *marks[step]], atol=5e-6)
 
 
 def test_where_features_are_gone_all_are_as_similar_as_ever() -> None:
     trained = small()
-    scale = step_inputs(trained, StepRows(trained))[1]
+    scale = make_edge_inputs(trained, TransitionMatrix(trained))[1]
     graph = small(features=None)
-    steps = StepRows(graph)
-    with_features, without = step_inputs(trained, steps, scale)[0], step_inputs(graph, steps, scale)[0]
-    moves = without.stays == 0
+    steps = TransitionMatrix(graph)
+    with_features, without = make_edge_inputs(trained, steps, scale)[0], make_edge_inputs(graph, steps, scale)[0]
+    moves = without.self_loops == 0
     assert not without.values[moves, 0].any()
     assert torch.equal(without.values[:, 1:], with_features.values[:, 1:])
 
@@ -146,40 +146,40 @@ def test_where_features_are_gone_all_are_as_similar_as_ever() -> None:
 @pytest.mark.parametrize("before", [None, words()])
 def test_sparse_features_that_were_not_there_in_training(before: np.ndarray | None) -> None:
     trained = small(features=before)
-    scale = step_inputs(trained, StepRows(trained))[1]
-    inputs, _ = step_inputs(small(), StepRows(small()), scale)
-    assert torch.isfinite(inputs.values).all()
+    scale = make_edge_inputs(trained, TransitionMatrix(trained))[1]
+    edge_inputs, _ = make_edge_inputs(small(), TransitionMatrix(small()), scale)
+    assert torch.isfinite(edge_inputs.values).all()
 
 
 def test_without_edges_there_is_nothing_to_scale() -> None:
     graph = cge.Graph.from_edges(np.empty((0, 2), int), num_nodes=3)
-    inputs, scale = step_inputs(graph, StepRows(graph))
-    assert inputs.values.tolist() == [[0.0] * 4] * 3
-    assert inputs.stays.tolist() == inputs.weights.tolist() == [1.0] * 3
+    edge_inputs, scale = make_edge_inputs(graph, TransitionMatrix(graph))
+    assert edge_inputs.values.tolist() == [[0.0] * 4] * 3
+    assert edge_inputs.self_loops.tolist() == edge_inputs.weights.tolist() == [1.0] * 3
     assert scale.spread.tolist() == [1.0] * 4
 
 
 def test_what_is_the_same_everywhere_says_nothing() -> None:
     ring = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
-    inputs, scale = step_inputs(ring, StepRows(ring))
+    edge_inputs, scale = make_edge_inputs(ring, TransitionMatrix(ring))
     assert scale.spread.tolist() == [1.0] * 4
-    np.testing.assert_allclose(inputs.values, 0, atol=1e-7)
+    np.testing.assert_allclose(edge_inputs.values, 0, atol=1e-7)
     draw = np.random.default_rng(0)
     alike = cge.Graph.from_edges(draw.integers(0, 50, (200, 2)), np.full((50, 7), 0.1), num_nodes=50)
-    inputs, scale = step_inputs(alike, StepRows(alike))
+    edge_inputs, scale = make_edge_inputs(alike, TransitionMatrix(alike))
     assert scale.names[0] == "cosine"
-    np.testing.assert_allclose(inputs.values[:, 0], 0, atol=1e-5)  # all cosines are 1 but for rounding
+    np.testing.assert_allclose(edge_inputs.values[:, 0], 0, atol=1e-5)  # all cosines are 1 but for rounding
 
 
-def plain_values(graph: cge.Graph, weighting: StepWeighting) -> dict[tuple[int, int], float]:
+def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, int], float]:
     """Return s of each step, by the formula."""
-    steps = StepRows(graph)
-    inputs, _ = step_inputs(graph, steps)
-    theta, b = weighting.gate.detach().double().numpy(), weighting.discount.item()
+    steps = TransitionMatrix(graph)
+    edge_inputs, _ = make_edge_inputs(graph, steps)
+    theta, b = weighting.gate.detach().double().numpy(), weighting.normalization.item()
     gates = {}
     for (u, v), place in places(steps).items():
-        exponent = weighting.stay.item() if u == v else inputs.values[place].double().numpy() @ theta
-        gates[u, v] = float(inputs.weights[place]) * np.exp(exponent)
+        exponent = weighting.self_loop.item() if u == v else edge_inputs.values[place].double().numpy() @ theta
+        gates[u, v] = float(edge_inputs.weights[place]) * np.exp(exponent)
     z = np.zeros(graph.num_nodes)
     for (u, _), gate in gates.items():
         z[u] += gate
@@ -188,10 +188,10 @@ def plain_values(graph: cge.Graph, weighting: StepWeighting) -> dict[tuple[int, 
 
 @pytest.mark.parametrize("directed", [False, True])
 @pytest.mark.parametrize("discount", [0.0, 0.3, 0.5, 1.0])
-def test_step_values_by_the_formula(directed: bool, discount: float) -> None:
-    graph, weighting = small(directed), StepWeighting(GATE, -0.6, discount, [1.0])
-    steps = StepRows(graph)
-    found = weighting.step_values(steps, step_inputs(graph, steps)[0]).detach()
+def test_step_values_by_the_formula(directed: bool, normalization: float) -> None:
+    graph, weighting = small(directed), EdgeWeighting(GATE, -0.6, normalization, [1.0])
+    steps = TransitionMatrix(graph)
+    found = weighting.edge_values(steps, make_edge_inputs(graph, steps)[0]).detach()
     expected = plain_values(graph, weighting)
     assert list(places(steps)) == list(expected)
     np.testing.assert_allclose(found, list(expected.values()), rtol=2e-5)
@@ -199,8 +199,8 @@ def test_step_values_by_the_formula(directed: bool, discount: float) -> None:
 
 def test_a_node_alone_stays_with_certainty_and_a_dead_end_too() -> None:
     graph = cge.Graph.from_edges([(0, 1)], num_nodes=3, directed=True, weights=[5.0])
-    steps = StepRows(graph)
-    values = StepWeighting([0.0] * 4, 1.3, 0.5, [1.0]).step_values(steps, step_inputs(graph, steps)[0])
+    steps = TransitionMatrix(graph)
+    values = EdgeWeighting([0.0] * 4, 1.3, 0.5, [1.0]).edge_values(steps, make_edge_inputs(graph, steps)[0])
     found = {step: values[place].item() for step, place in places(steps).items()}
     assert found[1, 1] == pytest.approx(1.0)
     assert found[2, 2] == pytest.approx(1.0)
@@ -209,9 +209,9 @@ def test_a_node_alone_stays_with_certainty_and_a_dead_end_too() -> None:
 
 def test_no_gate_is_beyond_twenty_powers_of_e() -> None:
     graph = cge.Graph.from_edges([(0, 1), (0, 2)], directed=True, edge_types=["far", "near"])
-    steps = StepRows(graph)
-    weighting = StepWeighting([0.0, 0.0, 0.0, 0.0, -1e4, 1e4], 0.0, 0.0, [1.0])
-    values = weighting.step_values(steps, step_inputs(graph, steps)[0])
+    steps = TransitionMatrix(graph)
+    weighting = EdgeWeighting([0.0, 0.0, 0.0, 0.0, -1e4, 1e4], 0.0, 0.0, [1.0])
+    values = weighting.edge_values(steps, make_edge_inputs(graph, steps)[0])
     total = 1 + np.exp(-20.0) + np.exp(20.0)
     found = {step: values[place].item() for step, place in places(steps).items()}
     assert found[0, 1] == pytest.approx(np.exp(-20.0) / total)
@@ -219,18 +219,18 @@ def test_no_gate_is_beyond_twenty_powers_of_e() -> None:
 
 
 def test_absolute_hop_weights_sum_to_one() -> None:
-    weighting = StepWeighting([], 0.0, 0.0, [1.0, -2.0, 0.0, 5.0])
+    weighting = EdgeWeighting([], 0.0, 0.0, [1.0, -2.0, 0.0, 5.0])
     np.testing.assert_allclose(weighting.hop_weights().detach(), [0.125, -0.25, 0.0, 0.625])
-    assert StepWeighting([], 0.0, 0.0, [0.0, 0.0]).hop_weights().tolist() == [0.0, 0.0]
+    assert EdgeWeighting([], 0.0, 0.0, [0.0, 0.0]).hop_weights().tolist() == [0.0, 0.0]
 
 
-def every_path(values: dict[tuple[int, int], float], hops: Any, payload: np.ndarray) -> np.ndarray:
-    expected = np.zeros(payload.shape)
-    for start in range(len(payload)):
+def every_path(values: dict[tuple[int, int], float], hops: Any, inputs: np.ndarray) -> np.ndarray:
+    expected = np.zeros(inputs.shape)
+    for start in range(len(inputs)):
         paths = [((start,), 1.0)]
         for hop in hops:
             for path, weight in paths:
-                expected[start] += hop * weight * payload[path[-1]]
+                expected[start] += hop * weight * inputs[path[-1]]
             paths = [
                 ((*path, v), weight * s) for path, weight in paths for (u, v), s in values.items() if u == path[-1]
             ]
@@ -240,24 +240,24 @@ def every_path(values: dict[tuple[int, int], float], hops: Any, payload: np.ndar
 @pytest.mark.parametrize("hops", [[2.0], [1.0, -2.0, 0.5, 3.0], [1.0, 1.0, 0.0, 0.0]])
 @pytest.mark.parametrize("directed", [False, True])
 def test_pooling_weighs_every_path(directed: bool, hops: list[float]) -> None:
-    graph, weighting = small(directed), StepWeighting(GATE, 0.7, 0.4, hops)
-    steps = StepRows(graph)
-    weighted = StepPooling(steps, step_inputs(graph, steps)[0], weighting)
-    payload = np.random.default_rng(2).normal(size=(6, 2))
+    graph, weighting = small(directed), EdgeWeighting(GATE, 0.7, 0.4, hops)
+    steps = TransitionMatrix(graph)
+    weighted = EdgePropagation(steps, make_edge_inputs(graph, steps)[0], weighting)
+    inputs = np.random.default_rng(2).normal(size=(6, 2))
     shares = np.array(hops) / np.abs(hops).sum()
-    expected = every_path(plain_values(graph, weighting), shares, payload)
-    given = torch.from_numpy(payload.astype(np.float32))
-    np.testing.assert_allclose(weighted.pooling()(given).detach(), expected, rtol=1e-4, atol=1e-5)
+    expected = every_path(plain_values(graph, weighting), shares, inputs)
+    given = torch.from_numpy(inputs.astype(np.float32))
+    np.testing.assert_allclose(weighted.propagation()(given).detach(), expected, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(weighted.fixed()(given), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_hops_end_with_the_last_that_counts() -> None:
     graph = small()
-    steps = StepRows(graph)
-    inputs = step_inputs(graph, steps)[0]
+    steps = TransitionMatrix(graph)
+    edge_inputs = make_edge_inputs(graph, steps)[0]
 
     def hops(given: list[float]) -> list[float]:
-        return StepPooling(steps, inputs, StepWeighting(GATE, 0.0, 0.0, given)).hops()
+        return EdgePropagation(steps, edge_inputs, EdgeWeighting(GATE, 0.0, 0.0, given)).hops()
 
     assert hops([0.0, 1.0, 0.0, 3.0, 0.0, 0.0]) == [0.0, 0.25, 0.0, 0.75]
     assert hops([0.0, 0.0]) == [0.0]
@@ -265,16 +265,16 @@ def test_hops_end_with_the_last_that_counts() -> None:
 
 def test_every_number_has_the_gradient_of_finite_differences() -> None:
     graph = small(directed=True)
-    steps = StepRows(graph)
-    told = step_inputs(graph, steps)[0]
-    inputs = StepInputs(told.values.double(), told.stays.double(), told.weights.double())
-    weighting = StepWeighting(GATE, -0.2, 0.3, [1.0, -0.5, 2.0]).double()
-    weighted = StepPooling(steps, inputs, weighting)
+    steps = TransitionMatrix(graph)
+    told = make_edge_inputs(graph, steps)[0]
+    edge_inputs = EdgeInputs(told.values.double(), told.self_loops.double(), told.weights.double())
+    weighting = EdgeWeighting(GATE, -0.2, 0.3, [1.0, -0.5, 2.0]).double()
+    weighted = EdgePropagation(steps, edge_inputs, weighting)
     random = np.random.default_rng(3)
-    payload, aim = (torch.from_numpy(random.normal(size=(6, 2))) for _ in range(2))
+    inputs, aim = (torch.from_numpy(random.normal(size=(6, 2))) for _ in range(2))
 
     def loss() -> torch.Tensor:
-        return (weighted.pooling()(payload) * aim).sum()
+        return (weighted.propagation()(inputs) * aim).sum()
 
     parameters = weighted.parameters()
     assert [tuple(one.shape) for one in parameters] == [(7,), (), (), (3,)]
@@ -293,8 +293,8 @@ def test_every_number_has_the_gradient_of_finite_differences() -> None:
 
 def test_the_prior_is_where_weights_began() -> None:
     graph = small()
-    steps = StepRows(graph)
-    weighted = StepPooling(steps, step_inputs(graph, steps)[0], StepWeighting(GATE, 1.0, 0.5, [1.0, 2.0]))
+    steps = TransitionMatrix(graph)
+    weighted = EdgePropagation(steps, make_edge_inputs(graph, steps)[0], EdgeWeighting(GATE, 1.0, 0.5, [1.0, 2.0]))
     with torch.no_grad():
         for one in weighted.parameters():
             one.add_(1.0)
@@ -304,39 +304,39 @@ def test_the_prior_is_where_weights_began() -> None:
 @pytest.mark.parametrize("hops", [[0.7], [0.0], [0.3, -0.7, 1.1, 0.5], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])
 @pytest.mark.parametrize("directed", [False, True])
 def test_fixed_pooling_and_its_gradient_are_those_of_pool(directed: bool, hops: list[float]) -> None:
-    steps = StepRows(small(directed))
+    steps = TransitionMatrix(small(directed))
     random = np.random.default_rng(0)
     values = torch.from_numpy(random.random(len(steps)) + 0.1)
-    payload, aim = (torch.from_numpy(random.normal(size=(6, 3))) for _ in range(2))
+    inputs, aim = (torch.from_numpy(random.normal(size=(6, 3))) for _ in range(2))
     found, gradients = [], []
-    for pooling in (FixedPool(steps, values, hops), lambda x: pool(steps, values, x, hops)):
-        given = payload.clone().requires_grad_()
-        found.append(pooling(given))
+    for propagation in (FixedPropagation(steps, values, hops), lambda x: pool(steps, values, x, hops)):
+        given = inputs.clone().requires_grad_()
+        found.append(propagation(given))
         gradients.append(torch.autograd.grad((found[-1] * aim).sum(), given)[0])
     torch.testing.assert_close(found[0], found[1], rtol=1e-12, atol=1e-14)
     torch.testing.assert_close(gradients[0], gradients[1], rtol=1e-12, atol=1e-14)
     dense = steps.matrix(values.numpy()).toarray()
     operator = sum(hop * np.linalg.matrix_power(dense, k) for k, hop in enumerate(hops))
-    np.testing.assert_allclose(found[0].detach(), operator @ payload.numpy(), rtol=1e-10, atol=1e-12)
+    np.testing.assert_allclose(found[0].detach(), operator @ inputs.numpy(), rtol=1e-10, atol=1e-12)
     np.testing.assert_allclose(gradients[0], operator.T @ aim.numpy(), rtol=1e-10, atol=1e-12)
 
 
 def test_fixed_pooling_takes_gradients_and_payloads_of_any_layout() -> None:
-    steps = StepRows(small(directed=True))
+    steps = TransitionMatrix(small(directed=True))
     values = torch.from_numpy(np.random.default_rng(0).random(len(steps)))
-    payload = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 6))).T.requires_grad_()
-    pooling = FixedPool(steps, values, [0.2, 0.3, 0.5])
-    pooled = pooling(payload)
-    torch.testing.assert_close(pooled, pooling(payload.detach().contiguous()))
+    inputs = torch.from_numpy(np.random.default_rng(1).normal(size=(3, 6))).T.requires_grad_()
+    propagation = FixedPropagation(steps, values, [0.2, 0.3, 0.5])
+    propagated = propagation(inputs)
+    torch.testing.assert_close(propagated, propagation(inputs.detach().contiguous()))
     dense = steps.matrix(values.numpy()).toarray()
     operator = 0.2 * np.eye(6) + 0.3 * dense + 0.5 * dense @ dense
-    found = torch.autograd.grad(pooled.sum(), payload)[0]
+    found = torch.autograd.grad(propagated.sum(), inputs)[0]
     np.testing.assert_allclose(found, operator.T @ np.ones((6, 3)), rtol=1e-12)
 
 
 def test_a_pattern_adds_up_entries_at_the_same_place() -> None:
     rows, columns = np.array([0, 0, 0, 2, 2]), np.array([1, 1, 2, 0, 0])
-    pattern = Pattern(rows, columns, 4)
+    pattern = SparsityPattern(rows, columns, 4)
     values = torch.tensor([1.0, 2.0, 4.0, 8.0, 16.0], dtype=torch.float64, requires_grad=True)
     dense = np.zeros((4, 4))
     np.add.at(dense, (rows, columns), values.detach().numpy())
@@ -352,6 +352,6 @@ def test_a_pattern_adds_up_entries_at_the_same_place() -> None:
 def test_scales_hold_what_they_are_given() -> None:
     scale = Scale(("degrees", "jaccard"), np.array([1.0, 0.5]), np.array([2.0, 0.25]), np.empty(0))
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)])
-    steps = StepRows(graph)
-    found = step_inputs(graph, steps, scale)[0].values[places(steps)[0, 2]]
+    steps = TransitionMatrix(graph)
+    found = make_edge_inputs(graph, steps, scale)[0].values[places(steps)[0, 2]]
     np.testing.assert_allclose(found, [(np.log(2 * 3) - 1) / 2, (1 / 4 - 0.5) / 0.25], rtol=1e-6)

@@ -11,9 +11,9 @@ import pytest
 import scipy.sparse as sp
 
 import cge
-from cge.data.additions import Additions
-from cge.estimators.predictions import WAYS, predict_nodes
-from cge.evaluation.calibration import best_heat, heated
+from cge.data.graph_update import GraphUpdate
+from cge.estimators.predictions import EVIDENCE, predict_nodes
+from cge.evaluation.calibration import fit_temperature, scale_probabilities
 from tests.unit.test_path_fit import TRUE, paths, some, two_groups, words
 
 KNOWN, CHOOSING = some(TRUE, 4), some(TRUE, 1)
@@ -44,43 +44,51 @@ def robbed(graph: cge.Graph, part: str) -> cge.Graph:
 @pytest.mark.parametrize("votes", ["yes", "no"])
 def test_heats_are_those_of_selection_labels_robbed_of_a_part(kind: str, part: str, votes: str) -> None:
     graph = the_graph(kind)
-    model = paths("degree", reader="plain", label_votes=votes).fit(graph, KNOWN, CHOOSING)
+    model = paths("degree", classifier="mlp", label_propagation=votes).fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
     told = model.predict_proba(graph.node_ids[CHOSEN], robbed(graph, part)).astype(np.float64)
-    found = fitted.heats["edges only" if part == "features" else "features only"]
-    assert found == pytest.approx(best_heat(heated(told, 1 / fitted.heat), TRUE[CHOSEN]), rel=1e-3)
-    assert found != fitted.heat
+    found = fitted.temperatures["edges only" if part == "features" else "features only"]
+    assert found == pytest.approx(
+        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE[CHOSEN]), rel=1e-3
+    )
+    assert found != fitted.temperature
 
 
 def test_nodes_that_carry_themselves_are_nothing_without_edges() -> None:
     graph = the_graph("table")
-    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
     ids = graph.node_ids.copy()
     ids[CHOSEN] += 1000
     told = model.predict_proba(ids[CHOSEN], replace(graph, node_ids=ids)).astype(np.float64)
-    assert list(fitted.heats) == ["edges only"]
-    assert fitted.heats["edges only"] == pytest.approx(best_heat(heated(told, 1 / fitted.heat), TRUE[CHOSEN]), rel=1e-3)
+    assert list(fitted.temperatures) == ["edges only"]
+    assert fitted.temperatures["edges only"] == pytest.approx(
+        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE[CHOSEN]), rel=1e-3
+    )
 
 
 def test_new_nodes_are_told_at_the_heat_of_their_way(tmp_path: Path) -> None:
     graph = the_graph("sparse")
-    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     model.save(tmp_path / "model")
     again = cge.load(tmp_path / "model")
     fitted: Any = again._fitted
-    assert fitted.heats == model._fitted.heats  # type: ignore[union-attr]
+    assert fitted.temperatures == model._fitted.temperatures  # type: ignore[union-attr]
     rows = np.array([[1.0] * 12, [1.0] * 12], np.float32)
-    new = Additions([(100, 0), (100, 1), (101, 0)], feature_ids=[101, 102], features=rows)
+    new = GraphUpdate([(100, 0), (100, 1), (101, 0)], feature_ids=[101, 102], features=rows)
     found, _ = predict_nodes(again, None, new)
-    assert [WAYS[way] for way in found.ways] == ["new: edges only", "new: features and edges", "new: features only"]
-    plain = fitted.heat
-    own = fitted.chances(None, np.arange(40))
-    for node, heat in zip(range(3), (fitted.heats["edges only"], plain, fitted.heats["features only"]), strict=True):
-        fitted.heats = dict.fromkeys(fitted.heats, plain)
-        usual = predict_nodes(again, None, new)[0].chances[[node]].astype(np.float64)
-        np.testing.assert_allclose(found.chances[[node]], heated(usual, heat / plain), rtol=1e-5)
-        assert found.chances[node].argmax() == usual.argmax()
+    assert [EVIDENCE[way] for way in found.ways] == ["new: edges only", "new: features and edges", "new: features only"]
+    plain = fitted.temperature
+    own = fitted.probabilities(None, np.arange(40))
+    for node, temperature in zip(
+        range(3), (fitted.temperatures["edges only"], plain, fitted.temperatures["features only"]), strict=True
+    ):
+        fitted.temperatures = dict.fromkeys(fitted.temperatures, plain)
+        usual = predict_nodes(again, None, new)[0].probabilities[[node]].astype(np.float64)
+        np.testing.assert_allclose(
+            found.probabilities[[node]], scale_probabilities(usual, temperature / plain), rtol=1e-5
+        )
+        assert found.probabilities[node].argmax() == usual.argmax()
     assert np.array_equal(predict_nodes(again, [0, 5], new)[0].ways, [0, 0])
     assert np.array_equal(again.predict_proba(), own)
     assert fitted._last is None  # a graph that nobody asks for again is not kept
@@ -88,21 +96,23 @@ def test_new_nodes_are_told_at_the_heat_of_their_way(tmp_path: Path) -> None:
 
 def test_labels_that_are_held_out_and_trained_later_are_asked_before() -> None:
     graph = the_graph("sparse")
-    refitted = paths("degree", reader="plain", label_votes="no", held_out=0.5).fit(graph, some(TRUE, 2))
+    refitted = paths("degree", classifier="mlp", label_propagation="no", validation_fraction=0.5).fit(
+        graph, some(TRUE, 2)
+    )
     assert refitted.labels_seen_["selection"] >= 5
-    assert set(refitted._fitted.heats) == {"edges only", "features only"}  # type: ignore[union-attr]
-    few = paths("degree", reader="plain", label_votes="no", held_out=0.0).fit(graph, KNOWN)
-    assert few._fitted.heats == {}  # type: ignore[union-attr]
+    assert set(refitted._fitted.temperatures) == {"edges only", "features only"}  # type: ignore[union-attr]
+    few = paths("degree", classifier="mlp", label_propagation="no", validation_fraction=0.0).fit(graph, KNOWN)
+    assert few._fitted.temperatures == {}  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
-    "heats", [{"edges": 0.0}, {"edges": -1.0}, {"edges": float("nan")}, {"features": float("inf")}]
+    "temperatures", [{"edges": 0.0}, {"edges": -1.0}, {"edges": float("nan")}, {"features": float("inf")}]
 )
-def test_heats_that_are_none_are_refused(heats: dict[str, float]) -> None:
+def test_heats_that_are_none_are_refused(temperatures: dict[str, float]) -> None:
     graph = the_graph("sparse")
-    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
-    fitted.heats = heats
+    fitted.temperatures = temperatures
     with pytest.raises(cge.CgeError, match="the heats of chances must be positive and finite"):
         type(fitted).restored(model, graph, model.classes_, fitted.facts(), fitted.arrays())
 
@@ -112,19 +122,19 @@ def test_nodes_that_carry_nothing_are_told_so() -> None:
     random = np.random.default_rng(0)
     rows = np.concatenate([TRUE[:, None] + random.normal(0, 0.3, (40, 2)), np.full((40, 1), 7.0)], axis=1)
     graph = two_groups().with_features(rows.astype(np.float32))
-    model = paths("degree", reader="plain", label_votes="no").fit(graph, KNOWN, CHOOSING)
+    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     mean = rows.mean(axis=0)
     told = np.array([mean, [*mean[:2], 9.0], [1.0, 1.0, 7.0]], np.float32)
-    found, _ = predict_nodes(model, None, Additions([(103, 100)], feature_ids=[100, 101, 102], features=told))
-    ways = dict(zip(found.nodes.tolist(), (WAYS[way] for way in found.ways), strict=True))
+    found, _ = predict_nodes(model, None, GraphUpdate([(103, 100)], feature_ids=[100, 101, 102], features=told))
+    ways = dict(zip(found.nodes.tolist(), (EVIDENCE[way] for way in found.ways), strict=True))
     nothing = "nothing known"
     assert ways == {100: nothing, 101: nothing, 102: "new: features only", 103: nothing}
 
 
 def test_heats_are_applied_once_and_exactly() -> None:
     bare = np.array([[0.99, 0.01], [0.9, 0.1]])
-    found = heated(bare, np.array([1.0, 0.5]))
+    found = scale_probabilities(bare, np.array([1.0, 0.5]))
     np.testing.assert_allclose(found, [[0.99, 0.01], [0.81 / 0.82, 0.01 / 0.82]], rtol=1e-12)
-    several = heated(bare, np.array([2.0, 1.0]), several=True)
+    several = scale_probabilities(bare, np.array([2.0, 1.0]), several=True)
     np.testing.assert_allclose(several[0], 1 / (1 + np.sqrt(1 / bare[0] - 1)), rtol=1e-12)
     np.testing.assert_allclose(several[1], bare[1], rtol=1e-12)

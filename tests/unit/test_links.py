@@ -15,10 +15,10 @@ from sklearn.metrics import roc_auc_score
 import cge
 from cge.data.links import Links, LinkSplit, hold_out_links
 from cge.errors import InputError
-from cge.estimators.neighbors import CommonNeighbors
+from cge.estimators.common_neighbors import CommonNeighbors
 from cge.evaluation.links import link_summary, run_links
 from cge.experiments.methods import LINK_METHODS, METHODS, make
-from cge.models import pairs as pairs_module
+from cge.models import node_pairs as pairs_module
 
 
 def random_graph(nodes: int = 30, edges: int = 60, seed: int = 0, **more: Any) -> cge.Graph:
@@ -214,6 +214,6 @@ def test_methods_for_links() -> None:
     assert not {"gcn", "sgc", "features"} & set(LINK_METHODS)
     made = make("node2vec", 3, 1, LINK_METHODS, dim=8)
     assert isinstance(made, cge.Node2Vec)
-    assert (made.dim, made.q, made.random_state, made.threads) == (8, 0.5, 3, 1)
+    assert (made.dim, made.q, made.random_state, made.n_jobs) == (8, 0.5, 3, 1)
     assert type(make("node2vec", 3)).__name__ == "WalkClassifier"
     assert "common-neighbors" not in METHODS

@@ -35,10 +35,10 @@ def refused(kind: str, change: Change, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("kind", "change", "problem"),
     [
-        ("steps", lambda facts, _: facts.update(leaders=[]), "there is no reader"),
+        ("steps", lambda facts, _: facts.update(ensemble=[]), "there is no reader"),
         ("steps", lambda facts, _: facts["plan"].update(hops=10**12), "1,000,000,000,000 weights of hops"),
-        ("steps", lambda facts, _: facts.update(best_round=99), "the best round, 99, is not among those"),
-        ("table", lambda facts, _: facts.update(best_round=0), "the best round, 0, is not among those"),
+        ("steps", lambda facts, _: facts.update(best_epoch=99), "the best round, 99, is not among those"),
+        ("table", lambda facts, _: facts.update(best_epoch=0), "the best round, 0, is not among those"),
         ("steps", lambda facts, _: facts.update(labels_seen=7), "'int' object is not iterable"),
         (
             "steps",
@@ -60,11 +60,11 @@ def test_content_that_does_not_go_together(kind: str, change: Change, problem: s
 
 def test_another_number_of_threads_changes_nothing_but_that(tmp_path: Path) -> None:
     edges = [(one, (one + step) % 30) for one in range(30) for step in (1, 2)]
-    model = cge.CGE(rounds=3, threads=2, random_state=0).fit(cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"})
+    model = cge.CGE(max_epochs=3, n_jobs=2, random_state=0).fit(cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"})
     model.save(tmp_path / "model")
-    assert cge.load(tmp_path / "model").threads == 2
-    again = cge.load(tmp_path / "model", threads=1)
-    assert again.threads == again._fitted.data.threads == 1
+    assert cge.load(tmp_path / "model").n_jobs == 2
+    again = cge.load(tmp_path / "model", n_jobs=1)
+    assert again.n_jobs == again._fitted.data.n_jobs == 1
     assert np.array_equal(again.predict_proba(), model.predict_proba())
     with pytest.raises(InputError, match="threads must be a whole number of at least 1"):
-        cge.load(tmp_path / "model", threads=0)
+        cge.load(tmp_path / "model", n_jobs=0)

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from cge.losses import negative_sampling_loss, path_loss, softmax_loss, supervised_loss, total_loss
-from cge.training.objectives import FullSoftmax, NegativeSampling
+from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 
 SOURCES = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
 TARGETS = torch.tensor([[1.0, 1.0], [0.0, 1.0]], dtype=torch.float64)

@@ -16,7 +16,6 @@ import pytest
 import cge
 from cge.data import Dataset, Split, catalog
 from cge.errors import FileFormatError, InputError
-from cge.estimators import convolutions
 from cge.estimators.baselines import SGC, WalkClassifier
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import check_settings, settings_of
@@ -31,8 +30,8 @@ from cge.training.history import Epoch
 from tests.unit.test_classifier import TRUE, words
 
 SPLIT = Split([0, 5, 9, 22, 31, 36], [2, 8, 27, 33], [1, 11, 14, 21, 29, 38])
-PAIRS = {"dim": 4, "walks_per_node": 1, "rounds": 1, "pretrain": 1, "outer_paths": 32, "outer_steps": 1}
-PATHS = {"dim": 4, "rounds": 4}
+PAIRS = {"dim": 4, "walks_per_node": 1, "max_epochs": 1, "pretrain": 1, "outer_paths": 32, "outer_steps": 1}
+PATHS = {"dim": 4, "max_epochs": 4}
 QUICK: dict[str, dict[str, Any]] = {"WalkClassifier": {"dim": 4}, "GCN": {"epochs": 4}, "APPNP": {"epochs": 4}}
 
 
@@ -54,7 +53,9 @@ def quick(method: str) -> dict[str, Any]:
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")  # so short a training may leave weights flat
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_learns_and_predicts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(convolutions, "CGE", partial(cge.CGE, weighting="degree", reader="plain", rounds=4, dim=4))
+    monkeypatch.setattr(
+        graph_networks, "CGE", partial(cge.CGE, weighting="degree", classifier="mlp", max_epochs=4, dim=4)
+    )
     row = run_once(make(name, 0, 1, **quick(name)), groups(), SPLIT)
     assert 0 <= row["metrics"]["accuracy"] <= 1
     assert (row["labels"]["train"], row["labels"]["selection"], row["n_test"]) == (6, 4, 6)
@@ -70,9 +71,9 @@ def test_a_method_is_an_estimator_with_settings(name: str) -> None:
     params = made.get_params()
     assert params | dict(METHODS[name].settings) == params
     assert params.get("random_state", 7) == 7
-    assert params.get("threads", 2) == 2
+    assert params.get("n_jobs", 2) == 2
     check_settings(made)
-    given = {*METHODS[name].settings, "random_state", "threads"}
+    given = {*METHODS[name].settings, "random_state", "n_jobs"}
     assert {one for one in params if params[one] != settings_of(type(made))[one][2]} <= given
     assert METHODS[name].about
 
@@ -113,15 +114,15 @@ def test_the_names_of_the_paper_and_what_they_mean() -> None:
 
 def test_settings_go_before_those_of_the_method_and_before_threads() -> None:
     assert make("cge-t-lstm", 0, window=4, weighting="lstm").window == 4
-    assert make("gcn", 3, 2, threads=1, hidden=5).get_params() | {"threads": 1, "hidden": 5, "random_state": 3} == (
-        make("gcn", 3, 2, threads=1, hidden=5).get_params()
+    assert make("gcn", 3, 2, n_jobs=1, hidden=5).get_params() | {"n_jobs": 1, "hidden": 5, "random_state": 3} == (
+        make("gcn", 3, 2, n_jobs=1, hidden=5).get_params()
     )
     assert make("sgc", 3, 2, hops=4).get_params() == {"hops": 4}  # has neither seed nor threads
 
 
 def test_none_is_a_choice_where_there_is_one_and_nothing_elsewhere() -> None:
     made = make("cge", 0, **settings_from_text(["weighting=none", "class_weight=NONE", "rounds=none"]))
-    assert (made.weighting, made.class_weight, made.rounds) == ("none", "none", None)
+    assert (made.weighting, made.class_weight, made.max_epochs) == ("none", "none", None)
     assert make("gcn", 0, append=None).append == "none"
     check_settings(made)
 
@@ -135,7 +136,7 @@ def test_none_is_a_choice_where_there_is_one_and_nothing_elsewhere() -> None:
         ("cge-t-lstm", {"weighting": "cnn"}, "weighting=cnn would not be cge-t-lstm, which has weighting=lstm; choose"),
         ("gcn", {"random_state": 3}, "gcn has no setting 'random_state'; it has append, hidden, drop, "),
         ("gcn", {"seed": 3}, "gcn has no setting 'seed'; it has append, hidden, drop, "),
-        ("sgc", {"threads": 3}, "sgc has no setting 'threads'; it has hops"),
+        ("sgc", {"n_jobs": 3}, "sgc has no setting 'threads'; it has hops"),
     ],
 )
 def test_what_a_method_has_not(name: str, settings: dict[str, Any], sentence: str) -> None:
@@ -149,7 +150,7 @@ def test_settings_as_text() -> None:
     assert found == {
         "dim": 64,
         "q": 0.25,
-        "reader": "deep",
+        "classifier": "consistency",
         "refit": False,
         "x": "",
         "name": "a=b",
@@ -165,7 +166,13 @@ def test_settings_as_text() -> None:
 def test_settings_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "gcn.toml"
     file.write_text('# by hand\nhidden = 32\ndrop = 0.5\nreader = "deep"\nrounds = "none"\nrefit = true\n')
-    assert read_settings(file) == {"hidden": 32, "drop": 0.5, "reader": "deep", "rounds": None, "refit": True}
+    assert read_settings(file) == {
+        "hidden": 32,
+        "drop": 0.5,
+        "classifier": "consistency",
+        "max_epochs": None,
+        "refit": True,
+    }
     assert read_settings(str(file)) == read_settings(file)
 
 
@@ -297,7 +304,7 @@ def test_what_a_table_has_not(only: str, sentence: str) -> None:
             True,
         ),
         ("table2", "deepwalk", "cora", {}, False),
-        ("table2", "cge", "cora", {"label_shift": "no"}, False),
+        ("table2", "cge", "cora", {"prior_correction": "no"}, False),
         ("table3", "gcn", "cora", {}, False),
     ],
 )
@@ -340,8 +347,8 @@ def row(test: float, right: Any = (1, 1, 0, 0), **changed: Any) -> dict[str, Any
 def results() -> dict[Cell, dict[str, Any]]:
     """GCN on three seeds of cora; with CGE better on two of them, and one seed of its own; citeseer has one run."""
     found = {Cell("cora", "gcn", seed): row(test) for seed, test in enumerate((0.80, 0.81, 0.79))}
-    better = {0: 0.84, 1: 0.83, 2: 0.82, 7: 0.99}
-    found |= {Cell("cora", "gcn+cge", seed): row(test, (1, 1, 1, 0), seconds=4.0) for seed, test in better.items()}
+    is_better = {0: 0.84, 1: 0.83, 2: 0.82, 7: 0.99}
+    found |= {Cell("cora", "gcn+cge", seed): row(test, (1, 1, 1, 0), seconds=4.0) for seed, test in is_better.items()}
     found |= {Cell("citeseer", "gcn", 0): row(0.7, (1,) * 8), Cell("unheard of", "gcn", 0): row(0.1)}
     return found
 
@@ -470,7 +477,7 @@ def test_every_setting_that_is_searched_for_is_legal_and_has_an_effect(name: str
     space, made = space_of(name), make(name, 0)
     known = settings_of(type(made))
     assert space
-    assert not set(space) & {*METHODS[name].settings, "random_state", "threads"}
+    assert not set(space) & {*METHODS[name].settings, "random_state", "n_jobs"}
     for setting, values in space.items():
         kind, legal, _ = known[setting]
         ends = values if isinstance(values, tuple) else (values.low, values.high)
@@ -495,7 +502,7 @@ def test_what_has_nothing_to_tune(name: str) -> None:
 
 def test_what_is_fixed_is_not_searched_for() -> None:
     assert set(space_of("gcn", {"hidden": 8})) == {"drop", "learning_rate", "weight_decay"}
-    assert "reader" in space_of("cge")
+    assert "classifier" in space_of("cge")
     assert set(space_of("cge", {"encoder": "table"})) == set(space_of("cge-t-lstm"))
     assert set(space_of("cge", {"encoder": "table", "weighting": None})) == set(space_of("planetoid-t"))
     with pytest.raises(InputError, match="gcn has no setting 'dim'; it has append"):
@@ -519,7 +526,7 @@ def test_what_is_proposed() -> None:
 
 # ---------------------------------------------------------------------- the search
 
-FEW = {"epochs": 3, "threads": 1}
+FEW = {"epochs": 3, "n_jobs": 1}
 
 
 def in_memory() -> Any:
@@ -630,7 +637,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     Scripted.__name__ = "SGC"
 
-    def made(name: str, seed: int, threads: int | None = None, /, **settings: Any) -> Any:
+    def made(name: str, seed: int, n_jobs: int | None = None, /, **settings: Any) -> Any:
         seeds.append(seed)
         return Scripted(**settings)
 
@@ -771,14 +778,21 @@ def test_what_cannot_be_tuned_is_told_at_once(data: Dataset, fixed: dict[str, An
     assert optuna.get_all_study_summaries(storage) == []
 
 
-SLOW = {"weighting": "degree", "reader": "plain", "label_votes": "no", "rounds": 80, "patience": 80, "hops": 0}
+SLOW = {
+    "weighting": "degree",
+    "classifier": "mlp",
+    "label_propagation": "no",
+    "max_epochs": 80,
+    "patience": 80,
+    "hops": 0,
+}
 
 
 def test_hopeless_trials_are_ended() -> None:
     """Five others were right everywhere; labels of chance cannot be, so the sixth ends half-way."""
     labels = np.where(np.isin(np.arange(40), SPLIT.validation), [0, 1] * 20, TRUE)
     data, storage = groups(labels), in_memory()
-    fixed = SLOW | {"dim": 4, "node_drop": 0.1, "feature_drop": 0.1, "hidden_drop": 0.1}
+    fixed = SLOW | {"dim": 4, "drop_node": 0.1, "drop_feature": 0.1, "dropout": 0.1}
     name = ", ".join(["groups/cge", *(f"{one}={value}" for one, value in sorted(fixed.items()))])
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
     steps = dict.fromkeys(range(10, 90, 10), 1.0)
@@ -810,7 +824,7 @@ def test_a_trial_is_told_the_best_accuracy_so_far() -> None:
 
 
 def test_few_rounds_are_watched_as_many_are() -> None:
-    storage, fixed = in_memory(), {"rounds": 4, "pretrain": 0, "dim": 4, "threads": 1}
+    storage, fixed = in_memory(), {"max_epochs": 4, "pretrain": 0, "dim": 4, "n_jobs": 1}
     name = ", ".join(["groups/planetoid-t", *(f"{one}={value}" for one, value in sorted(fixed.items()))])
     study = optuna.create_study(storage=storage, study_name=name, direction="maximize")
     steps = dict.fromkeys(range(10, 110, 10), 2.0)  # nobody is as good
@@ -858,10 +872,10 @@ def test_what_is_no_storage(tmp_path: Path) -> None:
 
 
 def test_a_method_of_a_table_has_the_settings_of_its_twin() -> None:
-    tuned = {"transductive": {"cora": {"pretrain": 0, "dim": 64}}, "inductive": {"cora": {"rounds": 3}}}
+    tuned = {"transductive": {"cora": {"pretrain": 0, "dim": 64}}, "inductive": {"cora": {"max_epochs": 3}}}
     table = replace(read_table("table2"), settings=tuned)
     assert table.settings_of("cora", "cge-t-lstm") == {"dim": 64, "pretrain": 0}
-    assert table.settings_of("cora", "cge-i-lstm") == {"dim": 135, "rounds": 3}
+    assert table.settings_of("cora", "cge-i-lstm") == {"dim": 135, "max_epochs": 3}
     assert table.settings_of("cora", "cge-i-lstm, strict") == {"dim": 135}  # a group of its own
     assert table.settings_of("cora", "gcn") == table.settings_of("cora", "cge") == {}
     for one, other in table.against.items():

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 import cge
 from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_weighting
-from cge.models.products import SparseFeatures, feature_product, take_rows
-from cge.models.tree import PathTree, _tanh
-from cge.models.weighting import AverageWeighting, CnnWeighting, LstmWeighting
+from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting
+from cge.models.path_tree import PathTree, _tanh
+from cge.models.sparse_products import SparseFeatures, feature_product, take_rows
 from cge.sampling import PathTable, Walker
 from tests.unit.test_losses import along
 
@@ -92,8 +92,8 @@ def test_weighing_a_tree_is_weighing_its_paths(kind: str, shortest: int) -> None
         expected = network.double()(vectors.double(), nodes, length).numpy()
     network.float()
     assert expected.std() > 0.05
-    for threads in (1, 2):
-        found = network.weigh(vectors, tree, threads)
+    for n_jobs in (1, 2):
+        found = network.weigh(vectors, tree, n_jobs)
         assert found.dtype == np.float32
         np.testing.assert_allclose(found, expected, atol=2e-6)
 
@@ -148,7 +148,7 @@ def test_sparse_products_do_not_depend_on_threads() -> None:
     matrix = sp.random_array((3000, 400), density=0.5, rng=random, dtype=np.float32, format="csr")
     weight = random.random((400, 7)).astype(np.float32)
     upstream = random.random((3000, 7)).astype(np.float32)
-    made = [SparseFeatures(sp.csr_array(matrix), threads) for threads in (1, 2, 3)]
+    made = [SparseFeatures(sp.csr_array(matrix), n_jobs) for n_jobs in (1, 2, 3)]
     found = [(x.product(weight), x.transposed_product(upstream)) for x in made]
     first = found[0]
     for other in found[1:]:

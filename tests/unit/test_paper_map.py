@@ -26,8 +26,8 @@ def test_tests_exist() -> None:
 
 
 def test_deviations_are_numbered_and_cited_ones_are_listed() -> None:
-    listed = [int(number) for number in re.findall(r"^\| D(\d+) \|", DEVIATIONS, re.MULTILINE)]
-    assert listed == list(range(1, len(listed) + 1))
+    format_list = [int(number) for number in re.findall(r"^\| D(\d+) \|", DEVIATIONS, re.MULTILINE)]
+    assert format_list == list(range(1, len(format_list) + 1))
     sources = [file.read_text() for file in (ROOT / "src").rglob("*.py")]
     cited = {int(number) for text in [MAP, *sources] for number in re.findall(r"\bD(\d+)\b(?=[ ,.):])", text)}
-    assert cited <= set(listed), cited - set(listed)
+    assert cited <= set(format_list), cited - set(format_list)

@@ -13,28 +13,27 @@ import scipy.sparse as sp
 import torch
 
 import cge
-from cge.data.additions import Additions
+from cge.data.graph_update import GraphUpdate
 from cge.errors import InputError
-from cge.estimators.path_fit import _Fitting, _Member
-from cge.estimators.path_model import bare_chances, path_settings
-from cge.estimators.planning import plan_fit
+from cge.estimators.encoder_fit import _Fitting, _Member
+from cge.estimators.encoder_model import encoder_settings, uncalibrated_probabilities
+from cge.estimators.fit_plan import plan_fit
 from cge.estimators.predictions import predict_nodes
 from cge.evaluation import calibration
 from cge.graph import Graph
-from cge.models.gates import StepWeighting, step_inputs
-from cge.models.weighting import make_weighting
-from cge.training import recipes, trials
-from cge.training.guard import Screened, priors
+from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
+from cge.models.path_networks import make_weighting
+from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.history import Epoch
-from cge.training.path_data import PathData, PathWeights
-from cge.training.path_weights import Learned
-from cge.training.paths import PlanMaker
-from cge.training.recipes import READERS, Extent
-from cge.training.settings import Task
+from cge.training.learned_weighting import Learned
+from cge.training.model_comparison import CandidateScore, closed_form_weightings
+from cge.training.model_search import ModelSearch
+from cge.training.paper_settings import Task
 from tests.unit.test_cge import TRUE, some
 from tests.unit.test_trainer import Constant, two_groups
 
-FEW: dict[str, Any] = {"rounds": 25, "patience": 25, "dim": 8}
+FEW: dict[str, Any] = {"max_epochs": 25, "patience": 25, "dim": 8}
 SIZE = 20
 MOST = np.where(np.arange(2 * SIZE) % 4 > 0, TRUE, -1)  # enough to hold some out
 
@@ -54,12 +53,12 @@ def words(graph: cge.Graph, seed: int = 0) -> cge.Graph:
 def test_no_argument_is_needed(features: bool) -> None:
     graph = words(two_groups()) if features else two_groups(features=False)
     told: list[Any] = []
-    model = cge.CGE().fit(graph, MOST, on_round=told.append)
+    model = cge.CGE().fit(graph, MOST, callback=told.append)
     assert model.score(model.node_ids_, TRUE) > 0.9
     assert model.embedding_.shape == (40, 32)
     assert np.isfinite(model.embedding_).all()
-    assert model.weights_ in {row["weights"] for row in model.compared_}
-    assert set(model.readers_) <= {"plain", "deep", "sparse", "gentle", "taught"}
+    assert model.weighting_ in {row["weights"] for row in model.search_results_}
+    assert set(model.classifiers_) <= {"mlp", "consistency", "sparse", "sparse-light", "distilled"}
     assert all(isinstance(one, Epoch) for one in told)
     assert {one.stage for one in told} - {"select"} == {"compare", "refit"}  # all may be done in the comparison
     assert model.labels_seen_["train"] == 30
@@ -69,28 +68,28 @@ def test_no_argument_is_needed(features: bool) -> None:
 
 
 def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
-    model = paths(label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
+    model = paths(label_propagation="no").fit(words(two_groups()), some(), some(TRUE, 4))
     assert model.selection_history_ is None
     assert model.labels_seen_["selection"] == 6  # of ten, four are in y as well
-    compared = {(row["weights"], row["reader"]) for row in model.compared_}
-    assert {("degree", "plain"), ("degree", "deep"), ("degree", "sparse")} <= compared
-    assert {weights for weights, _ in compared} >= {"none", "cosine", "gates"}
-    for row in model.compared_:
+    compared = {(row["weights"], row["classifier"]) for row in model.search_results_}
+    assert {("degree", "mlp"), ("degree", "consistency"), ("degree", "sparse")} <= compared
+    assert {weights for weights, _ in compared} >= {"none", "cosine", "edges"}
+    for row in model.search_results_:
         assert 0 <= row["accuracy"] <= 1
         assert (row["gain"] is None) == (row["error"] is None)
 
 
 def test_without_selection_labels_nothing_is_compared() -> None:
-    model = paths(held_out=0.0).fit(words(two_groups()), some())
-    assert (model.compared_, model.weights_, model.readers_) == ([], "degree", ["plain"])
-    assert model.best_round_ == 25
+    model = paths(validation_fraction=0.0).fit(words(two_groups()), some())
+    assert (model.search_results_, model.weighting_, model.classifiers_) == ([], "degree", ["mlp"])
+    assert model.best_epoch_ == 25
     few = cge.CGE().fit(two_groups(features=False), {0: "left", 5: "left", 25: "right"})
     assert few.score(few.node_ids_, np.where(TRUE == 0, "left", "right")) > 0.8  # they do not all agree on one class
     assert model.labels_seen_ == {"train": 14, "outer": 0, "selection": 0}
 
 
 @pytest.mark.parametrize(
-    "weighting", ["none", "degree", "cosine", "gates", "steps", "average", "cnn", "lstm", Constant]
+    "weighting", ["none", "degree", "cosine", "edges", "steps", "average", "cnn", "lstm", Constant]
 )
 def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path) -> None:
     graph = words(two_groups())
@@ -101,19 +100,23 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
     assert np.array_equal(again.embedding_, model.embedding_)
     some_paths = [[0], [0, int(graph.indices[0])], [0, int(graph.indices[0]), 0]]
     assert np.array_equal(again.path_weights(some_paths), model.path_weights(some_paths))
-    assert (again.weights_, again.readers_, again.compared_) == (model.weights_, model.readers_, model.compared_)
+    assert (again.weighting_, again.classifiers_, again.search_results_) == (
+        model.weighting_,
+        model.classifiers_,
+        model.search_results_,
+    )
     assert again.history_.rows() == model.history_.rows()
     assert again.weight_parameters_ == model.weight_parameters_
     assert model.score(model.node_ids_, TRUE) > 0.8
 
 
 def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cge.models.products._WORK", 50)  # so that even a small graph is worth two threads
-    monkeypatch.setattr("cge.models.pooling._BLOCK", 7)
-    monkeypatch.setattr("cge.models.steps._BLOCK", 7)
+    monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
+    monkeypatch.setattr("cge.models.propagation._BLOCK", 7)
+    monkeypatch.setattr("cge.models.edge_features._BLOCK", 7)
     graph = words(two_groups())
-    told: dict[str, Any] = {"reader": "deep", "label_votes": "yes"}
-    found = [paths("steps", threads=threads, **told).fit(graph, some(), some(TRUE, 4)) for threads in (1, 2)]
+    told: dict[str, Any] = {"classifier": "consistency", "label_propagation": "yes"}
+    found = [paths("steps", n_jobs=n_jobs, **told).fit(graph, some(), some(TRUE, 4)) for n_jobs in (1, 2)]
     assert found[0].embedding_.tobytes() == found[1].embedding_.tobytes()
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
 
@@ -125,14 +128,14 @@ class StopError(Exception):
 @cache
 def never_stopped(validation: bool) -> cge.CGE:
     graph = words(two_groups())
-    return paths(label_votes="no").fit(graph, *((some(), some(TRUE, 4)) if validation else (MOST,)))
+    return paths(label_propagation="no").fit(graph, *((some(), some(TRUE, 4)) if validation else (MOST,)))
 
 
 @pytest.mark.parametrize(("after", "validation"), [(3, True), (60, True), (90, True), (160, False)])
 def test_a_stopped_fit_goes_on_to_the_same_bytes(
     after: int, validation: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cge.estimators.path_fit._SAVED_EVERY", 0.0)
+    monkeypatch.setattr("cge.estimators.encoder_fit._SAVED_EVERY", 0.0)
     graph, more = words(two_groups()), some(TRUE, 4) if validation else None
     y = some() if validation else MOST
     whole = never_stopped(validation)
@@ -145,13 +148,13 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
             raise StopError
 
     with pytest.raises(StopError):
-        paths(label_votes="no").fit(graph, y, more, resume=tmp_path, on_round=stop)
-    again = paths(label_votes="no").fit(graph, y, more, resume=tmp_path)
+        paths(label_propagation="no").fit(graph, y, more, resume=tmp_path, callback=stop)
+    again = paths(label_propagation="no").fit(graph, y, more, resume=tmp_path)
     assert again.embedding_.tobytes() == whole.embedding_.tobytes()
     assert again.predict_proba().tobytes() == whole.predict_proba().tobytes()
-    assert again.compared_ == whole.compared_
+    assert again.search_results_ == whole.search_results_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        paths(label_votes="no", random_state=5).fit(graph, y, more, resume=tmp_path)
+        paths(label_propagation="no", random_state=5).fit(graph, y, more, resume=tmp_path)
 
 
 def test_new_nodes_with_features_and_edges() -> None:
@@ -184,8 +187,8 @@ def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) ->
     codes[7] = 2  # the only one
     labels = torch.eye(3, dtype=torch.int64)[codes] if several else codes
     nodes, none = torch.arange(10), torch.empty(0, dtype=torch.int64)
-    data, settings = PathData(graph, threads=1), path_settings(paths("degree"), 2)
-    maker = PlanMaker(Task(graph, None, labels, 3, nodes, none, []), data, settings)
+    data, settings = EncoderData(graph, n_jobs=1), encoder_settings(paths("degree"), 2)
+    maker = ModelSearch(Task(graph, None, labels, 3, nodes, none, []), data, settings)
     weights = maker._first_weights()
     members = np.eye(3)[codes[nodes]]
     pure, found = weights.votes(data, nodes.numpy(), members, several), maker.votes(weights).numpy()
@@ -197,8 +200,8 @@ def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) ->
 @pytest.mark.parametrize("votes", ["yes", "no"])
 def test_known_labels_at_the_ends_of_paths_vote(votes: str, tmp_path: Path) -> None:
     graph = two_groups(features=False)
-    model = paths("degree", label_votes=votes).fit(graph, some(), some(TRUE, 4))
-    assert model.label_votes_ == (votes == "yes")
+    model = paths("degree", label_propagation=votes).fit(graph, some(), some(TRUE, 4))
+    assert model.label_propagation_ == (votes == "yes")
     assert model.score(model.node_ids_, TRUE) > 0.9
     model.save(tmp_path)
     assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
@@ -211,7 +214,7 @@ def test_several_labels_per_node(tmp_path: Path) -> None:
     graph = words(two_groups())
     matrix = np.stack([TRUE == 0, TRUE == 1, np.ones(40)], axis=1).astype(int)
     known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
-    model = paths(label_votes="yes").fit(graph, known)
+    model = paths(label_propagation="yes").fit(graph, known)
     assert model.predict().shape == (40, 3)
     assert model.score(model.node_ids_, matrix) > 0.85
     model.save(tmp_path)
@@ -221,20 +224,22 @@ def test_several_labels_per_node(tmp_path: Path) -> None:
 def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
     """By default with several labels and no features; new nodes are reached through known ones."""
     graph = two_groups(features=False)
-    quick: dict[str, Any] = {"reader": "plain", "label_votes": "no", "threads": 1}
+    quick: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no", "n_jobs": 1}
     matrix = np.stack([TRUE == 0, TRUE == 1], axis=1).astype(int)
     known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
     model = paths("degree", **quick).fit(graph, known)
-    carried: Any = model._fitted.data.payload("l2")
+    carried: Any = model._fitted.data.inputs("l2")
     assert carried.shape == (40, 128)
     np.testing.assert_allclose(np.linalg.norm(carried.numpy(), axis=1), 1, rtol=1e-5)
-    vectors = carried.numpy() @ model._fitted.reader[1].weight.detach().numpy()
+    vectors = carried.numpy() @ model._fitted.classifier[1].weight.detach().numpy()
     near = graph.to_scipy().toarray() + np.eye(40)
     scale = near.sum(1) ** -0.5
     step = scale[:, None] * near * scale
-    pooled = sum(np.linalg.matrix_power(step, hop) for hop in range(5)) / 5 @ vectors
-    np.testing.assert_allclose(model.embedding_ - model._fitted.reader[1].bias.detach().numpy(), pooled, atol=1e-4)
-    asked = paths("degree", payload="walks", **quick).fit(graph, known)
+    propagated = sum(np.linalg.matrix_power(step, hop) for hop in range(5)) / 5 @ vectors
+    np.testing.assert_allclose(
+        model.embedding_ - model._fitted.classifier[1].bias.detach().numpy(), propagated, atol=1e-4
+    )
+    asked = paths("degree", inputs="walks", **quick).fit(graph, known)
     assert np.array_equal(asked.embedding_, model.embedding_)
     model.save(tmp_path)
     again = cge.load(tmp_path)
@@ -242,18 +247,18 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
     grown = cge.Graph.from_edges(edges)
     for one in (model, again):
         assert np.array_equal(one.predict_proba(), model.predict_proba())
-        chances = one.predict_proba([40, 41, 42], graph=grown)
-        assert chances[0].argmax() == 0
-        assert np.array_equal(chances[1], chances[2])
+        probabilities = one.predict_proba([40, 41, 42], graph=grown)
+        assert probabilities[0].argmax() == 0
+        assert np.array_equal(probabilities[1], probabilities[2])
     choosing = np.where((np.arange(40) % 3 == 1)[:, None], matrix, 0)
     own = paths("auto", **quick).fit(graph, known, choosing)
-    assert own.compared_[0]["weights"] == "own"  # which hold what paths bring, and others have to beat
-    assert {"none", "degree"} <= {row["weights"] for row in own.compared_}
-    told, _ = predict_nodes(own, new=Additions([(0, 40), (1, 40), (2, 40)]))
+    assert own.search_results_[0]["weights"] == "own"  # which hold what paths bring, and others have to beat
+    assert {"none", "degree"} <= {row["weights"] for row in own.search_results_}
+    told, _ = predict_nodes(own, new=GraphUpdate([(0, 40), (1, 40), (2, 40)]))
     assert (told.predicted, told.counts()) == ([[0]], {"new: edges only": 1})
     single = paths("degree", **quick).fit(graph, MOST)
     assert single._fitted.data.table is None  # with one label per node they carry themselves
-    asked = paths("degree", payload="walks", **quick).fit(graph, MOST)
+    asked = paths("degree", inputs="walks", **quick).fit(graph, MOST)
     assert asked.score(asked.node_ids_, TRUE) > 0.9
 
 
@@ -263,7 +268,9 @@ def test_balanced_classes_find_the_rare_one() -> None:
     y[:18], y[[20, 27]] = 0, 1
     recalls = []
     for weight in ("none", "balanced"):
-        model = paths("degree", reader="plain", held_out=0.0, class_weight=weight, rounds=15).fit(graph, y)
+        model = paths("degree", classifier="mlp", validation_fraction=0.0, class_weight=weight, max_epochs=15).fit(
+            graph, y
+        )
         recalls.append(float((model.predict_proba()[20:, 1]).mean()))
     assert recalls[1] > recalls[0]
 
@@ -303,12 +310,12 @@ def test_units_of_dense_features_do_not_matter() -> None:
     random = np.random.default_rng(0)
     plain = random.normal(size=(40, 4)).astype(np.float32)
     other = np.concatenate([plain * [8, 1, 0.25, 1] + [64, 0, 0, -8], np.full((40, 2), 0.1)], axis=1)
-    for payload in ("features", "table"):
-        one, two = (PathData(two_groups(features=False).with_features(x), payload) for x in (plain, other))
-        np.testing.assert_allclose(one.inputs.values[:, 0], two.inputs.values[:, 0], atol=1e-4)
-        assert one.inputs.values[:, 0].std() > 0.5
-    payload = PathData(two_groups(features=False).with_features(other)).payload("l2")
-    assert not payload.numpy()[:, 4:].any()  # the same everywhere: nothing but rounding
+    for inputs in ("features", "table"):
+        one, two = (EncoderData(two_groups(features=False).with_features(x), inputs) for x in (plain, other))
+        np.testing.assert_allclose(one.edge_inputs.values[:, 0], two.edge_inputs.values[:, 0], atol=1e-4)
+        assert one.edge_inputs.values[:, 0].std() > 0.5
+    inputs = EncoderData(two_groups(features=False).with_features(other)).inputs("l2")
+    assert not inputs.numpy()[:, 4:].any()  # the same everywhere: nothing but rounding
 
 
 def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -319,7 +326,9 @@ def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: p
         model.fit(weighted, some(), some(TRUE, 4)).save(tmp_path / name)
     expected = {name: model.predict_proba() for name, model in made.items()}
     asked = []
-    monkeypatch.setattr("cge.training.path_data.step_inputs", lambda *given: asked.append(given) or step_inputs(*given))
+    monkeypatch.setattr(
+        "cge.training.encoder_data.step_inputs", lambda *given: asked.append(given) or make_edge_inputs(*given)
+    )
     assert np.array_equal(cge.load(tmp_path / "degree").predict_proba(), expected["degree"])
     assert not asked
     assert np.array_equal(cge.load(tmp_path / "cosine").predict_proba(), expected["cosine"])
@@ -329,10 +338,10 @@ def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: p
 def test_weights_of_paths() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
     y = {0: "a", 1: "a", 2: "b", 3: "b"}
-    alike = paths("none", held_out=0.0).fit(graph, y)
+    alike = paths("none", validation_fraction=0.0).fit(graph, y)
     routes = [[0], [0, 1], [0, 1, 2, 3], [0, 0, 1], [0, 2], [0, 1, 0, 1, 0, 1]]
     assert alike.path_weights(routes).tolist() == [1, 1, 1, 1, 0, 0]  # no edge, and more than four steps
-    degree = paths("degree", held_out=0.0).fit(graph, y)
+    degree = paths("degree", validation_fraction=0.0).fit(graph, y)
     # Degrees and a step to itself: 2, 3, 3, 2.
     np.testing.assert_allclose(degree.path_weights([[0, 1, 2], [1, 0]]), [(2 / 3) ** 0.5, (3 / 2) ** 0.5], rtol=1e-5)
     with pytest.raises(cge.CgeError, match="a path needs at least one node"):
@@ -353,49 +362,51 @@ def test_heavy_edges_elsewhere_leave_what_is_known_of_old_nodes() -> None:
         features=sp.vstack([graph.features, graph.features[:2]]).tocsr(),
     )
     for weighting in ("degree", "cosine"):
-        model = paths(weighting, reader="plain", label_votes="no").fit(weighted, some(), some(TRUE, 4))
+        model = paths(weighting, classifier="mlp", label_propagation="no").fit(weighted, some(), some(TRUE, 4))
         np.testing.assert_allclose(model.predict_proba(range(len(graph)), graph=more), model.predict_proba(), atol=1e-6)
 
 
 def test_more_models_are_averaged() -> None:
     graph = words(two_groups())
-    settings = {"reader": "deep", "label_votes": "no"}
-    three = paths("degree", n_models=3, **settings).fit(graph, some(), some(TRUE, 4))
+    settings = {"classifier": "consistency", "label_propagation": "no"}
+    three = paths("degree", n_estimators=3, **settings).fit(graph, some(), some(TRUE, 4))
     one = paths("degree", **settings).fit(graph, some(), some(TRUE, 4))
-    assert len(three._fitted.leaders) == 3  # type: ignore[union-attr]
+    assert len(three._fitted.ensemble) == 3  # type: ignore[union-attr]
     assert np.array_equal(three.embedding_, one.embedding_)  # of the first
     fitted: Any = three._fitted
     alone = [
-        bare_chances(fitted.data, fitted.plan, [leader], None, False, np.arange(2 * SIZE)) for leader in fitted.leaders
+        uncalibrated_probabilities(fitted.data, fitted.plan, [leader], None, False, np.arange(2 * SIZE))
+        for leader in fitted.ensemble
     ]
     assert not np.allclose(alone[0], alone[2])
-    mean = calibration.heated((alone[0] + alone[1] + alone[2]) / 3, fitted.heat)
+    mean = calibration.scale_probabilities((alone[0] + alone[1] + alone[2]) / 3, fitted.temperature)
     np.testing.assert_allclose(three.predict_proba(), mean, rtol=1e-5)
 
 
 def test_chances_are_calibrated_on_the_selection_labels() -> None:
     graph = words(two_groups())
-    model = paths("degree", reader="deep").fit(graph, some(), some(TRUE, 4))
+    model = paths("degree", classifier="consistency").fit(graph, some(), some(TRUE, 4))
     fitted: Any = model._fitted
     nodes = np.setdiff1d(np.arange(0, 40, 4), np.arange(0, 40, 3))
-    heated = model.predict_proba()[nodes].astype(float)
-    raw = calibration.heated(heated, 1 / fitted.heat)
-    assert calibration.surprise(heated, TRUE[nodes]) <= calibration.surprise(raw, TRUE[nodes]) + 1e-6
-    assert np.array_equal(heated.argmax(1), raw.argmax(1))
+    scale_probabilities = model.predict_proba()[nodes].astype(float)
+    raw = calibration.scale_probabilities(scale_probabilities, 1 / fitted.temperature)
+    assert calibration.log_loss(scale_probabilities, TRUE[nodes]) <= calibration.log_loss(raw, TRUE[nodes]) + 1e-6
+    assert np.array_equal(scale_probabilities.argmax(1), raw.argmax(1))
 
 
 @pytest.mark.slow
 def test_chances_of_nodes_that_calibrated_nothing_mean_more_than_before() -> None:
     data = cge.load_dataset("cora")
     assert data.split is not None
-    model = paths("degree", reader="plain", label_votes="no", rounds=100, dim=32)
+    model = paths("degree", classifier="mlp", label_propagation="no", max_epochs=100, dim=32)
     model.fit(data.graph, data.labels_of(data.split.train), data.labels_of(data.split.validation))
     fitted, labels = model._fitted, data.labels[data.split.test]
     told = model.predict_proba()[data.split.test].astype(float)
     error, before = (
-        calibration.reliability(one, labels).error for one in (told, calibration.heated(told, 1 / fitted.heat))
+        calibration.reliability(one, labels).error
+        for one in (told, calibration.scale_probabilities(told, 1 / fitted.temperature))
     )
-    assert fitted.heat < 0.9  # 100 epochs with decay and dropping leave a reader too modest
+    assert fitted.temperature < 0.9  # 100 epochs with decay and dropping leave a reader too modest
     assert error < 0.06 < before - 0.05
 
 
@@ -416,24 +427,26 @@ def test_classes_are_expected_as_often_as_among_given_selection_labels(tmp_path:
     choosing = random.choice(rest, 500, replace=False)
     validation[choosing] = labels[choosing]
     others = np.setdiff1d(rest, choosing)
-    settings: dict[str, Any] = {"reader": "plain", "label_votes": "no"}
+    settings: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
     model = paths("none", **settings).fit(graph, y, validation)
-    fixed = paths("none", label_shift="no", **settings).fit(graph, y, validation)
-    assert (model.label_shift_, fixed.label_shift_) == (True, False)
+    fixed = paths("none", prior_correction="no", **settings).fit(graph, y, validation)
+    assert (model.prior_correction_, fixed.prior_correction_) == (True, False)
     assert model.score(others, labels[others]) > fixed.score(others, labels[others]) + 0.02
     # For one reader it is Bayes' rule: chances times how much commoner a class is; only the heat is found again.
     counts = np.bincount(labels[choosing])
     ratio = (counts + 1) / (502 * 51 / 102)
     by_rule = fixed.predict_proba().astype(np.float64) * ratio
-    by_rule = calibration.heated(by_rule / by_rule.sum(1, keepdims=True), model._fitted.heat / fixed._fitted.heat)
+    by_rule = calibration.scale_probabilities(
+        by_rule / by_rule.sum(1, keepdims=True), model._fitted.temperature / fixed._fitted.temperature
+    )
     np.testing.assert_allclose(model.predict_proba(), by_rule, atol=2e-4)
-    off = [calibration.surprise(one.predict_proba(others), labels[others]) for one in (model, fixed)]
+    off = [calibration.log_loss(one.predict_proba(others), labels[others]) for one in (model, fixed)]
     assert off[0] < off[1] - 0.02
     told = model.explain(int(others[0]))
     assert told.scores.argmax() == model.predict_proba([others[0]]).argmax()
     model.save(tmp_path / "m")
     again = cge.load(tmp_path / "m")
-    assert again.label_shift_
+    assert again.prior_correction_
     assert np.array_equal(again.predict_proba(), model.predict_proba())
 
 
@@ -455,7 +468,7 @@ def calibrated(
     task = Task(two_groups(), None, torch.from_numpy(labels), 2, *numbers, [])
     fitting = _Fitting.__new__(_Fitting)
     fitting.codes, fitting.model = labels, cge.CGE()
-    return fitting._calibrated([_Member("plain", 0, Told(task, one)) for one in scores], given)
+    return fitting._calibrated([_Member("mlp", 0, Told(task, one)) for one in scores], given)
 
 
 def skewed(seed: int, rare: float, count: int = 400) -> tuple[Any, ...]:
@@ -470,7 +483,7 @@ def skewed(seed: int, rare: float, count: int = 400) -> tuple[Any, ...]:
 def test_each_selection_label_is_judged_by_the_shares_of_the_others() -> None:
     scores, labels, train, held = skewed(0, 0.1)
     again = scores + np.random.default_rng(1).normal(0, 0.5, scores.shape)
-    chances, heat, shift = calibrated([scores, again], labels, train, held)
+    probabilities, temperature, shift = calibrated([scores, again], labels, train, held)
     assert shift is not None
     _, first, none = calibrated([scores, again], labels, train, held, given=False)
     assert none is None  # held out of `y` in equal shares, they say nothing of shares
@@ -479,8 +492,8 @@ def test_each_selection_label_is_judged_by_the_shares_of_the_others() -> None:
         node, others = held[place], counts - np.eye(2, dtype=int)[labels[held[place]]]
         moved = first * np.log((others + 1) / (others.sum() + 2) / (21 / 42))
         mean = np.mean([np.exp(one[node] + moved) / np.exp(one[node] + moved).sum() for one in (scores, again)], axis=0)
-        raised = mean ** (1 / heat)
-        np.testing.assert_allclose(chances[place], raised / raised.sum(), rtol=1e-6)
+        raised = mean ** (1 / temperature)
+        np.testing.assert_allclose(probabilities[place], raised / raised.sum(), rtol=1e-6)
     np.testing.assert_allclose(shift, first * np.log((counts + 1) / 402 / 0.5), rtol=1e-6)
 
 
@@ -496,14 +509,20 @@ def test_classes_stay_as_common_as_among_training_labels_where_nothing_speaks_ag
     graph, labels = overlapping(600, 200, 2)
     random = np.random.default_rng(3).permutation(800)
     y, validation = (np.where(np.isin(np.arange(800), some), labels, -1) for some in (random[:200], random[200:500]))
-    assert not paths("none", reader="plain", label_votes="no").fit(graph, y, validation).label_shift_  # as common
+    assert (
+        not paths("none", classifier="mlp", label_propagation="no").fit(graph, y, validation).prior_correction_
+    )  # as common
     balanced, few = np.full(800, -1), np.full(800, -1)
     balanced[[*range(40), *range(600, 640)]] = labels[[*range(40), *range(600, 640)]]
     few[100:104] = 0  # four selection labels prove nothing
     for told in (balanced, few):
-        assert not paths("none", reader="plain").fit(graph, balanced, None if told is balanced else few).label_shift_
-    asked = paths("none", reader="plain", label_votes="no", class_weight="balanced")
-    assert not asked.fit(graph, balanced, validation).label_shift_  # every class was to count alike
+        assert (
+            not paths("none", classifier="mlp")
+            .fit(graph, balanced, None if told is balanced else few)
+            .prior_correction_
+        )
+    asked = paths("none", classifier="mlp", label_propagation="no", class_weight="balanced")
+    assert not asked.fit(graph, balanced, validation).prior_correction_  # every class was to count alike
 
 
 def test_no_label_reaches_itself() -> None:
@@ -514,7 +533,7 @@ def test_no_label_reaches_itself() -> None:
     turned[0] = 1
     votes = []
     for labels in (y, turned):
-        model = paths("degree", label_votes="yes", held_out=0.0).fit(graph, labels)
+        model = paths("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, labels)
         fitted: Any = model._fitted
         votes.append(fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, several=False))
     assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
@@ -527,36 +546,36 @@ def test_paths_that_return_are_found_once_and_kept_with_the_model(
 ) -> None:
     graph = two_groups(features=False)
     labels: tuple[Any, ...] = (some(TRUE, 2),) if refit else (some(), some(TRUE, 4))
-    model = paths("degree", label_votes="yes").fit(graph, *labels)
+    model = paths("degree", label_propagation="yes").fit(graph, *labels)
     expected = model.predict_proba()
     model._fitted.data.returns.clear()  # type: ignore[union-attr]
     assert np.array_equal(model.predict_proba(), expected)
-    model = paths("degree", label_votes="yes").fit(graph, *labels)
+    model = paths("degree", label_propagation="yes").fit(graph, *labels)
     model.save(tmp_path / "model")
 
     def never(*_: Any) -> None:
         raise AssertionError("they are known")
 
     again = cge.load(tmp_path / "model")
-    monkeypatch.setattr("cge.training.path_data.returning", never)
-    monkeypatch.setattr("cge.models.votes.returning", never)
+    monkeypatch.setattr("cge.training.encoder_data.returning", never)
+    monkeypatch.setattr("cge.models.label_propagation.returning", never)
     assert np.array_equal(again.predict_proba(), expected)
     arrays = again._fitted.arrays() | {"known.returns": np.zeros(3)}
     with pytest.raises(cge.CgeError, match="the known labels and the paths that return to them do not agree"):
         type(again._fitted).restored(again, graph, again.classes_, again._fitted.facts(), arrays)
 
 
-@pytest.mark.parametrize("reader", ["plain", "taught"])
-def test_every_training_hears_of_a_node_what_the_others_say(reader: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("classifier", ["mlp", "distilled"])
+def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, monkeypatch: pytest.MonkeyPatch) -> None:
     trained: list[Any] = []
-    real = trials.ConsistencyTrainer
+    real = candidates.ClassifierTrainer
 
     def spy(*given: Any, **named: Any) -> Any:
         trained.append(real(*given, **named))
         return trained[-1]
 
-    monkeypatch.setattr(trials, "ConsistencyTrainer", spy)
-    model = paths("degree", reader=reader, label_votes="yes").fit(words(two_groups()), MOST)
+    monkeypatch.setattr(candidates, "ConsistencyTrainer", spy)
+    model = paths("degree", classifier=classifier, label_propagation="yes").fit(words(two_groups()), MOST)
     fitted: Any = model._fitted
     sizes = {len(one.task.train) for one in trained}
     assert max(sizes) == 30 > min(sizes)  # with labels held out, and again with all
@@ -573,7 +592,7 @@ def test_every_training_hears_of_a_node_what_the_others_say(reader: str, monkeyp
     ("settings", "sentence"),
     [
         ({"weighting": "cosine"}, "weighting='cosine' needs node features"),
-        ({"payload": "features"}, "payload='features' needs node features"),
+        ({"inputs": "features"}, "payload='features' needs node features"),
         ({"outer": "paper"}, "outer='paper' is a rule for pairs"),
         ({"outer_labels": "validation"}, "outer_labels='validation' needs"),
     ],
@@ -583,7 +602,7 @@ def test_settings_that_do_not_go_together(settings: dict[str, Any], sentence: st
         cge.CGE(**settings).fit(two_groups(features=False), some())
 
 
-@pytest.mark.parametrize("weighting", ["degree", "cosine", "gates", "steps"])
+@pytest.mark.parametrize("weighting", ["degree", "cosine", "edges", "steps"])
 def test_pairs_know_no_weights_of_steps(weighting: str) -> None:
     with pytest.raises(cge.CgeError, match="needs encoder='paths'"):
         cge.CGE("table", weighting).fit(two_groups(), some())
@@ -600,18 +619,20 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
 
 
 def test_overflow_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cge.training.consistency.supervised_loss", lambda *_: torch.tensor(np.inf, requires_grad=True))
+    monkeypatch.setattr(
+        "cge.training.classifier_training.supervised_loss", lambda *_: torch.tensor(np.inf, requires_grad=True)
+    )
     with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of learning_rate \(now 0.01\)"):
         paths("degree").fit(words(two_groups()), some())
 
 
 def test_torch_keeps_its_random_numbers_and_threads() -> None:
     torch.manual_seed(3)
-    expected, threads = torch.rand(2), torch.get_num_threads()
+    expected, n_jobs = torch.rand(2), torch.get_num_threads()
     torch.manual_seed(3)
     paths().fit(words(two_groups()), some())
     assert torch.equal(torch.rand(2), expected)
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == n_jobs
 
 
 # ---------------------------------------------------------------------- networks and their prior
@@ -620,22 +641,22 @@ def test_torch_keeps_its_random_numbers_and_threads() -> None:
 @pytest.mark.parametrize("prior", ["none", "degree", "cosine"])
 def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
     graph = words(two_groups())
-    data = PathData(graph, threads=1)
-    weighting = priors(data.scale.names, 2)[prior]
+    data = EncoderData(graph, n_jobs=1)
+    weighting = closed_form_weightings(data.scale.names, 2)[prior]
     network = make_weighting("lstm", int(data.items(0).shape[1]))
     assert network is not None
     network.even()
-    weights = PathWeights("lstm", network, (4000, 0), PathWeights(prior, weighting))
-    payload = torch.randn(2 * SIZE, 3, generator=torch.Generator().manual_seed(0))
-    steps = data.steps.matrix(weighting.gates(data.inputs).detach().double().numpy()).toarray()
+    weights = NamedWeighting("lstm", network, (4000, 0), NamedWeighting(prior, weighting))
+    inputs = torch.randn(2 * SIZE, 3, generator=torch.Generator().manual_seed(0))
+    steps = data.steps.matrix(weighting.gates(data.edge_inputs).detach().double().numpy()).toarray()
     total = steps.sum(1)
     walk = steps / total[:, None]
     sums = np.eye(2 * SIZE) + walk + walk @ walk  # all hops alike
-    shares = sums * total ** -weighting.discount.item()
-    expected = shares / shares.sum(1, keepdims=True) @ payload.double().numpy()
-    np.testing.assert_allclose(weights.pooling(data)(payload).numpy(), expected, atol=0.06)
+    shares = sums * total ** -weighting.normalization.item()
+    expected = shares / shares.sum(1, keepdims=True) @ inputs.double().numpy()
+    np.testing.assert_allclose(weights.propagation(data)(inputs).numpy(), expected, atol=0.06)
     route = [np.array([0, int(graph.indices[graph.indptr[0]])]), np.array([3]), np.array([0, 2 * SIZE - 1, 0])]
-    alone = PathWeights(prior, weighting).of(data, route)
+    alone = NamedWeighting(prior, weighting).of(data, route)
     np.testing.assert_allclose(weights.of(data, route), 0.5 * alone, rtol=1e-6)
     assert alone[1] == pytest.approx(1.0)
 
@@ -660,7 +681,7 @@ def test_a_network_multiplies_its_prior() -> None:
 def test_labels_that_teach_weights_nothing_are_told(
     weighting: str, told: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    monkeypatch.setattr("cge.training.paths.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
+    monkeypatch.setattr("cge.training.model_search.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
     paths(weighting).fit(words(two_groups()), some(), some(TRUE, 4))
     said = [(str(one.message), one.filename) for one in recwarn if one.category is cge.CgeWarning]
     assert len(said) == told
@@ -670,57 +691,57 @@ def test_labels_that_teach_weights_nothing_are_told(
 
 
 def test_large_graphs_get_fewer_epochs() -> None:
-    settings = path_settings(paths("degree", rounds=None, patience=None), 2)
+    settings = encoder_settings(paths("degree", max_epochs=None, patience=None), 2)
     usual, large = settings.recipe("sparse", 0, 1000), settings.recipe("sparse", 0, int(1.25e9))  # times two passes
-    assert usual == READERS["sparse"]
-    assert (large.settings.epochs, large.judged_after) == (200, 66)
+    assert usual == CLASSIFIERS["sparse"]
+    assert (large.settings.epochs, large.evaluate_after) == (200, 66)
     assert (large.settings.alone, large.settings.ramp, large.settings.patience) == (16, 33, 33)
     assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
-    assert settings.recipe("plain", 0, 10**15).judged_after == 16
-    few = path_settings(paths("degree", rounds=1), 2).recipe("plain", 0, 0)
-    assert (few.settings.epochs, few.judged_after) == (1, 1)  # nothing untrained is judged
-    told = path_settings(paths("degree", rounds=300, patience=None), 2).recipe("sparse", 0, 10**15)
+    assert settings.recipe("mlp", 0, 10**15).evaluate_after == 16
+    few = encoder_settings(paths("degree", max_epochs=1), 2).recipe("mlp", 0, 0)
+    assert (few.settings.epochs, few.evaluate_after) == (1, 1)  # nothing untrained is judged
+    told = encoder_settings(paths("degree", max_epochs=300, patience=None), 2).recipe("sparse", 0, 10**15)
     assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)
 
 
-@pytest.mark.parametrize(("gentle", "kept"), [(0.8, "gentle"), (0.6, "sparse")])
+@pytest.mark.parametrize(("sparse-light", "kept"), [(0.8, "sparse-light"), (0.6, "sparse")])
 def test_a_gentle_reader_takes_the_place_of_a_sparse_one_only_where_it_is_better(
     gentle: float, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    right = {"plain": 0.5, "deep": 0.4, "sparse": 0.6, "gentle": gentle}
+    right = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.6, "sparse-light": gentle}
     graph = words(two_groups())
     nodes = torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("degree"), 2))
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("degree"), 2))
 
-    def judged(_: Any, reader: str, votes: Any = None) -> Screened:
-        hits = (np.arange(100) < 100 * right[reader]).astype(float)
-        return Screened(right[reader], hits, np.zeros(100))
+    def judged(_: Any, classifier: str, votes: Any = None) -> CandidateScore:
+        hits = (np.arange(100) < 100 * right[classifier]).astype(float)
+        return CandidateScore(right[classifier], hits, np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
-    assert maker.readers(maker._first_weights()) == (kept,)
+    assert maker.classifiers(maker._first_weights()) == (kept,)
     right["sparse"] = 0.45
-    assert maker.readers(maker._first_weights()) == ("plain",)  # gentle is not asked
+    assert maker.classifiers(maker._first_weights()) == ("mlp",)  # gentle is not asked
 
 
 @pytest.mark.parametrize(
     ("none", "surprise", "kept"), [(0.52, 0.9, "none"), (0.52, 1.1, "degree"), (0.5, 0.9, "degree")]
 )
 def test_equal_weights_are_the_base_where_hits_and_surprise_agree(
-    none: float, surprise: float, kept: str, monkeypatch: pytest.MonkeyPatch
+    none: float, log_loss: float, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = two_groups()
     nodes = torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths(), 2))
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths(), 2))
 
-    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+    def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
         share = none if weights.name == "none" else 0.5
         hits = (np.arange(100) < 100 * share).astype(float)
-        return Screened(share, hits, np.full(100, surprise if weights.name == "none" else 1.0))
+        return CandidateScore(share, hits, np.full(100, log_loss if weights.name == "none" else 1.0))
 
     monkeypatch.setattr(maker, "judge", judged)
-    assert maker._challenged(maker._prior("degree"), ("deep",)).name == kept
+    assert maker._search_weightings(maker._prior("degree"), ("consistency",)).name == kept
 
 
 @pytest.mark.parametrize(
@@ -737,12 +758,12 @@ def test_vectors_of_walks_are_challenged_by_both_simple_weights(
 ) -> None:
     graph, nodes = two_groups(features=False), torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    data = PathData(graph, "walks", 1, table=np.random.default_rng(0).normal(size=(2 * SIZE, 4)).astype(np.float32))
-    maker = PlanMaker(task, data, path_settings(paths(reader="deep", label_votes="no"), 2))
+    data = EncoderData(graph, "walks", 1, table=np.random.default_rng(0).normal(size=(2 * SIZE, 4)).astype(np.float32))
+    maker = ModelSearch(task, data, encoder_settings(paths(classifier="consistency", label_propagation="no"), 2))
 
-    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+    def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
         share = shares[weights.name]
-        return Screened(share, (np.arange(100) < 100 * share).astype(float), np.zeros(100))
+        return CandidateScore(share, (np.arange(100) < 100 * share).astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
     assert maker.make().weights.name == kept
@@ -755,53 +776,57 @@ def test_a_challenger_wins_by_more_than_an_error_and_one_label(
 ) -> None:
     graph, nodes = words(two_groups()), torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths(reader="deep", label_votes="no"), 2))
+    maker = ModelSearch(
+        task, EncoderData(graph, n_jobs=1), encoder_settings(paths(classifier="consistency", label_propagation="no"), 2)
+    )
 
-    def judged(weights: PathWeights, reader: str, votes: Any = None) -> Screened:
+    def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
         right = 50 + more * (weights.name == "cosine")
-        return Screened(right / 100, (np.arange(100) < right).astype(float), np.zeros(100))
+        return CandidateScore(right / 100, (np.arange(100) < right).astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
     assert maker.make().weights.name == kept
 
 
 @pytest.mark.parametrize(
-    ("right", "votes", "readers"),
+    ("right", "votes", "classifiers"),
     [
         # Votes help by 40 points: nobody else is asked; pupil and plain reader are level and averaged.
-        ({"plain": 0.4, "plain+": 0.8, "taught+": 0.79}, True, ("plain", "taught")),
-        ({"plain": 0.4, "plain+": 0.6, "taught+": 0.8, "deep": 0.5, "sparse": 0.5}, True, ("taught",)),
+        ({"mlp": 0.4, "plain+": 0.8, "taught+": 0.79}, True, ("mlp", "distilled")),
+        ({"mlp": 0.4, "plain+": 0.6, "taught+": 0.8, "consistency": 0.5, "sparse": 0.5}, True, ("distilled",)),
         # They help, but agreement helps more.
-        ({"plain": 0.5, "plain+": 0.6, "taught+": 0.65, "deep": 0.8, "sparse": 0.6}, False, ("deep",)),
+        ({"mlp": 0.5, "plain+": 0.6, "taught+": 0.65, "consistency": 0.8, "sparse": 0.6}, False, ("consistency",)),
         # They do not help clearly.
-        ({"plain": 0.5, "plain+": 0.51, "deep": 0.4, "sparse": 0.45}, False, ("plain",)),
+        ({"mlp": 0.5, "plain+": 0.51, "consistency": 0.4, "sparse": 0.45}, False, ("mlp",)),
     ],
 )
 def test_labels_vote_where_that_helps_more_than_agreement(
-    right: dict[str, float], votes: bool, readers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+    right: dict[str, float], votes: bool, classifiers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = words(two_groups())
     nodes = torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("degree", label_votes="auto"), 2))
+    maker = ModelSearch(
+        task, EncoderData(graph, n_jobs=1), encoder_settings(paths("degree", label_propagation="auto"), 2)
+    )
 
-    def judged(_: Any, reader: str, votes: bool | None = None) -> Screened:
-        share = right[reader + ("+" if (maker.voting if votes is None else votes) else "")]
+    def judged(_: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
+        share = right[classifier + ("+" if (maker.uses_label_propagation if votes is None else votes) else "")]
         hits = np.random.default_rng(0).permutation(100) < 100 * share
-        return Screened(share, hits.astype(float), np.zeros(100))
+        return CandidateScore(share, hits.astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
     plan = maker.make()
-    assert (plan.votes, plan.readers) == (votes, readers)
+    assert (plan.votes, plan.classifiers) == (votes, classifiers)
 
 
 def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
     graph = words(two_groups())
     with pytest.raises(InputError, match="taught by votes of known labels"):
-        paths("degree", reader="taught", label_votes="no").fit(graph, some())
-    model = paths("degree", reader="taught").fit(graph, some(), some(TRUE, 4))
-    assert model.label_votes_
-    assert model.readers_ == ["taught"]
+        paths("degree", classifier="distilled", label_propagation="no").fit(graph, some())
+    model = paths("degree", classifier="distilled").fit(graph, some(), some(TRUE, 4))
+    assert model.label_propagation_
+    assert model.classifiers_ == ["distilled"]
     model.save(tmp_path / "model")
     assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())
 
@@ -813,45 +838,47 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
     graph = words(two_groups())
     nodes = torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("auto", label_votes=votes), 2))
-    right = {"plain": 0.7, "taught": 0.5, "deep": 0.5, "sparse": 0.5}
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("auto", label_propagation=votes), 2))
+    right = {"mlp": 0.7, "distilled": 0.5, "consistency": 0.5, "sparse": 0.5}
 
-    def judged(_: Any, reader: str, votes: bool | None = None) -> Screened:
-        return Screened(right[reader], (np.arange(100) < 100 * right[reader]).astype(float), np.zeros(100))
+    def judged(_: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
+        return CandidateScore(
+            right[classifier], (np.arange(100) < 100 * right[classifier]).astype(float), np.zeros(100)
+        )
 
     monkeypatch.setattr(maker, "judge", judged)
-    assert maker.make().readers == ("plain",)
-    profiles = {one.weights for one in maker.compared} - {"degree", "none", "cosine"}
-    assert ("own" in profiles) == (votes == "no")
-    assert len(profiles) == (0 if votes == "yes" else 10)
+    assert maker.make().classifiers == ("mlp",)
+    hop_profiles = {one.weights for one in maker.compared} - {"degree", "none", "cosine"}
+    assert ("own" in hop_profiles) == (votes == "no")
+    assert len(hop_profiles) == (0 if votes == "yes" else 10)
 
 
 def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the weights that are compared where the search may cost so many products."""
-    monkeypatch.setattr(recipes, "SEARCH", search)
-    model = paths(label_votes="no", reader="plain", dim=32).fit(words(two_groups()), some(), some(TRUE, 4))
-    return list(dict.fromkeys(row["weights"] for row in model.compared_))
+    monkeypatch.setattr(classifier_recipes, "SEARCH", search)
+    model = paths(label_propagation="no", classifier="mlp", dim=32).fit(words(two_groups()), some(), some(TRUE, 4))
+    return list(dict.fromkeys(row["weights"] for row in model.search_results_))
 
 
 def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = path_settings(paths(dim=32), 2)
-    data = PathData(words(two_groups()), threads=1)
-    extent = Extent(len(data.steps), data.graph.features.nnz, 0, 30, 2)
-    judging, learning = settings.judging("plain", extent), settings.learning(extent, 3)
-    width = settings.products("plain", extent)
-    assert judging == width * settings.recipe("plain", 0, width).judged_after
+    settings = encoder_settings(paths(dim=32), 2)
+    data = EncoderData(words(two_groups()), n_jobs=1)
+    problem_size = ProblemSize(len(data.steps), data.graph.features.nnz, 0, 30, 2)
+    evaluation_cost, learning = settings.evaluation_cost("mlp", problem_size), settings.learning(problem_size, 3)
+    width = settings.products("mlp", problem_size)
+    assert evaluation_cost == width * settings.recipe("mlp", 0, width).evaluate_after
     assert compared_within(0, monkeypatch) == ["degree", "none"]
-    assert compared_within(3 * judging, monkeypatch) == ["degree", "none", "cosine"]
-    some_profiles = compared_within(6 * judging, monkeypatch)
+    assert compared_within(3 * evaluation_cost, monkeypatch) == ["degree", "none", "cosine"]
+    some_profiles = compared_within(6 * evaluation_cost, monkeypatch)
     assert some_profiles[:4] == ["degree", "none", "cosine", "own"]
     assert len(some_profiles) == 6
     # Profiles leave what learning once costs, where that is left at all.
-    assert compared_within(7 * judging + learning, monkeypatch) == [*some_profiles, "gates"]
-    all_profiles = compared_within(3.5 * judging + learning, monkeypatch)
-    assert "gates" not in all_profiles
+    assert compared_within(7 * evaluation_cost + learning, monkeypatch) == [*some_profiles, "edges"]
+    all_profiles = compared_within(3.5 * evaluation_cost + learning, monkeypatch)
+    assert "edges" not in all_profiles
     assert all_profiles[:6] == some_profiles != all_profiles
-    whole = compared_within(20 * judging + 2 * learning, monkeypatch)
-    assert whole == [*all_profiles, "gates", "steps"]
+    whole = compared_within(20 * evaluation_cost + 2 * learning, monkeypatch)
+    assert whole == [*all_profiles, "edges", "steps"]
 
 
 def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
@@ -859,15 +886,20 @@ def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
     dense = graph.with_features(graph.features.toarray())
     for given in (graph, dense):
-        maker = PlanMaker(task, PathData(given, threads=1), path_settings(paths(node_drop=None, passes=None), 2))
+        maker = ModelSearch(
+            task, EncoderData(given, n_jobs=1), encoder_settings(paths(drop_node=None, n_augmentations=None), 2)
+        )
         degree = maker._prior("degree")
-        sums = {reader: maker.trainer(degree, reader, False, 0, "x").summed for reader in ("plain", "taught", "deep")}
-        assert sums["deep"] is None
-        assert (sums["plain"] is None) == (given is graph)
-        assert sums["taught"] is sums["plain"]
-    plain = sums["plain"]
+        sums = {
+            classifier: maker.trainer(degree, classifier, False, 0, "x").summed
+            for classifier in ("mlp", "distilled", "consistency")
+        }
+        assert sums["consistency"] is None
+        assert (sums["mlp"] is None) == (given is graph)
+        assert sums["distilled"] is sums["mlp"]
+    plain = sums["mlp"]
     assert plain is not None
-    rows = maker.data.payload("l2").double().numpy()
+    rows = maker.data.inputs("l2").double().numpy()
     step = maker._pooling(degree).matrix.toarray().astype(np.float64)
     hops = len(maker._priors["degree"].hops)
     expected = sum(np.linalg.matrix_power(step, hop) @ rows for hop in range(hops)) / hops
@@ -875,49 +907,49 @@ def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
 
 
 def test_epochs_of_summed_paths_cost_what_they_look_at() -> None:
-    settings = path_settings(cge.CGE(), 2)
-    large = Extent(steps=20_000_000, entries=16_000_000, columns=100, labeled=10_000, classes=2)
-    assert settings.rows("plain", large) == 10_000
-    assert settings.rows("taught", large) == 15_000
-    assert settings.rows("deep", large) == settings.rows("plain", replace(large, columns=0)) == 0
-    width = settings.products("plain", large)
-    assert settings.recipe("plain", 0, width).settings.epochs == 300
-    assert settings.judging("plain", large) == 4 * 20_000_000 * 100 + 100 * width
-    in_every_epoch = settings.products("plain", replace(large, columns=0))
+    settings = encoder_settings(cge.CGE(), 2)
+    large = ProblemSize(steps=20_000_000, entries=16_000_000, columns=100, labeled=10_000, classes=2)
+    assert settings.rows("mlp", large) == 10_000
+    assert settings.rows("distilled", large) == 15_000
+    assert settings.rows("consistency", large) == settings.rows("mlp", replace(large, columns=0)) == 0
+    width = settings.products("mlp", large)
+    assert settings.recipe("mlp", 0, width).settings.epochs == 300
+    assert settings.evaluation_cost("mlp", large) == 4 * 20_000_000 * 100 + 100 * width
+    in_every_epoch = settings.products("mlp", replace(large, columns=0))
     assert in_every_epoch == 3 * 32 * (4 * 20_000_000 + 16_000_000)
-    assert settings.recipe("plain", 0, in_every_epoch).settings.epochs < 300
+    assert settings.recipe("mlp", 0, in_every_epoch).settings.epochs < 300
 
 
 def test_the_search_costs_no_more_than_three_trainings() -> None:
-    settings, small = path_settings(cge.CGE(rounds=3), 2), Extent(1000, 500, 0, 50, 2)
+    settings, small = encoder_settings(cge.CGE(max_epochs=3), 2), ProblemSize(1000, 500, 0, 50, 2)
     deep = 4 * 500 * 3 * 32 * (4 * 1000 + 500)  # passes, epochs, forth, back and for W, numbers
     assert settings.search(small) == 3 * deep
-    assert settings.search(replace(small, steps=10**7)) == recipes.SEARCH
+    assert settings.search(replace(small, steps=10**7)) == classifier_recipes.SEARCH_BUDGET
     for classes, steps in ((5, 10**8), (40, 2 * 10**7)):  # plain and taught are left, and cost next to nothing
-        dense = Extent(steps, 10**6, 100, 1000, classes)
-        assert settings.search(dense) == recipes.SEARCH > 10 * settings.judging("plain", dense)
+        dense = ProblemSize(steps, 10**6, 100, 1000, classes)
+        assert settings.search(dense) == classifier_recipes.SEARCH_BUDGET > 10 * settings.evaluation_cost("mlp", dense)
 
 
 def test_large_graphs_teach_weights_in_fewer_steps() -> None:
-    settings = path_settings(cge.CGE(), 2)
-    found = [settings.outer(Extent(steps, 0, 0, 100, 2), 3) for steps in (10**5, 2 * 10**6, 10**8)]
+    settings = encoder_settings(cge.CGE(), 2)
+    found = [settings.outer(ProblemSize(steps, 0, 0, 100, 2), 3) for steps in (10**5, 2 * 10**6, 10**8)]
     assert [(one.alone, one.steps) for one in found] == [(30, 150), (12, 60), (10, 50)]
-    extent = Extent(10**8, 0, 0, 100, 2)
-    assert settings.learning(extent, 3) == 9 * 60 * 3 * 16 * 4 * 10**8
+    problem_size = ProblemSize(10**8, 0, 0, 100, 2)
+    assert settings.learning(problem_size, 3) == 9 * 60 * 3 * 16 * 4 * 10**8
 
 
-@pytest.mark.parametrize(("winner", "started"), [("two steps, b = 1", {"gates", "steps"}), ("own", {"steps"})])
+@pytest.mark.parametrize(("winner", "started"), [("two steps, b = 1", {"edges", "steps"}), ("own", {"steps"})])
 def test_learning_starts_from_a_hop_profile_that_won(
     winner: str, started: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, nodes = words(two_groups()), torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("auto", label_votes="no"), 2))
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("auto", label_propagation="no"), 2))
     starts = {}
 
-    def judged(weights: Any, reader: str, votes: bool | None = None) -> Screened:
-        right = 0.9 if weights.name == winner else 0.7 if reader == "plain" else 0.5
-        return Screened(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
+    def judged(weights: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
+        right = 0.9 if weights.name == winner else 0.7 if classifier == "mlp" else 0.5
+        return CandidateScore(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
 
     def learned(kind: str, start: Any) -> Any:
         starts[kind] = start.name
@@ -933,11 +965,11 @@ def test_learning_starts_from_a_hop_profile_that_won(
 def test_weights_asked_for_by_name_start_from_the_best_prior(best: str, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, nodes = words(two_groups()), torch.arange(20)
     task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
-    maker = PlanMaker(task, PathData(graph, threads=1), path_settings(paths("steps"), 2))
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("steps"), 2))
 
-    def judged(weights: Any, reader: str, votes: bool | None = None) -> Screened:
+    def judged(weights: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
         right = 0.9 if weights.name == best else 0.7
-        return Screened(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
+        return CandidateScore(right, (np.arange(100) < 100 * right).astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
     monkeypatch.setattr(maker, "learned", lambda _, start: start)
@@ -945,22 +977,22 @@ def test_weights_asked_for_by_name_start_from_the_best_prior(best: str, monkeypa
 
 
 def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = path_settings(cge.CGE(), 2)
-    assert settings.bearable("deep", 10**9)
-    assert not settings.bearable("deep", 10**10)  # 50 epochs of four passes
-    assert settings.bearable("plain", 10**10)
-    monkeypatch.setattr(recipes, "_WORK", 1.0)
-    model = cge.CGE(weighting="degree", label_votes="no").fit(words(two_groups()), some(), some(TRUE, 4))
-    assert {row["reader"] for row in model.compared_} == {"plain"}
-    plan = plan_fit(cge.CGE(label_votes="no"), words(two_groups()), some(), some(TRUE, 4))
-    assert plan.readers == ("plain",)
+    settings = encoder_settings(cge.CGE(), 2)
+    assert settings.affordable("consistency", 10**9)
+    assert not settings.affordable("consistency", 10**10)  # 50 epochs of four passes
+    assert settings.affordable("mlp", 10**10)
+    monkeypatch.setattr(classifier_recipes, "_WORK", 1.0)
+    model = cge.CGE(weighting="degree", label_propagation="no").fit(words(two_groups()), some(), some(TRUE, 4))
+    assert {row["classifier"] for row in model.search_results_} == {"mlp"}
+    plan = plan_fit(cge.CGE(label_propagation="no"), words(two_groups()), some(), some(TRUE, 4))
+    assert plan.classifiers == ("mlp",)
 
 
 def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
     model = cge.CGE("paths")
-    assert [path_settings(model, classes).dim for classes in (2, 32, 33, 500)] == [32, 32, 64, 64]
-    assert path_settings(paths(), 500).dim == 8  # what is told counts
-    told = paths("degree", reader="plain", label_votes="no").fit(words(two_groups()), some())
+    assert [encoder_settings(model, classes).dim for classes in (2, 32, 33, 500)] == [32, 32, 64, 64]
+    assert encoder_settings(paths(), 500).dim == 8  # what is told counts
+    told = paths("degree", classifier="mlp", label_propagation="no").fit(words(two_groups()), some())
     told.set_params(dim=None).save(tmp_path / "m")  # as if the default had been another one then
     assert np.array_equal(cge.load(tmp_path / "m").predict_proba(), told.predict_proba())
 
@@ -973,12 +1005,12 @@ def test_features_of_any_size_are_read(dense: bool, scale: float) -> None:
     usual = graph.features.toarray() if dense else graph.features
     sizes = np.ones(40) if dense else np.where(np.arange(40) % 2, 1.0, scale)  # dense columns have one size
     odd = (usual * sizes[:, None] * (scale if dense else 1)).astype(np.float32)
-    chances = []
+    probabilities = []
     for features in (usual, odd if dense else sp.csr_array(odd)):
-        model = paths("cosine", reader="plain", label_votes="no", rounds=20)
-        chances.append(model.fit(graph.with_features(features), some(), some(TRUE, 4)).predict_proba())
-    np.testing.assert_allclose(chances[1], chances[0], atol=0.02)
-    assert np.ptp(chances[0]) > 0.1
+        model = paths("cosine", classifier="mlp", label_propagation="no", max_epochs=20)
+        probabilities.append(model.fit(graph.with_features(features), some(), some(TRUE, 4)).predict_proba())
+    np.testing.assert_allclose(probabilities[1], probabilities[0], atol=0.02)
+    assert np.ptp(probabilities[0]) > 0.1
 
 
 def test_wide_features_count_as_work() -> None:
@@ -988,22 +1020,26 @@ def test_wide_features_count_as_work() -> None:
     epochs = []
     for width in (10, 4_000_000):
         told = sp.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40) % width)), shape=(40, width))
-        maker = PlanMaker(task, PathData(graph.with_features(told), threads=1), path_settings(paths(rounds=None), 2))
-        maker.extent = replace(maker.extent, entries=40 * width)  # as many numbers as a table of that width would have
-        epochs.append(maker._recipe("plain", 0).settings.epochs)
+        maker = ModelSearch(
+            task, EncoderData(graph.with_features(told), n_jobs=1), encoder_settings(paths(max_epochs=None), 2)
+        )
+        maker.problem_size = replace(
+            maker.problem_size, entries=40 * width
+        )  # as many numbers as a table of that width would have
+        epochs.append(maker._recipe("mlp", 0).settings.epochs)
     assert epochs == [300, int(5e11 / (3 * 8 * 40 * 4_000_000))]  # products forth, back and for W, of 8 numbers
 
 
 def test_edges_of_several_types_between_two_nodes_are_one_step() -> None:
     edges, kinds = [(0, 1), (0, 1), (0, 2)], ["a", "b", "a"]
     graph = Graph.from_edges(edges, edge_types=kinds)
-    data = PathData(graph, threads=1)
+    data = EncoderData(graph, n_jobs=1)
     names = data.scale.names
-    module = StepWeighting([3.0 if name == "type b" else 0.0 for name in names], 0.0, 0.0, [1.0, 1.0])
-    weights = PathWeights("steps", module)
-    pooled = weights.pooling(data)(torch.eye(3))  # what each node gets of each other, in one step or none
-    plain = PathWeights("none", priors(names, 1)["none"]).pooling(data)(torch.eye(3))
+    module = EdgeWeighting([3.0 if name == "type b" else 0.0 for name in names], 0.0, 0.0, [1.0, 1.0])
+    weights = NamedWeighting("steps", module)
+    propagated = weights.propagation(data)(torch.eye(3))  # what each node gets of each other, in one step or none
+    plain = NamedWeighting("none", closed_form_weightings(names, 1)["none"]).propagation(data)(torch.eye(3))
     found = weights.of(data, [np.array([0, 1]), np.array([0, 2]), np.array([1, 0])])
-    expected = [float(pooled[u, v] / plain[u, v]) for u, v in ((0, 1), (0, 2), (1, 0))]
+    expected = [float(propagated[u, v] / plain[u, v]) for u, v in ((0, 1), (0, 2), (1, 0))]
     assert found == pytest.approx(expected, rel=1e-5)
     assert found[0] > 1 > found[1]

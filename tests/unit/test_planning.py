@@ -11,7 +11,7 @@ import pytest
 import cge
 from cge.data import catalog
 from cge.errors import InputError
-from cge.estimators.planning import plan_fit
+from cge.estimators.fit_plan import plan_fit
 from cge.training.cost import PairSize, PathSize, Training, pair_cost, path_cost
 
 # Seconds and bytes of `CGE().fit` with two threads on an idle machine, as results/bench-fit_methods.md has them.
@@ -64,12 +64,12 @@ def test_costs_grow_with_what_there_is_to_do() -> None:
 @pytest.mark.parametrize(
     ("settings", "validated"),
     [
-        ({"rounds": 2, "refit": False}, False),
-        ({"rounds": 2, "weighting": "degree", "refit": False}, True),
-        ({"rounds": 2, "weighting": "degree", "reader": "plain", "label_votes": "no"}, False),
-        ({"encoder": "table", "rounds": 1, "dim": 4}, False),
-        ({"encoder": "table", "rounds": 1, "dim": 4, "weighting": "none"}, True),
-        ({"encoder": "table", "rounds": 1, "dim": 4, "outer_labels": "validation"}, True),
+        ({"max_epochs": 2, "refit": False}, False),
+        ({"max_epochs": 2, "weighting": "degree", "refit": False}, True),
+        ({"max_epochs": 2, "weighting": "degree", "classifier": "mlp", "label_propagation": "no"}, False),
+        ({"encoder": "table", "max_epochs": 1, "dim": 4}, False),
+        ({"encoder": "table", "max_epochs": 1, "dim": 4, "weighting": "none"}, True),
+        ({"encoder": "table", "max_epochs": 1, "dim": 4, "outer_labels": "validation"}, True),
     ],
 )
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")
@@ -81,11 +81,11 @@ def test_the_plan_comes_true(settings: dict[str, Any], validated: bool) -> None:
     assert plan.refit == (model.selection_history_ is not None)
     assert plan.sizes["dim"] == model.embedding_.shape[1]
     if model.encoder == "paths":
-        assert set(model.readers_) <= {*plan.readers, "gentle"}
-        compared = {one["weights"].removesuffix(" + labels") for one in model.compared_}
-        assert {*plan.weightings} == (compared & {"none", "degree", "cosine", "gates"} or {"degree"})
+        assert set(model.classifiers_) <= {*plan.classifiers, "sparse-light"}
+        compared = {one["weights"].removesuffix(" + labels") for one in model.search_results_}
+        assert {*plan.weightings} == (compared & {"none", "degree", "cosine", "edges"} or {"degree"})
     else:
-        assert plan.sizes["rounds"] == model.history_[0].of
+        assert plan.sizes["max_epochs"] == model.history_[0].of
 
 
 def test_candidates_follow_from_graph_and_labels() -> None:
@@ -93,11 +93,16 @@ def test_candidates_follow_from_graph_and_labels() -> None:
         [(one, (one + 1) % 40) for one in range(40)], features=np.eye(40, 5, dtype=np.float32)
     )
     plan = plan_fit(cge.CGE(), featured, LABELS)
-    assert (plan.payload, plan.weightings) == ("features", ("degree", "none", "cosine", "gates"))
-    assert plan_fit(cge.CGE(payload="table"), featured, LABELS).payload == "table"
-    assert plan_fit(cge.CGE(payload="walks"), featured, LABELS).payload == "walks"
+    assert (plan.inputs, plan.weightings) == ("features", ("degree", "none", "cosine", "edges"))
+    assert plan_fit(cge.CGE(inputs="table"), featured, LABELS).inputs == "table"
+    assert plan_fit(cge.CGE(inputs="walks"), featured, LABELS).inputs == "walks"
     few = plan_fit(cge.CGE(), GRAPH, {0: "a", 1: "b", 2: "a"})
-    assert (few.payload, few.weightings, few.readers, few.label_votes) == ("table", ("degree",), ("plain",), "no")
+    assert (few.inputs, few.weightings, few.classifiers, few.label_propagation) == (
+        "table",
+        ("degree",),
+        ("mlp",),
+        "no",
+    )
     assert plan_fit(cge.CGE(encoder="table"), GRAPH, LABELS).sizes["loss"] == "softmax"
 
 

@@ -11,13 +11,13 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.models.gates import step_inputs
-from cge.models.pooling import StepRows
-from cge.models.prefixes import Prefixes, PrefixPooling, item_vectors, sample_prefixes
-from cge.models.products import SparseFeatures
-from cge.models.weighting import WEIGHTINGS
+from cge.models.edge_weighting import make_edge_inputs
+from cge.models.path_networks import WEIGHTINGS
+from cge.models.path_prefixes import Prefixes, PrefixPropagation, item_vectors, sample_prefixes
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import SparseFeatures
 from cge.sampling import Walker
-from cge.training.parameters import seeded
+from cge.training.paper_parameters import seeded
 
 Path = tuple[int, ...]
 
@@ -28,9 +28,9 @@ def small() -> cge.Graph:
     return cge.Graph.from_edges(edges, num_nodes=7, directed=True, self_loops=True)
 
 
-def sampled(graph: cge.Graph, hops: int = 3, walks: int = 6) -> tuple[np.ndarray, StepRows, Prefixes]:
+def sampled(graph: cge.Graph, hops: int = 3, walks: int = 6) -> tuple[np.ndarray, TransitionMatrix, Prefixes]:
     walker = Walker(graph, hops + 1, walks, seed=4)
-    found, steps = walker.sample(0, walker.num_walks), StepRows(graph)
+    found, steps = walker.sample(0, walker.num_walks), TransitionMatrix(graph)
     return found, steps, sample_prefixes(found, steps)
 
 
@@ -39,7 +39,7 @@ def beginnings(walks: np.ndarray) -> Counter[Path]:
     return Counter(tuple(walk[:length]) for walk in cut for length in range(1, len(walk) + 1))
 
 
-def paths_of(prefixes: Prefixes, steps: StepRows) -> list[Path]:
+def paths_of(prefixes: Prefixes, steps: TransitionMatrix) -> list[Path]:
     """Read the nodes of each path off its items."""
     found = []
     for items, length in zip(prefixes.items, prefixes.length, strict=True):
@@ -52,15 +52,15 @@ def paths_of(prefixes: Prefixes, steps: StepRows) -> list[Path]:
     return found
 
 
-def weighted_mean(prefixes: Prefixes, paths: list[Path], weights: np.ndarray, payload: np.ndarray) -> np.ndarray:
-    above, below = np.zeros(payload.shape), np.zeros((len(payload), 1))
+def weighted_mean(prefixes: Prefixes, paths: list[Path], weights: np.ndarray, inputs: np.ndarray) -> np.ndarray:
+    above, below = np.zeros(inputs.shape), np.zeros((len(inputs), 1))
     for path, count, weight in zip(paths, prefixes.count, weights, strict=True):
-        above[path[0]] += count * weight * payload[path[-1]]
+        above[path[0]] += count * weight * inputs[path[-1]]
         below[path[0]] += count * weight
     return above / np.maximum(below, 1e-12)
 
 
-def check_against_counts(prefixes: Prefixes, steps: StepRows, expected: dict[Path, int]) -> None:
+def check_against_counts(prefixes: Prefixes, steps: TransitionMatrix, expected: dict[Path, int]) -> None:
     paths = paths_of(prefixes, steps)
     assert len(prefixes) == len(paths) == len(expected)
     assert dict(zip(paths, prefixes.count.tolist(), strict=True)) == expected
@@ -80,7 +80,7 @@ def test_distinct_beginnings_are_counted(hops: int) -> None:
 
 
 def test_walks_that_end_early_and_in_any_order() -> None:
-    steps = StepRows(small())
+    steps = TransitionMatrix(small())
     walks = np.array([[2, 3, 4, -1], [0, 2, 3, 4], [6, -1, -1, -1], [2, 0, 1, 2], [0, 2, 0, 3], [2, 3, 4, -1]])
     prefixes = sample_prefixes(walks, steps)
     expected = {
@@ -126,61 +126,63 @@ class Equal(cge.PathWeighting):
         return self.level.expand(len(length))
 
 
-def vectors_of(steps: StepRows) -> Tensor:
+def vectors_of(steps: TransitionMatrix) -> Tensor:
     return torch.from_numpy(np.random.default_rng(1).normal(size=(len(steps) + steps.nodes, 5)).astype(np.float32))
 
 
 def test_equal_weights_are_the_mean_over_walks() -> None:
     walks, steps, prefixes = sampled(small())
-    pooling = PrefixPooling(prefixes, vectors_of(steps), Equal(), steps)
-    payload = np.random.default_rng(2).normal(size=(7, 3))
+    propagation = PrefixPropagation(prefixes, vectors_of(steps), Equal(), steps)
+    inputs = np.random.default_rng(2).normal(size=(7, 3))
     met = defaultdict(list)
     for walk in walks.tolist():
-        met[walk[0]] += [payload[node] for node in walk if node >= 0]
+        met[walk[0]] += [inputs[node] for node in walk if node >= 0]
     expected = np.array([np.mean(met[node], axis=0) for node in range(7)])
-    given = torch.from_numpy(payload.astype(np.float32))
-    np.testing.assert_allclose(pooling.fixed()(given), expected, atol=1e-6)
-    np.testing.assert_allclose(pooling.pooling()(given).detach(), expected, atol=1e-6)
-    np.testing.assert_allclose(expected[[4, 6]], payload[[4, 6]])  # nowhere to go
+    given = torch.from_numpy(inputs.astype(np.float32))
+    np.testing.assert_allclose(propagation.fixed()(given), expected, atol=1e-6)
+    np.testing.assert_allclose(propagation.propagation()(given).detach(), expected, atol=1e-6)
+    np.testing.assert_allclose(expected[[4, 6]], inputs[[4, 6]])  # nowhere to go
 
 
 def test_the_weighted_mean_by_hand() -> None:
     _, steps, prefixes = sampled(small())
     vectors, network = vectors_of(steps), LastItem(5)
-    pooling = PrefixPooling(prefixes, vectors, network, steps)
+    propagation = PrefixPropagation(prefixes, vectors, network, steps)
     last = prefixes.items[np.arange(len(prefixes)), prefixes.length - 1]
     weights = 1 / (1 + np.exp(-vectors.double().numpy()[last] @ np.linspace(-1, 1, 5)))
-    np.testing.assert_allclose(pooling.weights(), weights, rtol=1e-5)
-    payload = np.random.default_rng(2).normal(size=(7, 3))
-    expected = weighted_mean(prefixes, paths_of(prefixes, steps), weights, payload)
-    given = torch.from_numpy(payload.astype(np.float32))
-    np.testing.assert_allclose(pooling.fixed()(given), expected, atol=1e-5)
-    np.testing.assert_allclose(pooling.pooling()(given).detach(), expected, atol=1e-5)
+    np.testing.assert_allclose(propagation.weights(), weights, rtol=1e-5)
+    inputs = np.random.default_rng(2).normal(size=(7, 3))
+    expected = weighted_mean(prefixes, paths_of(prefixes, steps), weights, inputs)
+    given = torch.from_numpy(inputs.astype(np.float32))
+    np.testing.assert_allclose(propagation.fixed()(given), expected, atol=1e-5)
+    np.testing.assert_allclose(propagation.propagation()(given).detach(), expected, atol=1e-5)
 
 
 def test_nodes_without_paths_are_brought_nothing() -> None:
     _, steps, prefixes = sampled(small())
     some = np.array([1, 3])
     vectors, network = vectors_of(steps), LastItem(5)
-    payload = torch.from_numpy(np.random.default_rng(3).normal(size=(7, 2)).astype(np.float32))
-    found = PrefixPooling(prefixes.of(some, 7), vectors, network, steps).pooling()(payload).detach()
-    whole = PrefixPooling(prefixes, vectors, network, steps).pooling()(payload).detach()
+    inputs = torch.from_numpy(np.random.default_rng(3).normal(size=(7, 2)).astype(np.float32))
+    found = PrefixPropagation(prefixes.of(some, 7), vectors, network, steps).propagation()(inputs).detach()
+    whole = PrefixPropagation(prefixes, vectors, network, steps).propagation()(inputs).detach()
     torch.testing.assert_close(found[some], whole[some])
     assert not found[[0, 2, 4, 5, 6]].any()
-    torch.testing.assert_close(PrefixPooling(prefixes, vectors, network, steps).pooling(some)(payload).detach(), found)
+    torch.testing.assert_close(
+        PrefixPropagation(prefixes, vectors, network, steps).propagation(some)(inputs).detach(), found
+    )
 
 
 def test_the_gradient_reaches_the_network_and_the_payload() -> None:
     _, steps, prefixes = sampled(small())
     vectors, network = vectors_of(steps), LastItem(5)
-    pooling = PrefixPooling(prefixes, vectors, network, steps)
+    propagation = PrefixPropagation(prefixes, vectors, network, steps)
     random = np.random.default_rng(2)
-    payload, aim = (torch.from_numpy(random.normal(size=(7, 3)).astype(np.float32)) for _ in range(2))
-    payload.requires_grad_()
-    found = torch.autograd.grad((pooling.pooling()(payload) * aim).sum(), [network.told, payload])
+    inputs, aim = (torch.from_numpy(random.normal(size=(7, 3)).astype(np.float32)) for _ in range(2))
+    inputs.requires_grad_()
+    found = torch.autograd.grad((propagation.propagation()(inputs) * aim).sum(), [network.told, inputs])
 
     told = network.told.detach().double().requires_grad_()
-    carried = payload.detach().double().requires_grad_()
+    carried = inputs.detach().double().requires_grad_()
     last = prefixes.items[np.arange(len(prefixes)), prefixes.length - 1]
     weighed = torch.from_numpy(prefixes.count) * torch.sigmoid(vectors.double()[last] @ told)
     by_start = torch.from_numpy((prefixes.start[None, :] == np.arange(7)[:, None]).astype(float))  # (n, b)
@@ -197,35 +199,35 @@ def test_weights_along_shared_beginnings_are_those_of_the_network(kind: str) -> 
     vectors = 2 * vectors_of(steps)
     with seeded(0, kind):
         network = WEIGHTINGS[kind](5)
-    pooling = PrefixPooling(prefixes, vectors, network, steps)
+    propagation = PrefixPropagation(prefixes, vectors, network, steps)
     items, length = torch.from_numpy(prefixes.items), torch.from_numpy(prefixes.length)
     expected = network(vectors, items, length).detach().numpy()
     assert np.ptp(expected) > 0.05
-    np.testing.assert_allclose(pooling.weights(), expected, atol=2e-6)
+    np.testing.assert_allclose(propagation.weights(), expected, atol=2e-6)
     some = prefixes.of(np.array([0, 5]), 7)
     kept = np.isin(prefixes.start, [0, 5])
-    np.testing.assert_allclose(PrefixPooling(some, vectors, network, steps).weights(), expected[kept], atol=2e-6)
+    np.testing.assert_allclose(PrefixPropagation(some, vectors, network, steps).weights(), expected[kept], atol=2e-6)
 
 
 def test_parameters_and_where_they_began() -> None:
     _, steps, prefixes = sampled(small())
     network = LastItem(5)
-    pooling = PrefixPooling(prefixes, vectors_of(steps), network, steps)
+    propagation = PrefixPropagation(prefixes, vectors_of(steps), network, steps)
     with torch.no_grad():
         network.told.add_(1.0)
-    assert [id(one) for one in pooling.parameters()] == [id(network.told)]
-    torch.testing.assert_close(pooling.prior()[0], torch.linspace(-1, 1, 5))
+    assert [id(one) for one in propagation.parameters()] == [id(network.told)]
+    torch.testing.assert_close(propagation.prior()[0], torch.linspace(-1, 1, 5))
 
 
 def test_items_tell_the_step_and_where_it_leads() -> None:
     graph = small()
-    steps = StepRows(graph)
-    inputs = step_inputs(graph, steps)[0]
+    steps = TransitionMatrix(graph)
+    edge_inputs = make_edge_inputs(graph, steps)[0]
     features = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    found = item_vectors(graph, steps, inputs, torch.from_numpy(features), seed=1)
-    known = inputs.values.shape[1]
+    found = item_vectors(graph, steps, edge_inputs, torch.from_numpy(features), seed=1)
+    known = edge_inputs.values.shape[1]
     assert found.shape == (len(steps) + 7, known + 1 + 8)
-    assert torch.equal(found[: len(steps), :known], inputs.values)
+    assert torch.equal(found[: len(steps), :known], edge_inputs.values)
     assert not found[len(steps) :, :known].any()
     about = found[len(steps) :, known:]
     assert torch.equal(found[: len(steps), known:], about[steps.indices])
@@ -238,14 +240,14 @@ def test_items_tell_the_step_and_where_it_leads() -> None:
 
 def test_items_follow_from_seed_and_features_sparse_or_dense() -> None:
     graph = small()
-    steps = StepRows(graph)
-    inputs = step_inputs(graph, steps)[0]
+    steps = TransitionMatrix(graph)
+    edge_inputs = make_edge_inputs(graph, steps)[0]
     features = np.random.default_rng(0).random((7, 3)).astype(np.float32)
     dense = torch.from_numpy(features)
-    found = item_vectors(graph, steps, inputs, dense, seed=1)
-    sparse = item_vectors(graph, steps, inputs, SparseFeatures(sp.csr_array(features)), seed=1)
+    found = item_vectors(graph, steps, edge_inputs, dense, seed=1)
+    sparse = item_vectors(graph, steps, edge_inputs, SparseFeatures(sp.csr_array(features)), seed=1)
     torch.testing.assert_close(sparse, found)
-    assert torch.equal(item_vectors(graph, steps, inputs, dense, seed=1), found)
-    assert not torch.allclose(item_vectors(graph, steps, inputs, dense, seed=2)[:, -8:], found[:, -8:])
-    nothing = item_vectors(graph, steps, inputs, None, seed=1)
+    assert torch.equal(item_vectors(graph, steps, edge_inputs, dense, seed=1), found)
+    assert not torch.allclose(item_vectors(graph, steps, edge_inputs, dense, seed=2)[:, -8:], found[:, -8:])
+    nothing = item_vectors(graph, steps, edge_inputs, None, seed=1)
     assert torch.equal(nothing, found[:, :-8])

@@ -18,8 +18,8 @@ import cge
 from cge.data import Dataset, Split
 from cge.errors import InputError
 from cge.estimators.baselines import LabelPropagation
-from cge.estimators.convolutions import GCN
-from cge.evaluation.calibration import best_heat, heated, surprise
+from cge.estimators.graph_networks import GCN
+from cge.evaluation.calibration import fit_temperature, log_loss, scale_probabilities
 from cge.evaluation.protocol import drawn, metrics_of, packed, run_once, split_of, summary, unpacked, versions
 from cge.evaluation.significance import McNemar, mcnemar, share_interval, stars
 from tests.unit.test_classifier import TRUE, words
@@ -221,11 +221,11 @@ def test_strict_training_sees_no_test_node() -> None:
 @pytest.mark.parametrize("encoder", ["features", "paths"])
 def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> None:
     """Other labels, edges and features of test nodes leave every trained number as it is."""
-    quick: dict[str, Any] = {"weighting": "none", "rounds": 1, "dim": 4}
+    quick: dict[str, Any] = {"weighting": "none", "max_epochs": 1, "dim": 4}
     if encoder == "features":
         quick |= {"walks_per_node": 1, "pretrain": 1}
     else:
-        quick |= {"reader": "plain", "label_votes": "no"}
+        quick |= {"classifier": "mlp", "label_propagation": "no"}
     data = groups()
     x = data.graph.features.toarray()  # type: ignore[union-attr]
     x[SPLIT.test] = 1 - x[SPLIT.test]
@@ -236,7 +236,7 @@ def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> Non
     changed = Dataset("changed", graph, labels, data.class_names, SPLIT)
     found = []
     for one in (data, changed):
-        model = cge.CGE(encoder, random_state=1, threads=1, **quick)
+        model = cge.CGE(encoder, random_state=1, n_jobs=1, **quick)
         row = run_once(model, one, SPLIT, strict=True)
         assert 0 <= row["metrics"]["accuracy"] <= 1
         found.append(model)
@@ -264,14 +264,14 @@ def test_who_knows_only_the_nodes_of_training_is_told_before_it(made: Any, who: 
 
 
 def test_accuracy_by_hand() -> None:
-    chances = np.array([[0.2, 0.8, 0.0], [0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
-    assert metrics_of(chances, np.array([1, 0, 0, 1])) == {"accuracy": 0.5}
+    probabilities = np.array([[0.2, 0.8, 0.0], [0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
+    assert metrics_of(probabilities, np.array([1, 0, 0, 1])) == {"accuracy": 0.5}
 
 
 def test_f1_by_hand() -> None:
     """Told {0, 1}, {2}, {0}; so class 0 has one hit and one miss, class 1 one hit, class 2 one hit and one missing."""
-    chances = np.array([[0.9, 0.2, 0.1], [0.1, 0.2, 0.3], [0.5, 0.4, 0.3]])
-    found = metrics_of(chances, np.array([[1, 1, 0], [0, 0, 1], [0, 0, 1]]))
+    probabilities = np.array([[0.9, 0.2, 0.1], [0.1, 0.2, 0.3], [0.5, 0.4, 0.3]])
+    found = metrics_of(probabilities, np.array([[1, 1, 0], [0, 0, 1], [0, 0, 1]]))
     assert found["micro_f1"] == pytest.approx(2 * 3 / (4 + 4))
     assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3)
     assert found["micro_f1_above_half"] == pytest.approx(2 * 1 / (1 + 4))  # only class 0 of the first node is told
@@ -283,14 +283,14 @@ def test_f1_by_counting(seed: int) -> None:
     random = np.random.default_rng(seed)
     labels = (random.random((30, 6)) < 0.3).astype(int)
     labels[:, 5] = 0  # nobody has it; it counts 0 in the macro mean
-    chances = random.integers(0, 4, (30, 6)) / 4  # with ties: the first class goes first
+    probabilities = random.integers(0, 4, (30, 6)) / 4  # with ties: the first class goes first
     told = np.zeros_like(labels)
-    for row, (scores, true) in enumerate(zip(chances, labels, strict=True)):
+    for row, (scores, true) in enumerate(zip(probabilities, labels, strict=True)):
         ranked = sorted(range(6), key=lambda one: (-scores[one], one))
         told[row, ranked[: int(true.sum())]] = 1
     hits = [sum(told[row, one] and labels[row, one] for row in range(30)) for one in range(6)]
     both = [int(told[:, one].sum() + labels[:, one].sum()) for one in range(6)]
-    found = metrics_of(chances, labels)
+    found = metrics_of(probabilities, labels)
     assert found["micro_f1"] == pytest.approx(2 * sum(hits) / sum(both))
     assert found["macro_f1"] == pytest.approx(
         sum(2 * hit / total if total else 0.0 for hit, total in zip(hits, both, strict=True)) / 6
@@ -412,51 +412,59 @@ def some_chances(nodes: int = 50, seed: int = 0) -> Any:
     return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
 
 
-@pytest.mark.parametrize("heat", [0.2, 0.7, 1.0, 2.0, 5.0])
-def test_heat_divides_the_scores(heat: float) -> None:
-    chances = some_chances()
-    scores = np.log(chances) / heat
+@pytest.mark.parametrize("temperature", [0.2, 0.7, 1.0, 2.0, 5.0])
+def test_heat_divides_the_scores(temperature: float) -> None:
+    probabilities = some_chances()
+    scores = np.log(probabilities) / temperature
     expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(heated(chances, heat), expected, rtol=1e-12)
-    np.testing.assert_allclose(heated(chances, heat, several=True), expit(logit(chances) / heat), rtol=1e-10)
-    if heat > 0.5:  # colder, some chances are too small to come back
-        np.testing.assert_allclose(heated(heated(chances, heat), 1 / heat), chances, rtol=1e-9)
+    np.testing.assert_allclose(scale_probabilities(probabilities, temperature), expected, rtol=1e-12)
+    np.testing.assert_allclose(
+        scale_probabilities(probabilities, temperature, several=True),
+        expit(logit(probabilities) / temperature),
+        rtol=1e-10,
+    )
+    if temperature > 0.5:  # colder, some chances are too small to come back
+        np.testing.assert_allclose(
+            scale_probabilities(scale_probabilities(probabilities, temperature), 1 / temperature),
+            probabilities,
+            rtol=1e-9,
+        )
 
 
 def test_certain_chances_stay_finite() -> None:
     certain = np.array([[1.0, 0.0], [0.0, 1.0]])
     for kind in (False, True):
-        found = heated(certain, 5.0, kind)
+        found = scale_probabilities(certain, 5.0, kind)
         assert np.isfinite(found).all()
         assert found.argmax(axis=1).tolist() == [0, 1]
-    assert surprise(certain, np.array([1, 1])) == pytest.approx(-np.log(1e-12) / 2)
+    assert log_loss(certain, np.array([1, 1])) == pytest.approx(-np.log(1e-12) / 2)
 
 
 def test_surprise_by_counting() -> None:
-    chances, labels = some_chances(), np.arange(50) % 4
-    assert surprise(chances, labels) == pytest.approx(
-        -sum(math.log(chances[row, label]) for row, label in enumerate(labels)) / 50
+    probabilities, labels = some_chances(), np.arange(50) % 4
+    assert log_loss(probabilities, labels) == pytest.approx(
+        -sum(math.log(probabilities[row, label]) for row, label in enumerate(labels)) / 50
     )
     members = (np.random.default_rng(1).random((50, 4)) < 0.5).astype(int)
     expected = 0.0
     for row in range(50):
         for one in range(4):
-            expected -= math.log(chances[row, one] if members[row, one] else 1 - chances[row, one])
-    assert surprise(chances, members) == pytest.approx(expected / 200)
+            expected -= math.log(probabilities[row, one] if members[row, one] else 1 - probabilities[row, one])
+    assert log_loss(probabilities, members) == pytest.approx(expected / 200)
 
 
 @pytest.mark.parametrize("several_labels", [False, True])
 @pytest.mark.parametrize("count", [5, 50, 500])
 def test_the_best_heat_is_the_minimum_of_surprise_and_doubt(count: int, several_labels: bool) -> None:
-    random, chances = np.random.default_rng(count), some_chances(count)
-    labels: Any = np.array([random.choice(4, p=one) for one in heated(chances, 2.0)])
+    random, probabilities = np.random.default_rng(count), some_chances(count)
+    labels: Any = np.array([random.choice(4, p=one) for one in scale_probabilities(probabilities, 2.0)])
     if several_labels:
-        labels = (random.random((count, 4)) < heated(chances, 2.0, several=True)).astype(int)
+        labels = (random.random((count, 4)) < scale_probabilities(probabilities, 2.0, several=True)).astype(int)
 
     def objective(log: float) -> float:
-        return surprise(heated(chances, math.exp(log), several_labels), labels) + 2 * log**2 / count
+        return log_loss(scale_probabilities(probabilities, math.exp(log), several_labels), labels) + 2 * log**2 / count
 
-    found = math.log(best_heat(chances, labels))
+    found = math.log(fit_temperature(probabilities, labels))
     exact = minimize_scalar(objective, bounds=(math.log(0.2), math.log(5)), method="bounded").x
     assert found == pytest.approx(exact, abs=2 * math.log(5) / 80)
     if count == 500:
@@ -465,9 +473,12 @@ def test_the_best_heat_is_the_minimum_of_surprise_and_doubt(count: int, several_
 
 def test_few_labels_move_the_heat_little() -> None:
     sure = np.array([[0.99, 0.01], [0.99, 0.01]])
-    few, many = best_heat(sure, np.array([0, 1])), best_heat(np.repeat(sure, 200, axis=0), np.repeat([0, 1], 200))
+    few, many = (
+        fit_temperature(sure, np.array([0, 1])),
+        fit_temperature(np.repeat(sure, 200, axis=0), np.repeat([0, 1], 200)),
+    )
     assert 1 < few < many == pytest.approx(5.0)
-    assert best_heat(np.full((3, 2), 0.5), np.array([0, 1, 1])) == pytest.approx(1.0)  # nothing to gain
+    assert fit_temperature(np.full((3, 2), 0.5), np.array([0, 1, 1])) == pytest.approx(1.0)  # nothing to gain
 
 
 # ---------------------------------------------------------------------- subgraphs

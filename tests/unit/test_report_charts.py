@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cge.report.charts import histogram_of, lengths_of, relevance_of
-from cge.report.words import signs_of
+from cge.report.sentences import signs_of
 
 WEIGHED = [([0, 1], 1.0), ([0, 2], -4.0), ([1, 1, 2], -10.0), ([1, 2, 0], -1000.0), ([2], 0.0)]
 

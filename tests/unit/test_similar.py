@@ -163,10 +163,10 @@ class StandIn:
         assert (metric, dtype) == ("ip", "f32")
         self.ndim = ndim
 
-    def add(self, keys: np.ndarray, vectors: np.ndarray, threads: int) -> None:
+    def add(self, keys: np.ndarray, vectors: np.ndarray, n_jobs: int) -> None:
         assert vectors.shape == (len(keys), self.ndim)
         assert vectors.dtype == np.float32
-        assert threads == 1
+        assert n_jobs == 1
         StandIn.built += 1
         self.vectors = vectors
 

@@ -11,8 +11,8 @@ from torch.nn import functional
 
 import cge
 from cge.sampling import NegativeSampler, Walker, subpaths
-from cge.training.parts import Parts, in_waves, make_parts, parts_for
 from cge.training.skipgram import train_pairs, train_walks
+from cge.training.walk_partitions import Parts, in_waves, make_parts, parts_for
 
 DIM = 8
 
@@ -171,9 +171,9 @@ def test_same_bytes_for_any_number_of_threads() -> None:
     walks = Walker(graph, 20, 5).sample(0, 5 * graph.num_nodes)
     parts = make_parts(NegativeSampler(graph).probability, 4, 0)
     found = set()
-    for threads in (1, 2, 3, 4):
+    for n_jobs in (1, 2, 3, 4):
         sources, targets = tables(graph.num_nodes)
-        settings = {"back": 5, "ahead": 5, "rates": (0.05, 0.01), "chunk": 100, "threads": threads}
+        settings = {"back": 5, "ahead": 5, "rates": (0.05, 0.01), "chunk": 100, "n_jobs": n_jobs}
         train_walks(walks, 0, sources, targets, parts, **settings)
         found.add(sources.tobytes() + targets.tobytes())
     assert len(found) == 1
@@ -182,11 +182,11 @@ def test_same_bytes_for_any_number_of_threads() -> None:
     assert sources.tobytes() + targets.tobytes() not in found
 
 
-@pytest.mark.parametrize("threads", [1, 2, 4])
-def test_blocks_wait_for_those_that_wrote_their_rows(threads: int) -> None:
+@pytest.mark.parametrize("n_jobs", [1, 2, 4])
+def test_blocks_wait_for_those_that_wrote_their_rows(n_jobs: int) -> None:
     """The order of the blocks that touch a part of either table is the same for any number of threads."""
     parts, steps = 4, 40
-    readers: dict[str, list[tuple[int, int]]] = {f"{table}{i}": [] for table in "st" for i in range(parts)}
+    classifiers: dict[str, list[tuple[int, int]]] = {f"{table}{i}": [] for table in "st" for i in range(parts)}
     open_parts: set[str] = set()
 
     def work(step: int, i: int) -> None:
@@ -194,23 +194,23 @@ def test_blocks_wait_for_those_that_wrote_their_rows(threads: int) -> None:
         assert not own & open_parts
         open_parts.update(own)
         for name in own:
-            readers[name].append((step, i))
+            classifiers[name].append((step, i))
         time.sleep(1e-4 * ((7 * step + i) % 3))
         open_parts.difference_update(own)
 
-    in_waves(work, steps, parts, threads)
-    for name, met in readers.items():
+    in_waves(work, steps, parts, n_jobs)
+    for name, met in classifiers.items():
         assert [step for step, _ in met] == list(range(steps)), name
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_an_error_in_a_block_is_raised(threads: int) -> None:
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_error_in_a_block_is_raised(n_jobs: int) -> None:
     def work(step: int, i: int) -> None:
         if (step, i) == (3, 1):
             raise ValueError("broken")
 
     with pytest.raises(ValueError, match="broken"):
-        in_waves(work, 100, 4, threads)
+        in_waves(work, 100, 4, n_jobs)
 
 
 def test_parts_weigh_the_same() -> None:

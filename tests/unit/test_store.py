@@ -26,7 +26,7 @@ from safetensors.numpy import load, save
 
 from cge.errors import CgeError, FileFormatError, InputError
 from cge.graph import Graph
-from cge.store import files as store_files
+from cge.store import file_io as store_files
 from cge.store import manifest as manifests
 from cge.store import (
     pack_graph,
@@ -322,29 +322,29 @@ def test_a_link_is_not_written_through(tmp_path: Path, folder: Path) -> None:
 class Failing:
     """Lets a number of system calls pass, then fails all."""
 
-    def __init__(self, passes: int, number: int) -> None:
-        self.passes, self.number = passes, number
+    def __init__(self, n_augmentations: int, number: int) -> None:
+        self.n_augmentations, self.number = n_augmentations, number
 
     def __call__(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            self.passes -= 1
-            if self.passes < 0:
+            self.n_augmentations -= 1
+            if self.n_augmentations < 0:
                 raise OSError(self.number, os.strerror(self.number))
             return call(*args, **kwargs)
 
         return wrapped
 
 
-@pytest.mark.parametrize("passes", range(6))
+@pytest.mark.parametrize("n_augmentations", range(6))
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_failing_disk_leaves_the_old_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, passes: int, existing: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_augmentations: int, existing: bool
 ) -> None:
     """fsync of the tensors and of the JSON file, replace, fsync of the folder, replace (the commit), fsync."""
     if existing:
         write_folder(tmp_path, "test", {"state": "old"}, {"x": np.zeros(5)})
     before = names_in(tmp_path)
-    failing = Failing(passes, errno.ENOSPC)
+    failing = Failing(n_augmentations, errno.ENOSPC)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing(os.fsync))
         patch.setattr(Path, "replace", failing(Path.replace))
@@ -353,7 +353,7 @@ def test_a_failing_disk_leaves_the_old_state(
     assert str(error.value) == (
         f"{tmp_path} cannot be written (No space left on device); free the disk or choose another folder"
     )
-    if passes == 5:  # after the commit
+    if n_augmentations == 5:  # after the commit
         assert read_folder(tmp_path).facts == {"state": "new"}
         assert read_folder(tmp_path).arrays["x"].tolist() == [1] * 5
         assert len(names_in(tmp_path)) == 2
@@ -469,13 +469,13 @@ def test_readers_and_writers_at_the_same_time(tmp_path: Path) -> None:
             errors.append(error)
 
     writers = [threading.Thread(target=write, args=(states,)) for states in ([1, 2], [2, 3, 4])]
-    readers = [threading.Thread(target=read) for _ in range(2)]
-    for thread in readers + writers:
+    classifiers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in classifiers + writers:
         thread.start()
     for thread in writers:
         thread.join()
     done.set()
-    for thread in readers:
+    for thread in classifiers:
         thread.join()
     assert errors == []
     assert len(names_in(tmp_path)) == 2
@@ -483,7 +483,7 @@ def test_readers_and_writers_at_the_same_time(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------------- refusals of the reader
 
-CURE = "restore the folder from a copy, or save it again"
+HINT = "restore the folder from a copy, or save it again"
 
 
 def refused(folder: Path, kind: str | tuple[str, ...] | None = None) -> str:
@@ -513,7 +513,7 @@ def test_a_pipe_does_not_block(tmp_path: Path) -> None:
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"format": "cge", "x": NaN}', "\ud800", "1" * 5000])
 def test_broken_json(folder: Path, text: str) -> None:
     (folder / "model.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert refused(folder) == f"{folder}/model.json: this is no readable JSON; {CURE}"
+    assert refused(folder) == f"{folder}/model.json: this is no readable JSON; {HINT}"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '{"format": "pt"}', '{"format": ["cge"]}'])
@@ -541,7 +541,7 @@ def test_a_newer_format(folder: Path) -> None:
 @pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
 def test_no_format_version(folder: Path, version: object) -> None:
     rewrite(folder, lambda content: content.update(format_version=version))
-    assert refused(folder) == f"{folder}/model.json: expected format version 1, found {version!r}; {CURE}"
+    assert refused(folder) == f"{folder}/model.json: expected format version 1, found {version!r}; {HINT}"
 
 
 def test_another_kind(folder: Path) -> None:
@@ -571,14 +571,14 @@ def test_facts_of_wrong_types(folder: Path, place: tuple[str, ...], value: objec
         content[place[-1]] = value
 
     rewrite(folder, change)
-    assert refused(folder) == f"{folder}/model.json: {problem}; {CURE}"
+    assert refused(folder) == f"{folder}/model.json: {problem}; {HINT}"
 
 
 def test_entries_that_are_missing(folder: Path) -> None:
     for key in ("kind", "facts", "environment", "tensors"):
         write_folder(folder, "test", FACTS, ARRAYS)
         rewrite(folder, lambda content, key=key: content.pop(key) and None)
-        assert f"under '{key}', found nothing; {CURE}" in refused(folder)
+        assert f"under '{key}', found nothing; {HINT}" in refused(folder)
 
 
 @pytest.mark.parametrize(
@@ -589,7 +589,7 @@ def test_tensor_files_elsewhere(folder: Path, file: str) -> None:
     (folder.parent / "secret.safetensors").write_bytes((folder / own).read_bytes())
     (folder / "other.safetensors").write_bytes((folder / own).read_bytes())
     rewrite(folder, lambda content: content["tensors"].update(file=file))
-    assert refused(folder) == f"{folder}/model.json: expected the tensor file '{own}', found '{file}'; {CURE}"
+    assert refused(folder) == f"{folder}/model.json: expected the tensor file '{own}', found '{file}'; {HINT}"
 
 
 def test_links_are_not_followed(folder: Path) -> None:
@@ -607,14 +607,14 @@ def test_tensors_missing_cut_or_changed(folder: Path) -> None:
     file = folder / next(name for name in names_in(folder) if name != "model.json")
     data = file.read_bytes()
     file.write_bytes(data[:-1])
-    cut = f"{file}: the file has {len(data) - 1:,} bytes, expected {len(data):,}; {CURE}"
+    cut = f"{file}: the file has {len(data) - 1:,} bytes, expected {len(data):,}; {HINT}"
     assert refused(folder) == cut
     file.write_bytes(data + b"x")
     assert refused(folder) == cut.replace(f"has {len(data) - 1}", f"has {len(data) + 1}")
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    assert refused(folder) == f"{file}: the bytes of the file were changed since it was saved; {CURE}"
+    assert refused(folder) == f"{file}: the bytes of the file were changed since it was saved; {HINT}"
     file.unlink()
-    assert refused(folder) == f"{folder}: the tensor file '{file.name}' is missing; {CURE}"
+    assert refused(folder) == f"{folder}: the tensor file '{file.name}' is missing; {HINT}"
     file.mkdir()
     assert refused(folder) == f"{file}: this is a folder, expected a file; put the file itself there"
 
@@ -650,14 +650,14 @@ def test_broken_safetensors_under_a_right_hash(folder: Path, data: bytes) -> Non
     reseal(folder, data)
     message = refused(folder)
     assert ".safetensors: this is no readable safetensors file (" in message
-    assert message.endswith(f"); {CURE}")
+    assert message.endswith(f"); {HINT}")
 
 
 def test_foreign_tensors_under_a_right_hash(folder: Path) -> None:
     reseal(folder, safetensors(tensor("C64", [1], 8), b"12345678"))
-    assert refused(folder).endswith(f"the array 'a' has the foreign dtype complex64; {CURE}")
+    assert refused(folder).endswith(f"the array 'a' has the foreign dtype complex64; {HINT}")
     reseal(folder, safetensors(tensor("BOOL", [2], 2), b"\x01\x02"))
-    assert refused(folder).endswith(f"the array 'a' holds bytes that are neither true nor false; {CURE}")
+    assert refused(folder).endswith(f"the array 'a' holds bytes that are neither true nor false; {HINT}")
 
 
 # ---------------------------------------------------------------------- damage at random
@@ -925,7 +925,7 @@ def test_damaged_values(arrays: dict[str, np.ndarray], problem: str) -> None:
     with pytest.raises(FileFormatError) as error:
         unpack_values(arrays, "v.", where="here")
     assert str(error.value).startswith(f"here: {problem}")
-    assert str(error.value).endswith(f"; {CURE}")
+    assert str(error.value).endswith(f"; {HINT}")
 
 
 def test_values_that_are_no_ids() -> None:
@@ -1065,7 +1065,7 @@ def test_damaged_graphs(part: str, value: np.ndarray | None, problem: str) -> No
         changed[f"graph.{part}"] = value
     with pytest.raises(FileFormatError) as error:
         unpack_graph(facts, changed, where="model")
-    assert str(error.value) == f"model: {problem}; {CURE}"
+    assert str(error.value) == f"model: {problem}; {HINT}"
 
 
 @pytest.mark.parametrize(
@@ -1086,7 +1086,7 @@ def test_damaged_facts_of_graphs(fact: str, value: object, problem: str) -> None
     assert fact in facts
     with pytest.raises(FileFormatError) as error:
         unpack_graph(facts | {fact: value}, arrays)
-    assert str(error.value) == f"the stored graph: {problem}; {CURE}"
+    assert str(error.value) == f"the stored graph: {problem}; {HINT}"
     with pytest.raises(FileFormatError, match=r"^the stored graph: expected the facts of a graph, found \[\]; "):
         unpack_graph([], arrays)  # type: ignore[arg-type]
 

@@ -142,7 +142,7 @@ def bare_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(weights, "_dataset", dataset)
 
 
-MAIN = ("auto", "none", "degree", "cosine", "gates", "steps", "lstm", "features only")
+MAIN = ("auto", "none", "degree", "cosine", "edges", "steps", "lstm", "features only")
 
 
 @pytest.mark.usefixtures("bare_graphs")
@@ -238,7 +238,7 @@ def row(test: float, **changed: Any) -> dict[str, Any]:
         "n_test": 1000,
         "labels": {"train": 140, "outer": 0, "selection": 500},
         "weights": "degree",
-        "readers": ["deep"],
+        "classifiers": ["consistency"],
         "votes": False,
         "cpu_seconds": 2.0,
     } | changed
@@ -248,7 +248,7 @@ def results() -> dict[Cell, dict[str, Any]]:
     found = {Cell("cora", "none", seed): row(test) for seed, test in enumerate((0.80, 0.81, 0.79))}
     found |= {Cell("cora", "degree", seed): row(test) for seed, test in ((2, 0.82), (0, 0.81))}
     autos = [
-        row(0.84, weights="steps", readers=["deep", "sparse"], votes=True, cpu_seconds=5.0),
+        row(0.84, weights="steps", classifiers=["consistency", "sparse"], votes=True, cpu_seconds=5.0),
         row(0.83, weights="steps", cpu_seconds=8.0),
         row(0.82, weights="degree", cpu_seconds=5.0),
     ]
@@ -268,7 +268,7 @@ def test_tables_by_hand() -> None:
     assert auto["validation"] == pytest.approx(0.88)
     assert auto["cpu_seconds"] == pytest.approx(6.0)
     assert auto["chosen"] == {"steps": 2, "degree": 1}
-    assert auto["readers"] == {"deep + sparse": 1, "deep": 2}
+    assert auto["classifiers"] == {"deep + sparse": 1, "consistency": 2}
     assert auto["votes"] == 1
     assert auto["n_test"] == 1000
     assert auto["labels"]["selection"] == 500

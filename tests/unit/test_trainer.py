@@ -12,23 +12,23 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.estimators.pair_fit import chosen
+from cge.estimators.paper_fit import chosen
 from cge.estimators.settings import settings_of
 from cge.losses import supervised_loss
 from cge.models import FeatureEncoder, InductiveHead, make_weighting
-from cge.models.products import SparseFeatures
+from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
 from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradient
-from cge.training.inner import ends_of
-from cge.training.objectives import NegativeSampling
-from cge.training.parts import make_parts
-from cge.training.settings import Task, TrainingSettings
-from cge.training.trainer import Saved, Trainer, accuracy_of, train
+from cge.training.pair_objectives import NegativeSampling
+from cge.training.paper_inner import ends_of
+from cge.training.paper_settings import Task, TrainingSettings
+from cge.training.paper_training import Saved, Trainer, accuracy_of, train
+from cge.training.walk_partitions import make_parts
 
 DEFAULTS = {name: chosen(cge.CGE("table"), name) for name in settings_of(cge.CGE)}
 SMALL = TrainingSettings(
     **{field.name: DEFAULTS[field.name] for field in fields(TrainingSettings) if field.name != "seed"}
-    | {"dim": 16, "window": 4, "walks_per_node": 4, "loss": "negative", "pretrain": 2, "rounds": 3, "patience": 99}
+    | {"dim": 16, "window": 4, "walks_per_node": 4, "loss": "negative", "pretrain": 2, "max_epochs": 3, "patience": 99}
     | {"hidden": 8, "outer_paths": 64, "outer_steps": 3, "seed": 0}
 )
 
@@ -68,7 +68,7 @@ def arrays_of(trained: Any) -> dict[str, bytes]:
 
 
 def test_equal_weights_are_the_twin_without_weights() -> None:
-    twin = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="none")))
+    twin = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="uniform")))
     equal = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting=Constant)))
     assert {name: equal[name] for name in twin} == twin
     learned = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="average", weighting_lr=0.1)))
@@ -78,7 +78,7 @@ def test_equal_weights_are_the_twin_without_weights() -> None:
 def test_labels_do_not_touch_the_vectors_while_pretraining() -> None:
     graph = two_groups()
     wrong = torch.tensor([0, 1] * 20)
-    settings = replace(SMALL, weighting="none", supervised_strength=1.0)
+    settings = replace(SMALL, weighting="uniform", supervised_strength=1.0)
     states: dict[str, list[Saved]] = {"true": [], "wrong": []}
     for name, task in (("true", task_of(graph)), ("wrong", task_of(graph, wrong))):
         train(task, settings, on_state=lambda state, name=name: states[name].append(state()))
@@ -102,7 +102,7 @@ def test_outer_labels_are_unseen_labels() -> None:
     flipped = torch.tensor([0] * 20 + [1] * 20)
     fold = task_of(graph).folds[0]
     flipped[fold] = 1 - flipped[fold]
-    settings = replace(SMALL, weighting="average", pretrain=1, rounds=1, outer_steps=1, outer="unrolled")
+    settings = replace(SMALL, weighting="average", pretrain=1, max_epochs=1, outer_steps=1, outer="unrolled")
     heads = []
     for labels in (None, flipped):
         states: list[Saved] = []
@@ -140,7 +140,7 @@ def trainer_with(**changed: Any) -> Trainer:
 @pytest.mark.parametrize("remembered", [True, False])
 @pytest.mark.parametrize("rule", ["unrolled", "paper"])
 def test_every_path_of_a_batch_has_its_own_weight(rule: str, remembered: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cge.training.weights._REMEMBERED", 10**9 if remembered else 0)
+    monkeypatch.setattr("cge.training.paper_outer._REMEMBERED", 10**9 if remembered else 0)
     trainer = trainer_with(weighting="lstm", outer=rule)
     outer, network = trainer.outer, trainer.parameters.network
     assert outer is not None
@@ -165,17 +165,17 @@ def test_every_path_of_a_batch_has_its_own_weight(rule: str, remembered: bool, m
 
 
 def test_lambda_scales_the_path_loss() -> None:
-    trainer = trainer_with(weighting="none", unsup_weight=0.5, learning_rate=0.04)
+    trainer = trainer_with(weighting="uniform", unsup_weight=0.5, learning_rate=0.04)
     assert trainer.inner.rate(0.25) == pytest.approx(0.5 * 0.04 * 0.75)
-    still = trainer_with(weighting="none", unsup_weight=0.0, label_pairs=0.0)
+    still = trainer_with(weighting="uniform", unsup_weight=0.0, label_pairs=0.0)
     before = still.parameters.arrays()
-    still.run_round(0)
+    still.run_epoch(0)
     assert np.array_equal(before["sources"], still.parameters.sources)
     assert np.array_equal(before["encoder.table"], still.parameters.encoder.table.detach().numpy())
 
 
 def test_labels_pull_vectors_down_the_supervised_loss() -> None:
-    trainer = trainer_with(weighting="none", supervised_strength=0.1)
+    trainer = trainer_with(weighting="uniform", supervised_strength=0.1)
     nodes, features = trainer.task.train, trainer.task.features
 
     def loss() -> float:
@@ -192,7 +192,7 @@ def test_the_outer_problem_goes_downhill() -> None:
     """Whatever virtual step is taken afterwards, unseen labels like it better than before."""
     settings = replace(SMALL, weighting="average", virtual_lr=50.0, weighting_lr=0.05, outer_paths=4096, outer_steps=1)
     trainer = Trainer(task_of(two_groups()), settings)
-    trainer.run_round(0)
+    trainer.run_epoch(0)
     assert trainer.outer is not None
     losses = [trainer.outer.descend(2 * number, True) for number in range(1, 40)]  # always fold 0
     assert np.mean(losses[-5:]) < np.mean(losses[:5])
@@ -282,7 +282,9 @@ def test_small_graphs_with_few_labels_do_not_diverge() -> None:
     labels = torch.from_numpy(group)
     nodes = torch.from_numpy(np.concatenate([np.flatnonzero(group == one)[:3] for one in range(4)]))
     task = Task(cge.Graph.from_edges(pairs, num_nodes=480), None, labels, 4, nodes, torch.empty(0, dtype=torch.int64))
-    trained = train(task, replace(SMALL, weighting="none", loss="auto", dim=32, window=6, walks_per_node=5, rounds=4))
+    trained = train(
+        task, replace(SMALL, weighting="uniform", loss="auto", dim=32, window=6, walks_per_node=5, max_epochs=4)
+    )
     losses = trained.history.column("path_loss")
     assert max(losses) < losses[0] + 0.1
     assert accuracy_of(trained.parameters.scores(None, torch.arange(480)).numpy(), group) > 0.85
@@ -293,7 +295,9 @@ def test_more_same_label_pairs_pull_more(encoder: str) -> None:
     """With more pairs of one label, vectors of one label are more alike."""
 
     def contrast(share: float) -> float:
-        settings = replace(SMALL, weighting="none", encoder=encoder, label_pairs=share, rounds=6, learning_rate=0.02)
+        settings = replace(
+            SMALL, weighting="uniform", encoder=encoder, label_pairs=share, max_epochs=6, learning_rate=0.02
+        )
         task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
         e = torch.nn.functional.normalize(train(task, settings).parameters.vectors(task.features)[task.train])
         alike = e @ e.T
@@ -307,7 +311,7 @@ def test_more_same_label_pairs_pull_more(encoder: str) -> None:
 @pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
 def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
     settings = replace(SMALL, encoder=encoder, weighting=weighting)
-    found = [arrays_of(train(task_of(two_groups(200)), replace(settings, threads=threads))) for threads in (1, 2, 3)]
+    found = [arrays_of(train(task_of(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
     assert found[0] == found[1] == found[2]
     other = arrays_of(train(task_of(two_groups(200)), replace(settings, seed=1)))
     assert other["sources"] != found[0]["sources"]
@@ -333,14 +337,14 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -
     for state in states:
         resumed = train(task, settings, saved=state)
         assert arrays_of(resumed) == arrays_of(whole)
-        assert resumed.best_round == whole.best_round
+        assert resumed.best_epoch == whole.best_epoch
         plain = [replace(one, seconds=0) for one in resumed.history]
         assert plain == [replace(one, seconds=0) for one in whole.history]
 
 
 def test_a_state_of_another_training_is_refused() -> None:
     states: list[Saved] = []
-    train(task_of(two_groups()), replace(SMALL, rounds=1), on_state=lambda state: states.append(state()))
+    train(task_of(two_groups()), replace(SMALL, max_epochs=1), on_state=lambda state: states.append(state()))
     with pytest.raises(cge.CgeError, match=r"the parameters sources must have shape \(40, 8\), found \(40, 16\)"):
         train(task_of(two_groups()), replace(SMALL, dim=8), saved=states[0])
     with pytest.raises(cge.CgeError, match="does not belong to this training: 'rounds'"):
@@ -351,7 +355,7 @@ def test_a_state_of_another_training_is_refused() -> None:
 @pytest.mark.parametrize("loss", ["softmax", "negative"])
 @pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
 def test_every_optimizer_descends_both_losses(encoder: str, loss: str, optimizer: str) -> None:
-    settings = replace(SMALL, weighting="none", encoder=encoder, loss=loss, optimizer=optimizer, head_lr=0.05)
+    settings = replace(SMALL, weighting="uniform", encoder=encoder, loss=loss, optimizer=optimizer, head_lr=0.05)
     history = train(task_of(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
     assert history[-1].path_loss < history[0].path_loss
     assert history[-1].supervised_loss < history[0].supervised_loss
@@ -359,21 +363,21 @@ def test_every_optimizer_descends_both_losses(encoder: str, loss: str, optimizer
 
 def test_the_best_round_is_restored_and_patience_ends() -> None:
     task = task_of(two_groups())
-    trained = train(task, replace(SMALL, weighting="none", rounds=8, patience=3))
+    trained = train(task, replace(SMALL, weighting="uniform", max_epochs=8, patience=3))
     accuracies = trained.history.column("validation_accuracy")
-    assert len(accuracies) <= trained.best_round + 3
-    assert accuracies[trained.best_round - 1] == max(accuracies)
+    assert len(accuracies) <= trained.best_epoch + 3
+    assert accuracies[trained.best_epoch - 1] == max(accuracies)
     scores = trained.parameters.scores(task.features, task.validation)
     assert accuracy_of(scores.numpy(), task.labels[task.validation].numpy()) == max(accuracies)
 
 
 def test_without_validation_the_last_round_counts() -> None:
     task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
-    trained = train(task, replace(SMALL, weighting="none", patience=1))
-    assert trained.best_round == 5
+    trained = train(task, replace(SMALL, weighting="uniform", patience=1))
+    assert trained.best_epoch == 5
     assert trained.history.column("validation_accuracy") == [None] * 5
-    short = train(task, replace(SMALL, weighting="none"), stop_after=3)
-    assert short.best_round == 3
+    short = train(task, replace(SMALL, weighting="uniform"), stop_after=3)
+    assert short.best_epoch == 3
     assert short.history.column("stage") == ["refit"] * 3
     assert short.history[-1].path_loss == trained.history[2].path_loss
 
@@ -382,33 +386,33 @@ def test_nodes_that_no_path_reaches_have_no_vector() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 1)], num_nodes=5, directed=True)
     labels = torch.tensor([0, 1, 0, 1, 0])
     task = Task(graph, None, labels, 2, torch.tensor([0, 1]), torch.tensor([2]))
-    table = train(task, replace(SMALL, weighting="none", label_pairs=0.0)).parameters.encoder.table.detach().numpy()
+    table = train(task, replace(SMALL, weighting="uniform", label_pairs=0.0)).parameters.encoder.table.detach().numpy()
     assert (table[[3, 4]] == 0).all()
     assert (table[:3] != 0).all()
 
 
 def test_an_overflow_names_the_round_and_the_cure() -> None:
-    settings = replace(SMALL, weighting="none", learning_rate=1e30)
+    settings = replace(SMALL, weighting="uniform", learning_rate=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of learning_rate \(now 1e\+30\)"):
         train(task_of(two_groups()), settings)
-    settings = replace(SMALL, weighting="none", unsup_weight=1e30)
+    settings = replace(SMALL, weighting="uniform", unsup_weight=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of unsup_weight \(now 1e\+30\)"):
         train(task_of(two_groups()), settings)
-    settings = replace(SMALL, weighting="none", supervised_strength=3e38, pretrain=0)
+    settings = replace(SMALL, weighting="uniform", supervised_strength=3e38, pretrain=0)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 2; try a tenth of supervised_strength \(now 3e\+38\)"):
         train(task_of(two_groups()), settings)
-    settings = replace(SMALL, weighting="none", head_lr=1e30)
+    settings = replace(SMALL, weighting="uniform", head_lr=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of head_lr \(now 1e\+30\)"):
         train(task_of(two_groups()), settings)
 
 
 def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
     torch.manual_seed(7)
-    expected, threads = torch.rand(3), torch.get_num_threads()
+    expected, n_jobs = torch.rand(3), torch.get_num_threads()
     torch.manual_seed(7)
     train(task_of(two_groups()), SMALL)
     assert torch.equal(torch.rand(3), expected)
-    assert torch.get_num_threads() == threads
+    assert torch.get_num_threads() == n_jobs
 
 
 def test_micro_f1_by_hand() -> None:

@@ -65,7 +65,7 @@ def test_first_order_walks_have_the_exact_law(weights: np.ndarray | None) -> Non
     assert p_value(count_steps(walks, 9), first_order(graph)) > 0.001
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.3, 2.0)], ids=["first order", "second order"])
 def test_the_law_follows_the_nodes_when_they_are_renamed(weights: np.ndarray | None, p: float, q: float) -> None:
     rename = np.array([4, 7, 0, 2, 8, 1, 6, 3, 5])
@@ -88,7 +88,7 @@ def test_weights_elsewhere_and_of_any_size_do_not_matter(far: float, p: float) -
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
 def test_wide_index_types_give_the_same_walks(options: dict[str, float], weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
     wide = cge.Graph(
@@ -116,7 +116,7 @@ def test_epochs_and_streams_have_walks_of_their_own() -> None:
     assert np.concatenate(list(walker.batches(50, epoch=1))).tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
 @pytest.mark.parametrize(
     ("p", "q"), [(1.0, 0.5), (0.25, 4.0), (4.0, 0.25), (0.01, 1.0), (100.0, 100.0), (0.01, 0.02), (2000.0, 1e6)]
 )
@@ -146,7 +146,7 @@ def test_parallel_edges_of_different_types_each_count() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, [1.0, 2.0]], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0]], ids=["mlp", "weighted"])
 def test_walks_end_where_there_is_no_way_on(options: dict[str, float], weights: list[float] | None) -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2)], weights=weights, directed=True, num_nodes=4)
     walks = Walker(graph, 4, 1, **options).sample(0, 4)
@@ -154,13 +154,13 @@ def test_walks_end_where_there_is_no_way_on(options: dict[str, float], weights: 
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["plain", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
 def test_same_bytes_for_any_threads_and_batches(options: dict[str, float], weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
-    reference = Walker(graph, 7, 3000, seed=6, threads=1, **options).sample(0, 27_000)
-    for threads in (1, 2, 4):
+    reference = Walker(graph, 7, 3000, seed=6, n_jobs=1, **options).sample(0, 27_000)
+    for n_jobs in (1, 2, 4):
         for size in (1000, 8192, 27_000):
-            walker = Walker(graph, 7, 3000, seed=6, threads=threads, **options)
+            walker = Walker(graph, 7, 3000, seed=6, n_jobs=n_jobs, **options)
             assert np.concatenate(list(walker.batches(size))).tobytes() == reference.tobytes()
     assert Walker(graph, 7, 3000, seed=7, **options).sample(0, 27_000).tobytes() != reference.tobytes()
 
@@ -206,7 +206,7 @@ def test_weighted_can_be_switched_off() -> None:
         ({"starts": "ab"}, "a sequence of node ids is needed, found the single id 'ab'; put it in a list"),
         ({"starts": 3}, "a sequence of node ids is needed, found the single id 3; put it in a list"),
         ({"seed": -1}, "the seed must be a whole number of at least 0, found -1"),
-        ({"threads": 0}, "threads must be a whole number of at least 1 or None, found 0"),
+        ({"n_jobs": 0}, "threads must be a whole number of at least 1 or None, found 0"),
         ({"weighted": True}, "weighted walks need edge weights, and the graph has none; pass weighted=False"),
     ],
 )

@@ -13,8 +13,8 @@ from sklearn.metrics import f1_score
 import cge
 from cge.evaluation.calibration import reliability
 from cge.evaluation.significance import f1_interval
-from cge.explain.worth import Gain, Worth
-from cge.training.paths import PlanMaker
+from cge.explain.weighting_comparison import Gain, WeightingComparison
+from cge.training.model_search import ModelSearch
 from tests.unit.test_cge import TRUE, pairs, some
 from tests.unit.test_path_fit import paths, words
 from tests.unit.test_trainer import two_groups
@@ -67,12 +67,12 @@ def test_a_gain_says_what_flatters_it() -> None:
         == "These labels also chose the weights, which flatters the gain; both were judged after their first epochs."
     )
     told: tuple[Any, ...] = (0.4, (1.0, 2.0), (0.5, -0.25))
-    first, second, *_ = Worth("steps", both, *told, flat=False, collapsed=False).sentences()
+    first, second, *_ = WeightingComparison("steps", both, *told, flat=False, collapsed=False).sentences()
     assert first.startswith("The weights are steps: 2.0 points ahead of A ≡ 1")
     assert second == both.caveat
-    chosen = paths("auto", reader="plain", label_votes="no", hops=1, rounds=5)
-    gain = chosen.fit(words(two_groups()), some(), some(TRUE, 4)).worth().gain
-    assert (gain is None) == (chosen.weights_ == "none")
+    chosen = paths("auto", classifier="mlp", label_propagation="no", hops=1, max_epochs=5)
+    gain = chosen.fit(words(two_groups()), some(), some(TRUE, 4)).compare_weighting().gain
+    assert (gain is None) == (chosen.weighting_ == "none")
     assert gain is None or (gain.chose and gain.early)
 
 
@@ -84,10 +84,10 @@ def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
     train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
     train, chosen = (train, chosen) if given else (train | chosen, train & chosen)
     y, validation = (classes * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
-    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 2, "walks_per_node": 2}
+    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2, "walks_per_node": 2}
     model = pairs("table", "average", **small).fit(graph, y, validation if given else None)
-    assert model.worth().gain is None
-    found = model.worth(compare=True)
+    assert model.compare_weighting().gain is None
+    found = model.compare_weighting(compare=True)
     # The same by hand: those that chose did not train.
     told: Any = model._fitted.chosen  # type: ignore[union-attr]
     rest = y.copy()
@@ -96,12 +96,14 @@ def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
     choosing[told.nodes] = y[told.nodes] if not given else validation[told.nodes]
     twin = pairs("table", "none", **small).fit(graph, rest, choosing)
     right = []
-    for chances in (told.chances, twin.predict_proba()[told.nodes]):
+    for probabilities in (told.probabilities, twin.predict_proba()[told.nodes]):
         if several:
-            f1 = [f1_score(true, one > 0.5, zero_division=0) for true, one in zip(told.matrix, chances, strict=True)]
+            f1 = [
+                f1_score(true, one > 0.5, zero_division=0) for true, one in zip(told.matrix, probabilities, strict=True)
+            ]
             right.append(np.array(f1))
         else:
-            right.append(chances.argmax(1) == told.matrix.argmax(1))
+            right.append(probabilities.argmax(1) == told.matrix.argmax(1))
     assert found.gain == Gain.between(*right)
     assert found.gain is not None
     assert found.gain.labels == len(told.nodes)
@@ -110,30 +112,37 @@ def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
 
 def test_a_comparison_needs_labels_and_weights() -> None:
     graph = words(two_groups())
-    alone = paths("degree", reader="plain", hops=1, rounds=3, held_out=0.0).fit(graph, some())
+    alone = paths("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0).fit(graph, some())
     with pytest.raises(cge.CgeError, match="keeps no labels that chose, so there is nothing to compare by"):
-        alone.worth(compare=True)
-    equal = paths("none", reader="plain", hops=1, rounds=3).fit(graph, some(), some(TRUE, 4))
-    assert equal.worth(compare=True).gain is None
-    fixed = paths("degree", reader="plain", hops=1, rounds=3).fit(graph, some(), some(TRUE, 4)).worth(compare=True).gain
+        alone.compare_weighting(compare=True)
+    equal = paths("none", classifier="mlp", hops=1, max_epochs=3).fit(graph, some(), some(TRUE, 4))
+    assert equal.compare_weighting(compare=True).gain is None
+    fixed = (
+        paths("degree", classifier="mlp", hops=1, max_epochs=3)
+        .fit(graph, some(), some(TRUE, 4))
+        .compare_weighting(compare=True)
+        .gain
+    )
     assert fixed is not None
     assert (fixed.chose, fixed.early) == (False, False)
 
 
-@pytest.mark.parametrize("weighting", ["gates", "lstm"])
+@pytest.mark.parametrize("weighting", ["edges", "lstm"])
 def test_learned_weights_are_compared_with_equal_ones(
     weighting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     judged: dict[str, Any] = {}
-    judge = PlanMaker.judge
+    evaluate_candidate = ModelSearch.evaluate_candidate
 
-    def watched(self: PlanMaker, weights: Any, reader: str, votes: bool | None = None) -> Any:
-        judged[weights.name] = judge(self, weights, reader, votes)
+    def watched(self: ModelSearch, weights: Any, classifier: str, votes: bool | None = None) -> Any:
+        judged[weights.name] = evaluate_candidate(self, weights, classifier, votes)
         return judged[weights.name]
 
-    monkeypatch.setattr(PlanMaker, "judge", watched)
-    model = paths(weighting, reader="plain", label_votes="no", hops=2).fit(words(two_groups()), some(), some(TRUE, 4))
-    found, apart = model.worth(), judged[weighting].right - judged["none"].right
+    monkeypatch.setattr(ModelSearch, "judge", watched)
+    model = paths(weighting, classifier="mlp", label_propagation="no", hops=2).fit(
+        words(two_groups()), some(), some(TRUE, 4)
+    )
+    found, apart = model.compare_weighting(), judged[weighting].right - judged["none"].right
     expected = Gain.between(apart, 0 * apart, early=True)
     assert found.gain is not None
     assert expected is not None
@@ -142,12 +151,14 @@ def test_learned_weights_are_compared_with_equal_ones(
     assert f"The weights are {weighting}: " in str(found)
     json.dumps(found.facts())
     model.save(tmp_path / "model")
-    assert cge.load(tmp_path / "model").worth() == found
+    assert cge.load(tmp_path / "model").compare_weighting() == found
 
 
 def test_what_hops_bring_is_the_mean_over_explanations() -> None:
-    model = paths("degree", reader="deep", label_votes="no", hops=3).fit(words(two_groups()), some(), some(TRUE, 4))
-    found, expected = model.worth(), np.zeros(4)
+    model = paths("degree", classifier="consistency", label_propagation="no", hops=3).fit(
+        words(two_groups()), some(), some(TRUE, 4)
+    )
+    found, expected = model.compare_weighting(), np.zeros(4)
     for node in model.node_ids_.tolist():
         why = model.explain(node, top=1)
         expected += why.hops[:, why.place] - why.hops.mean(1)
@@ -159,7 +170,7 @@ def test_what_hops_bring_is_the_mean_over_explanations() -> None:
 
 
 def test_equal_weights_are_flat() -> None:
-    found = paths("none").fit(words(two_groups()), some(), some(TRUE, 4)).worth()
+    found = paths("none").fit(words(two_groups()), some(), some(TRUE, 4)).compare_weighting()
     assert found.effective == pytest.approx(1.0)
     assert found.by_length == pytest.approx((1.0,) * 5)
     assert (found.flat, found.collapsed, found.gain) == (True, False, None)
@@ -168,12 +179,12 @@ def test_equal_weights_are_flat() -> None:
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 def test_collapsed_weights_are_told() -> None:
-    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "rounds": 6, "held_out": 0.0}
+    small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 6, "validation_fraction": 0.0}
     model = pairs("table", "lstm", outer="paper", weighting_lr=1.0, **small).fit(two_groups(), some())
-    found = model.worth()
+    found = model.compare_weighting()
     assert found.collapsed
     assert "They have collapsed" in str(found)
-    told = Worth("steps", None, 0.4, (1.0, 2.0), (0.5, -0.25), flat=False, collapsed=False).sentences()
+    told = WeightingComparison("steps", None, 0.4, (1.0, 2.0), (0.5, -0.25), flat=False, collapsed=False).sentences()
     assert told[1:] == [
         "They weigh as 40 % of the paths would, if these counted alike.",
         "Paths of 0 steps (+0.50) bring most to the predicted classes, those of 1 step (−0.25) least.",
@@ -184,8 +195,8 @@ def test_collapsed_weights_are_told() -> None:
 
 
 def test_reliability_by_hand() -> None:
-    chances = np.array([[0.95, 0.05], [0.05, 0.95], [0.62, 0.38], [0.66, 0.34]])
-    found = reliability(chances, np.array([0, 0, 0, 1]))
+    probabilities = np.array([[0.95, 0.05], [0.05, 0.95], [0.62, 0.38], [0.66, 0.34]])
+    found = reliability(probabilities, np.array([0, 0, 0, 1]))
     assert found.count.tolist() == [2, 2]
     assert found.chance.tolist() == pytest.approx([0.64, 0.95])
     assert found.share.tolist() == [0.5, 0.5]

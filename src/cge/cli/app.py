@@ -22,8 +22,8 @@ from cge.cli import (
     tune,
 )
 from cge.cli.command import Command, Group
+from cge.cli.estimator_options import late
 from cge.cli.main import complain
-from cge.cli.settings import late
 
 __all__ = ["app", "call"]
 

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.options import Json, among
+from cge.cli.common_options import Json, among
 from cge.errors import InputError, MissingDataError
 
 __all__ = ["bench"]

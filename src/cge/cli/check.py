@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cge.cli.files import FILES, Files, need_file, takes_files
-from cge.cli.options import Json, Quiet
+from cge.cli.common_options import Json, Quiet
+from cge.cli.flags import as_flags
+from cge.cli.graph_options import FILES, Files, need_file, takes_files
 from cge.cli.printing import facts, print_json
-from cge.cli.wording import as_flags
-from cge.errors import listed
+from cge.errors import format_list
 
 if TYPE_CHECKING:
     from cge.data.files.reading import Reading
@@ -69,7 +69,7 @@ def _told(reading: Reading, nodes: int) -> list[tuple[str, str]]:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
         read = ", ".join(f"{part} {column}" for part, column in reading.columns.items())
-        rows.append(("columns", f"{read}; not read: {listed(reading.unread)}" if reading.unread else read))
+        rows.append(("columns", f"{read}; not read: {format_list(reading.unread)}" if reading.unread else read))
     first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
     what = [f"{reading.rows:,} read"]
     if reading.duplicates_merged:

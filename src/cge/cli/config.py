@@ -6,7 +6,7 @@ from typing import Any
 
 import typer
 
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 
 __all__ = ["take_config"]
 
@@ -47,7 +47,7 @@ def _value(file: str, word: str, value: Any, option: Any) -> Any:
     """Return a value as the command line takes it: flags as they are, all else as text."""
     if option is not None and isinstance(value, bool) != bool(option.is_flag if hasattr(option, "is_flag") else False):
         wanted = "true or false" if not isinstance(value, bool) else "text"
-        raise FileFormatError(file, f"{word} must be {wanted}, found {shown(value)}")
+        raise FileFormatError(file, f"{word} must be {wanted}, found {format_value(value)}")
     if isinstance(value, list | dict):
-        raise FileFormatError(file, f"{word} must be one value, found {shown(value)}")
+        raise FileFormatError(file, f"{word} must be one value, found {format_value(value)}")
     return value if isinstance(value, bool) else str(value)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from cge.cli.common_options import Json
 from cge.cli.main import complain
-from cge.cli.options import Json
 from cge.cli.printing import facts, print_json, print_table
 
 if TYPE_CHECKING:

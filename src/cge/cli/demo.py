@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.options import Json, Quiet, Threads
-from cge.cli.output import output_folder
+from cge.cli.common_options import Jobs, Json, Quiet
+from cge.cli.output_folder import output_folder
 from cge.cli.printing import facts, heading, print_json, print_table
 
 __all__ = ["demo"]
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the trained model.")] = "runs/demo",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
-    rounds: Annotated[
+    max_epochs: Annotated[
         int | None, typer.Option(min=1, help="Epochs at most of each training, for a quick look \\[as many as pay].")
     ] = None,
-    threads: Threads = None,
+    n_jobs: Jobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -50,7 +50,7 @@ def demo(
     papers = _Papers(data)
     with output_folder(out) as folder:
         watch = _Watch(sys.stderr.isatty() and not (quiet or as_json))
-        model, twin = (_fitted(papers, weighting, seed, rounds, threads, watch) for weighting in ("auto", "none"))
+        model, twin = (_fitted(papers, weighting, seed, max_epochs, n_jobs, watch) for weighting in ("auto", "uniform"))
         watch.end()
         model.save(folder)
         accuracy = _accuracies(papers, model, twin)
@@ -60,10 +60,10 @@ def demo(
         "labels": model.labels_seen_,
         "test_nodes": len(papers.split.test),
         "accuracy": [{key: one[key] for key in ("method", "accuracy", "interval")} for one in accuracy],
-        "weights": model.weights_,
+        "weights": model.weighting_,
         "weight_parameters": model.weight_parameters_,
-        "readers": model.readers_,
-        "compared": model.compared_,
+        "classifiers": model.classifiers_,
+        "compared": model.search_results_,
         "explained": _explained(papers, model),
         "folder": out,
         "report": str(Path(out) / "report.html"),
@@ -78,8 +78,8 @@ def demo(
 class _Watch:
     """Counts epochs on one line of the error stream."""
 
-    def __init__(self, shown: bool) -> None:
-        self._shown, self._count = shown, 0
+    def __init__(self, format_value: bool) -> None:
+        self._shown, self._count = format_value, 0
 
     def __call__(self, one: Any) -> None:
         self._count += 1
@@ -121,12 +121,14 @@ class _Papers:
         return found
 
 
-def _fitted(papers: _Papers, weighting: str, seed: int, rounds: int | None, threads: int | None, watch: _Watch) -> CGE:
+def _fitted(
+    papers: _Papers, weighting: str, seed: int, max_epochs: int | None, n_jobs: int | None, watch: _Watch
+) -> CGE:
     from cge.estimators.cge import CGE
 
     y, validation = papers.labeled(papers.split.train), papers.labeled(papers.split.validation)
-    model = CGE(weighting=weighting, rounds=rounds, random_state=seed, threads=threads)
-    return model.fit(papers.graph, y, validation, on_round=watch)
+    model = CGE(weighting=weighting, max_epochs=max_epochs, random_state=seed, n_jobs=n_jobs)
+    return model.fit(papers.graph, y, validation, callback=watch)
 
 
 def _accuracies(papers: _Papers, model: CGE, twin: CGE) -> list[dict[str, Any]]:
@@ -209,7 +211,7 @@ def _row(path: dict[str, Any]) -> tuple[str, ...]:
 
 def _verdict(found: dict[str, Any]) -> str:
     """Say how the weights were chosen."""
-    told = ("none", "cosine", "gates", "steps")
+    told = ("uniform", "cosine", "edges", "edges+hops")
     rows = [one for one in found["compared"] if one["gain"] is not None and one["weights"] in told]
     words = [f"{one['weights']} {100 * one['gain']:+.1f} ± {100 * one['error']:.1f} points" for one in rows]
     return "Compared on the selection labels: " + "; ".join(words) + "." if words else "Nothing was compared."

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import FILES, need_file
-from cge.cli.options import Json, ModelThreads, Quiet
+from cge.cli.common_options import Json, ModelJobs, Quiet
+from cge.cli.graph_options import FILES, need_file
+from cge.cli.model_files import EXACT, load_model, note_of_guards, output_file, tell
 from cge.cli.printing import facts, print_json
-from cge.cli.saved import EXACT, load_model, note_of_guards, output_file, tell
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def embed(
         str | None, typer.Option(metavar="COLUMN", help="Labels in that file, likewise.", rich_help_panel=FILES)
     ] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
-    threads: ModelThreads = None,
+    n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -74,7 +74,7 @@ def embed(
         output_file(out, list(VECTORS), inputs=[labels])
     if projector is not None:
         checked_folder(projector)
-    model = load_model(folder, threads)
+    model = load_model(folder, n_jobs)
     drawn = out is not None and out.lower().endswith(".graphml")
     if not hasattr(model, "embedding_") and (projector is not None or not drawn):
         raise InputError(
@@ -106,7 +106,7 @@ def embed(
 
 def _guarded(export: Export, out: str | None, projector: str | None) -> int:
     """Return how many cells of text got an apostrophe."""
-    from cge.store.tables import guarded_cells
+    from cge.store.export_tables import guarded_cells
 
     if export.exact:
         return 0
@@ -122,11 +122,11 @@ def _export(model: Any, labels: str | None, node: str | None, label: str | None,
     """Gather vectors, and what is known and predicted of nodes where it is to be told."""
     import numpy as np
 
-    from cge.cli.files import column_of
+    from cge.cli.graph_options import column_of
     from cge.data import read_labels
     from cge.estimators.predictions import known_labels_of, predict_nodes
+    from cge.store.export_tables import SEPARATOR
     from cge.store.exports import Export
-    from cge.store.tables import SEPARATOR
 
     vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
     known = known_labels_of(model) if told else None

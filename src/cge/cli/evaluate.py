@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.options import DatasetName, Json, PerClass, Threads, TrainShare, method_names
+from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, method_names
 from cge.cli.printing import facts, print_json
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
@@ -57,7 +57,7 @@ def evaluate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Test nodes are not in the graph in training (inductive methods).")
     ] = False,
-    threads: Threads = None,
+    n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -80,7 +80,7 @@ def evaluate(
     from cge.experiments.methods import LINK_METHODS, METHODS, make, settings_from_text
 
     if task not in _TASKS:
-        raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {shown(task)}")
+        raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")
     links, name = task == "link", method or _TASKS[task]
     if links and strict:
         raise InputError("--strict takes test nodes out of the graph, and links have none; leave it out")
@@ -90,7 +90,7 @@ def evaluate(
         print_json(told) if as_json else facts(told.items())
         return
     given = settings_from_text(settings or [])
-    make(name, 0, threads, methods, **given)  # a wrong name is told before data are read
+    make(name, 0, n_jobs, methods, **given)  # a wrong name is told before data are read
     if config is not None:
         known = settings_of(methods[name].kind())
         given = read_settings(config, {one: what for one, what in known.items() if one != "random_state"}) | given
@@ -102,7 +102,7 @@ def evaluate(
         notes.append(f"nothing in {name} is random and the split is given, so it is run once")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
-        estimator = make(name, seed, threads, methods, **given)
+        estimator = make(name, seed, n_jobs, methods, **given)
 
         def labels(seed: int = seed) -> tuple[Dataset, Split]:
             return split_of(data, seed, per_class, train_share)
@@ -146,8 +146,8 @@ def any_dataset(name: str) -> Dataset:
         return load_folder(name)
     if name.lower() in known:
         return load_dataset(name)
-    listed = ", ".join(entry.name for entry in catalog())
-    raise InputError(f"there is no data set and no folder {name!r}; the data sets are {listed}")
+    format_list = ", ".join(entry.name for entry in catalog())
+    raise InputError(f"there is no data set and no folder {name!r}; the data sets are {format_list}")
 
 
 def _plain(value: Any) -> Any:

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from cge.cli.options import Json, ModelThreads, Quiet
+from cge.cli.common_options import Json, ModelJobs, Quiet
+from cge.cli.flags import settings_as_flags
+from cge.cli.model_files import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.printing import facts, heading, print_json, print_table, width
-from cge.cli.saved import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
-from cge.cli.wording import settings_as_flags
 from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
-    from cge.explain.paths import Explanation
+    from cge.explain.explanation import Explanation
 
 __all__ = ["explain"]
 
@@ -45,11 +45,11 @@ def explain(
             help="Without --node and --class: train the twin with A ≡ 1, and say how far ahead of it the weights are.",
         ),
     ] = False,
-    reader: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
+    classifier: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
-    threads: ModelThreads = None,
+    n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -76,7 +76,7 @@ def explain(
         for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
         if given is not None
     ]
-    model = load_model(folder, threads)
+    model = load_model(folder, n_jobs)
     if not hasattr(model, "explain"):
         kind = type(model).__name__
         raise InputError(f"{folder} holds a {kind}, which has no paths to explain it by; train one with 'cge fit'")
@@ -90,7 +90,7 @@ def explain(
             as_json,
         )
         return
-    told = {"top": top, "hop": hop, "reader": reader}
+    told = {"top": top, "hop": hop, "classifier": classifier}
     try:
         found = _found(model, node, to, name, told)
     except InputError as error:
@@ -109,7 +109,7 @@ def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: 
     """Say what the weights of paths came to."""
     if files:
         raise InputError(f"{files[0]} writes paths; say which with --node or --class")
-    worth = model.worth(compare=compare)
+    worth = model.compare_weighting(compare=compare)
     if as_json:
         print_json({"folder": folder, "weight_parameters": model.weight_parameters_, **worth.facts()})
     elif not quiet:
@@ -135,8 +135,8 @@ def _found(model: CGE, node: str | None, to: str | None, name: str | None, told:
 
 def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
     """Write the paths as a table, which is there as a whole or not at all; return what to note about it."""
-    from cge.store.tables import guarded_cells, write_parquet_table, write_text_table
-    from cge.store.whole import write_whole
+    from cge.store.atomic import write_whole
+    from cge.store.export_tables import guarded_cells, write_parquet_table, write_text_table
 
     columns = _columns(found, text=suffix == ".csv")
 
@@ -167,9 +167,9 @@ def _columns(found: Explanation, text: bool) -> dict[str, Any]:
     brought = np.array([one.contributions for one in paths]).reshape(len(paths), len(found.classes))
     for name, column in zip(found.classes.tolist(), brought.T, strict=True):
         columns[f"contribution to {name}"] = np.ascontiguousarray(column)
-    columns["reader"] = np.full(len(paths), found.reader.place)
-    columns["readers"] = np.full(len(paths), found.reader.count)
-    columns["reader_name"] = [found.reader.name] * len(paths)
+    columns["classifier"] = np.full(len(paths), found.classifier.place)
+    columns["classifiers"] = np.full(len(paths), found.classifier.count)
+    columns["reader_name"] = [found.classifier.name] * len(paths)
     return columns
 
 
@@ -177,7 +177,7 @@ def _text(label: Any) -> str:
     """Return an id or a label as text; a node may have several labels."""
     if not isinstance(label, tuple):
         return str(label)
-    from cge.store.tables import SEPARATOR
+    from cge.store.export_tables import SEPARATOR
 
     return SEPARATOR.join(map(str, label))
 
@@ -187,16 +187,16 @@ def _cell(label: Any) -> Any:
     return label if label is None or isinstance(label, int) else _text(label)
 
 
-def _joined(names: Iterable[Any], shown: Callable[[str], str]) -> str:
+def _joined(names: Iterable[Any], format_value: Callable[[str], str]) -> str:
     """Return what is known along a path; a dot stands for what is not."""
-    return " → ".join("·" if one is None else shown(_text(one)) for one in names)
+    return " → ".join("·" if one is None else format_value(_text(one)) for one in names)
 
 
 # ---------------------------------------------------------------------- the terminal
 
 
 def _print(found: Explanation) -> None:
-    chance, name = found.chances[found.place], printable(found.explained)
+    chance, name = found.probabilities[found.place], printable(found.explained)
     if found.node is None:
         heading(f"Which paths speak for {name}")
         facts([("nodes", f"{found.num_nodes:,} are predicted to be in it"), ("chance", f"{chance:.0%} on average")])
@@ -207,8 +207,8 @@ def _print(found: Explanation) -> None:
         heading(f"{why} {name} ({chance:.0%} sure){via}")
         if found.predicted_all != (found.explained,):
             facts([("predicted", _predicted(found))])
-    if found.reader_words():
-        print(printable(found.reader_words()))
+    if found.classifier_words():
+        print(printable(found.classifier_words()))
     print()
     print_table([("of the score", "left"), ("brings", "right")], _parts(found))
     if not found.exact:
@@ -220,9 +220,13 @@ def _print(found: Explanation) -> None:
         print("No such path brings anything.")
         return
     if found.node is not None:
-        listed, every = sum(one.contribution for one in found), found.hops[:, found.place].sum()
+        format_list, every = sum(one.contribution for one in found), found.hops[:, found.place].sum()
         which = "all paths" if found.end is None else "all paths between the two"
-        print(f"These {len(found)} paths bring {listed:+.2f} of the {every:+.2f} that {which} bring:".replace("-", "−"))
+        print(
+            f"These {len(found)} paths bring {format_list:+.2f} of the {every:+.2f} that {which} bring:".replace(
+                "-", "−"
+            )
+        )
     columns = _told(found)
     for name in _DISPENSABLE:  # as many as there is room for
         if sum(_room(title, cells) for title, cells in columns.items()) > width():
@@ -269,10 +273,10 @@ def _signed(number: float) -> str:
 
 def _predicted(found: Explanation) -> str:
     """Return the predicted classes with their chances."""
-    chances = dict(zip(found.classes.tolist(), found.chances.tolist(), strict=True))
+    probabilities = dict(zip(found.classes.tolist(), found.probabilities.tolist(), strict=True))
     if found.predicted_all:
-        return "; ".join(f"{printable(one)} ({chances[one]:.0%})" for one in found.predicted_all)
-    return f"nothing; the most likely is {printable(found.predicted)} ({chances[found.predicted]:.0%})"
+        return "; ".join(f"{printable(one)} ({probabilities[one]:.0%})" for one in found.predicted_all)
+    return f"nothing; the most likely is {printable(found.predicted)} ({probabilities[found.predicted]:.0%})"
 
 
 def _parts(found: Explanation) -> Iterator[tuple[str, str]]:

@@ -11,24 +11,24 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
+from cge.cli.common_options import Json
 from cge.cli.config import take_config
-from cge.cli.files import FILES, Files, takes_files
-from cge.cli.fitted import facts_of, print_facts, rounds_of
+from cge.cli.dry_run import content_of, print_plan
+from cge.cli.estimator_options import values_of
+from cge.cli.fit_summary import facts_of, print_facts, rounds_of
+from cge.cli.flags import as_flags, flag_of, settings_as_flags
+from cge.cli.graph_options import FILES, Files, takes_files
 from cge.cli.main import Stopped, command_line
 from cge.cli.memory import available_memory, refuse_too_large
-from cge.cli.options import Json
-from cge.cli.output import Checkpoint, folder_of, output_folder
-from cge.cli.planned import content_of, print_plan
+from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json
-from cge.cli.settings import values_of
-from cge.cli.wording import as_flags, flag_of, settings_as_flags
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from cge.estimators.cge import CGE
-    from cge.estimators.planning import FitPlan
+    from cge.estimators.fit_plan import FitPlan
     from cge.graph import Graph
 
     Array = npt.NDArray[Any]
@@ -124,9 +124,9 @@ def fit(
             notes.append(f"there is no checkpoint in {folder}, so the fit starts with the first round")
         if not (quiet or as_json):
             _tell("note", notes)
-        began, shown = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
+        began, format_value = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
         try:
-            warned = _fit(model, task, checkpoint, shown)
+            warned = _fit(model, task, checkpoint, format_value)
             seconds = time.perf_counter() - began
             model.fit_call_["command"] = command_line(without=["--resume"])
             model.save(folder)
@@ -178,7 +178,7 @@ def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> 
 
 def _planned(model: CGE, task: _Task) -> FitPlan:
     """Return what a fit will do; what no fit can begin with is told here."""
-    from cge.estimators.planning import plan_fit
+    from cge.estimators.fit_plan import plan_fit
 
     with _in_the_shell(model):
         return plan_fit(model, task.graph, task.y, task.validation)
@@ -194,17 +194,17 @@ def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, An
     return {ids[node]: [names[place] for place in codes[node].nonzero()[0].tolist()] for node in nodes}
 
 
-def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, shown: bool) -> list[str]:
+def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, format_value: bool) -> list[str]:
     """Train, and return the warnings of the library as sentences, but for that of idle settings, which was told."""
     from cge.cli.progress import Watch
     from cge.estimators.cge import idle_settings
 
-    again = bool(model.refit and task.validation is None and model.held_out)
+    again = bool(model.refit and task.validation is None and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        watch = Watch(checkpoint, again, shown)
+        watch = Watch(checkpoint, again, format_value)
         with _in_the_shell(model, checkpoint), watch:
-            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, on_round=watch)
+            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, callback=watch)
     for one in caught:
         if not issubclass(one.category, CgeWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
@@ -213,7 +213,7 @@ def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, shown: bool) -> list[s
 
 
 def _way_on(checkpoint: Checkpoint) -> str:
-    again, first = checkpoint.rounds("refit"), checkpoint.rounds("select") or checkpoint.rounds("train")
+    again, first = checkpoint.max_epochs("refit"), checkpoint.max_epochs("select") or checkpoint.max_epochs("train")
     if not first and checkpoint.any():
         return "the same command with --resume goes on"
     if not first:

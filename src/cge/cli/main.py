@@ -122,14 +122,14 @@ def _leave_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from cge.cli.wording import as_flags
-    from cge.errors import CgeError, disk_cure
+    from cge.cli.flags import as_flags
+    from cge.errors import CgeError, disk_hint
 
     if isinstance(error, CgeError):
         complain(as_flags(str(error)))
         return 2
     if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
-        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_cure(error)}")
+        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_hint(error)}")
         return 2
     if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # so torch says it
         complain("the memory is used up; take a smaller graph or smaller settings, or a machine with more")
@@ -140,6 +140,6 @@ def _failed(error: Exception) -> int:
 
 def complain(message: str) -> None:
     """Print one sentence on the error stream, and on one line, whatever the names of files hold."""
-    from cge.cli.saved import printable
+    from cge.cli.model_files import printable
 
     print(f"cge: {printable(message)}", file=sys.stderr)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cge.errors import InputError
 
 if TYPE_CHECKING:
-    from cge.estimators.planning import FitPlan
+    from cge.estimators.fit_plan import FitPlan
 
 __all__ = ["available_memory", "refuse_too_large", "size_of"]
 
@@ -97,14 +97,14 @@ def refuse_too_large(plan: FitPlan, available: int | None) -> None:
     if available is None or plan.cost.peak_bytes <= available:
         return
     if plan.encoder != "paths":
-        cure = "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"
-    elif len(plan.weightings) > 1 or len(plan.readers) > 1:
-        cure = "compare less (--weighting degree --reader plain), or take a smaller --dim"
-    elif plan.payload == "table":
-        cure = "take a smaller --dim, or give --features"
+        hint = "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"
+    elif len(plan.weightings) > 1 or len(plan.classifiers) > 1:
+        hint = "compare less (--weighting degree --reader plain), or take a smaller --dim"
+    elif plan.inputs == "learned":
+        hint = "take a smaller --dim, or give --features"
     else:
-        cure = "take a smaller --dim, or fewer features"
+        hint = "take a smaller --dim, or fewer features"
     raise InputError(
         f"this fit needs about {size_of(plan.cost.peak_bytes)} of memory, and {size_of(available)} are available; "
-        f"{cure}, or try it all the same with --no-memory-check"
+        f"{hint}, or try it all the same with --no-memory-check"
     )

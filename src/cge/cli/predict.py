@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import DELIMITERS, FILES, column_of, need_file
-from cge.cli.options import Json, ModelThreads, Quiet
-from cge.cli.predicted import columns_of, content_of, print_predictions
-from cge.cli.printing import print_json
-from cge.cli.saved import (
+from cge.cli.common_options import Json, ModelJobs, Quiet
+from cge.cli.graph_options import DELIMITERS, FILES, column_of, need_file
+from cge.cli.model_files import (
     EXACT,
     ids_of,
     load_model,
@@ -23,10 +21,12 @@ from cge.cli.saved import (
     split_ids,
     tell,
 )
+from cge.cli.prediction_table import columns_of, content_of, print_predictions
+from cge.cli.printing import print_json
 from cge.errors import InputError
 
 if TYPE_CHECKING:
-    from cge.data.additions import Additions
+    from cge.data.graph_update import GraphUpdate
     from cge.estimators.predictions import Predictions
 
 __all__ = ["predict"]
@@ -75,7 +75,7 @@ def predict(
     weight: Annotated[str | None, _read(metavar="COLUMN", help="Weights of edges, likewise.")] = None,
     edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Types of edges, likewise.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
-    threads: ModelThreads = None,
+    n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -90,8 +90,8 @@ def predict(
       cge predict model --out predictions.csv
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
+    from cge.store.export_tables import guarded_cells
     from cge.store.exports import TABLES, write_predictions
-    from cge.store.tables import guarded_cells
 
     if out is not None:
         output_file(out, TABLES, inputs=[graph, features, feature_nodes])
@@ -100,7 +100,7 @@ def predict(
     ways |= {"header": header is not None, "weighted": weighted is not None}
     need_file("--graph", graph, columns | ways)
     words = None if nodes is None else split_ids(nodes)
-    model = load_model(folder, threads)
+    model = load_model(folder, n_jobs)
     need_predictions(model, folder)
     ends: dict[str, Any] = {name: column_of(given) for name, given in columns.items()} | {"weighted": weighted}
     text = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
@@ -122,20 +122,22 @@ def predict(
 
 def _new_nodes(
     model: Any, files: tuple[str | None, ...], ends: dict[str, Any], text: tuple[Any, ...], self_loops: bool
-) -> tuple[Additions | None, list[str]]:
+) -> tuple[GraphUpdate | None, list[str]]:
     """Read new edges and features, where there are any."""
     from cge.data.files.dialect import TextOptions
     from cge.data.files.edges import EdgeOptions
-    from cge.data.files.new_nodes import read_additions
+    from cge.data.files.graph_update_files import read_graph_update
 
     options = EdgeOptions(**ends, text=TextOptions(*text))
     if files == (None, None, None):
         return None, []
     with _in_the_shell():
-        return read_additions(model.graph_, *files[:2], feature_nodes=files[2], options=options, self_loops=self_loops)
+        return read_graph_update(
+            model.graph_, *files[:2], feature_nodes=files[2], options=options, self_loops=self_loops
+        )
 
 
-def _predictions(model: Any, wanted: list[Any] | None, new: Additions | None) -> tuple[Predictions, list[str]]:
+def _predictions(model: Any, wanted: list[Any] | None, new: GraphUpdate | None) -> tuple[Predictions, list[str]]:
     from cge.estimators.predictions import predict_nodes
 
     with _in_the_shell():

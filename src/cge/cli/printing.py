@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cge.cli.saved import printable
+from cge.cli.model_files import printable
 
 __all__ = ["facts", "heading", "print_json", "print_table", "width"]
 

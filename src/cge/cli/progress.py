@@ -12,15 +12,15 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from cge.cli.output import Checkpoint
+from cge.cli.output_folder import Checkpoint
 
 if TYPE_CHECKING:
-    from cge.training.history import Epoch, Round
+    from cge.training.history import Epoch, PaperEpoch
 
 __all__ = ["Watch", "line_of"]
 
 
-def line_of(one: Round | Epoch) -> str:
+def line_of(one: PaperEpoch | Epoch) -> str:
     """Return what there is to say about a round or an epoch, in one line."""
     told = vars(one)
     losses = {"path loss": "path_loss", "label loss": "supervised_loss", "disagreement": "consistency_loss"}
@@ -33,7 +33,7 @@ def line_of(one: Round | Epoch) -> str:
 
 
 class Watch(AbstractContextManager["Watch"]):
-    """Shows the rounds of a fit on the error stream; called with each `Round`.
+    """Shows the rounds of a fit on the error stream; called with each `PaperEpoch`.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Watch(AbstractContextManager["Watch"]):
         Whether to show anything.
     """
 
-    def __init__(self, checkpoint: Checkpoint, again: bool, shown: bool) -> None:
-        self._checkpoint, self._again, self._shown = checkpoint, again, shown
-        self._first = checkpoint.rounds("select") or checkpoint.rounds("train")
+    def __init__(self, checkpoint: Checkpoint, again: bool, format_value: bool) -> None:
+        self._checkpoint, self._again, self._shown = checkpoint, again, format_value
+        self._first = checkpoint.max_epochs("select") or checkpoint.max_epochs("train")
         self._seconds: list[float] = []
         self._bar = _Bar(f"after round {self._first}" if self._first else "reading the graph")
 
@@ -60,7 +60,7 @@ class Watch(AbstractContextManager["Watch"]):
         if self._shown:
             self._bar.stop()
 
-    def __call__(self, one: Round | Epoch) -> None:
+    def __call__(self, one: PaperEpoch | Epoch) -> None:
         """Show a round or an epoch that is done."""
         if not self._shown:
             return
@@ -73,7 +73,7 @@ class Watch(AbstractContextManager["Watch"]):
             return
         done, of, total = one.number, one.of, one.of * (2 if self._again else 1)
         if one.stage == "refit":  # which ends after the round that the first training has chosen
-            of = self._checkpoint.best_round() or one.of
+            of = self._checkpoint.best_epoch() or one.of
             done, total = self._first + one.number, self._first + of
         else:
             self._first = one.number

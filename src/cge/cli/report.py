@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.files import column_of, need_file
-from cge.cli.options import Json, ModelThreads, Quiet
+from cge.cli.common_options import Json, ModelJobs, Quiet
+from cge.cli.graph_options import column_of, need_file
+from cge.cli.model_files import load_model, output_file
 from cge.cli.printing import print_json
-from cge.cli.saved import load_model, output_file
-from cge.errors import InputError, listed, shown
+from cge.errors import InputError, format_list, format_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -48,7 +48,7 @@ def report(
     flat: Annotated[
         str, typer.Option("--map", metavar="pca|umap", help="How the map is drawn; umap needs the package umap-learn.")
     ] = "pca",
-    threads: ModelThreads = None,
+    n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
@@ -70,7 +70,7 @@ def report(
         need_map(flat)
     except InputError as error:
         raise InputError(f"--{error}") from None
-    model = load_model(folder, threads)
+    model = load_model(folder, n_jobs)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
     need_file("--labels", labels, {"node": node, "label": label})
@@ -86,14 +86,14 @@ def report(
     size = write_page(model, out, **told)
     if as_json:
         by = None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen}
-        rows = rows or ([] if measured is None else [measured.row("cge", measured.chances)])
+        rows = rows or ([] if measured is None else [measured.row("cge", measured.probabilities)])
         found = {
             "file": out,
             "bytes": size,
             "measured_by": by,
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
             "calibration_error": None if measured is None else measured.reliability()["error"],
-            "worth": model.worth().facts(),
+            "worth": model.compare_weighting().facts(),
         }
         print_json(found)
     elif not quiet:
@@ -119,7 +119,7 @@ def _truth(model: Any, file: str, **columns: Any) -> Array:
     strange = [one for one in names if one not in known]
     if strange:
         raise InputError(
-            f"{file} has the class {shown(strange[0])}, which the model does not know; it knows {listed(list(known))}"
+            f"{file} has the class {format_value(strange[0])}, which the model does not know; it knows {format_list(list(known))}"
         )
     places = np.array([known[one] for one in names])
     if not several:

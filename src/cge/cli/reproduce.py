@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cge.cli.common_options import Json, Quiet, among
 from cge.cli.main import Stopped
-from cge.cli.options import Json, Quiet, among
 from cge.cli.printing import print_json
 from cge.errors import InputError, MissingDataError
 

@@ -6,10 +6,10 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.options import Json, ModelThreads, among
+from cge.cli.common_options import Json, ModelJobs, among
+from cge.cli.model_files import ids_of, load_model, printable
 from cge.cli.printing import print_json, print_table
-from cge.cli.saved import ids_of, load_model, printable
-from cge.errors import InputError, MissingDataError, shown
+from cge.errors import InputError, MissingDataError, format_value
 
 __all__ = ["similar"]
 
@@ -32,7 +32,7 @@ def similar(
             autocompletion=among("auto", "exact", "approximate"),
         ),
     ] = "auto",
-    threads: ModelThreads = None,
+    n_jobs: ModelJobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print the ids alone, one on a line.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -49,15 +49,15 @@ def similar(
 
     for option, value, legal in (("--metric", metric, METRICS), ("--method", method, METHODS)):
         if value not in legal:  # told before a large model is read
-            raise InputError(f"{option} must be one of {', '.join(map(repr, legal))}, found {shown(value)}")
-    model = load_model(folder, threads)
+            raise InputError(f"{option} must be one of {', '.join(map(repr, legal))}, found {format_value(value)}")
+    model = load_model(folder, n_jobs)
     if not hasattr(model, "embedding_"):
         raise InputError(f"{folder} holds a {type(model).__name__}, which has no vectors; train one with 'cge fit'")
     name = ids_of(model, [node], "ID")[0]
     if name not in model.graph_:
-        first = ", ".join(map(shown, model.node_ids_[:3].tolist()))
+        first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
         raise InputError(
-            f"there is no node {shown(name)} in {folder}, whose first ids are {first}; choose one of its ids"
+            f"there is no node {format_value(name)} in {folder}, whose first ids are {first}; choose one of its ids"
         )
     try:
         search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, method_names
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
-from cge.cli.options import DatasetName, Json, PerClass, Threads, TrainShare, method_names
 from cge.cli.printing import print_json
 
 __all__ = ["tune"]
@@ -41,7 +41,7 @@ def tune(
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
     ] = None,
     out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the best settings here, as TOML, too.")] = None,
-    threads: Threads = None,
+    n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
 ) -> None:
@@ -82,7 +82,7 @@ def tune(
             first_seed=first_seed,
             per_class=per_class,
             train_share=train_share,
-            threads=threads,
+            n_jobs=n_jobs,
             fixed=fixed,
             on_trial=told,
         )

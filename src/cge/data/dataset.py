@@ -115,11 +115,11 @@ class Dataset:
     def label_rows(self) -> list[tuple[str, str]]:
         """Return what there is to say about labels as (name, value) pairs of text, the largest classes first."""
         counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
-        listed = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
+        format_list = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
         share = f"{len(self.labeled):,} of {self.graph.num_nodes:,}"
         return [
             ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
-            ("classes", f"{self.num_classes:,}: {listed}" if counts else "none"),
+            ("classes", f"{self.num_classes:,}: {format_list}" if counts else "none"),
         ]
 
     def rows(self) -> list[tuple[str, str]]:

@@ -11,13 +11,13 @@ import numpy.typing as npt
 
 from cge.data.dataset import Dataset
 from cge.data.files.dialect import TextOptions, is_integer, known, look
+from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.keyed import LabelTable, read_label_table, refuse_unknown
-from cge.data.files.paths import FilePath, file_path
+from cge.data.files.parquet import file_kind, parquet_schema
 from cge.data.files.read import read_graph
-from cge.data.files.tables import file_kind, parquet_schema
 from cge.data.labels import labeled
 from cge.data.splits import Split
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
@@ -100,14 +100,15 @@ def _files(folder: Path) -> tuple[dict[str, Path], list[str]]:
     for stem in _STEMS:
         candidates = [path for path in visible if stems[path] == stem]
         if len(candidates) > 1:
-            listed = ", ".join(path.name for path in candidates)
+            format_list = ", ".join(path.name for path in candidates)
             raise FileFormatError(
-                folder, f"expected one file of {stem}, found {len(candidates)}: {listed}; keep one, rename the others"
+                folder,
+                f"expected one file of {stem}, found {len(candidates)}: {format_list}; keep one, rename the others",
             )
         if not candidates and stem in _NEEDED:
-            listed = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "")
+            format_list = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "")
             raise FileFormatError(
-                folder, f"expected a file of {stem}, found {listed or 'nothing'}; add one, such as {stem}.csv"
+                folder, f"expected a file of {stem}, found {format_list or 'nothing'}; add one, such as {stem}.csv"
             )
         found.update((stem, path) for path in candidates)
     return found, [path.name for path in visible if stems[path] not in _STEMS]
@@ -122,10 +123,10 @@ def _places(path: Path, table: LabelTable, graph: Graph, index: IdIndex, what: s
     places = index.find(table.nodes)
     if not len(places):  # Parquet; text without rows is refused before
         raise FileFormatError(path, f"the file holds no rows; write one for each node with a {what}")
-    cure = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
+    hint = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
     if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
-        cure = f"if line {table.lines[0]:,} names the columns, call them node and {what}, else {cure}"
-    refuse_unknown(path, table.nodes, places, graph.node_ids, cure)
+        hint = f"if line {table.lines[0]:,} names the columns, call them node and {what}, else {hint}"
+    refuse_unknown(path, table.nodes, places, graph.node_ids, hint)
     return places
 
 
@@ -157,15 +158,15 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
         raise FileFormatError(path, problem, int(table.lines[row]))
 
     def node(row: int) -> str:
-        return f"node {shown(table.nodes[[row]].tolist()[0])}"
+        return f"node {format_value(table.nodes[[row]].tolist()[0])}"
 
     part = np.array([_ROLES.index(name) if name in _ROLES else -1 for name in table.names])[table.classes]  # (rows,)
     wrong = np.flatnonzero(part < 0)
     if len(wrong):
-        found = shown(table.names[table.classes[wrong[0]]])
+        found = format_value(table.names[table.classes[wrong[0]]])
         header = wrong[0] == 0 and index.find(table.nodes[:1])[0] < 0
-        cure = ", or call the columns node and role if this line names them" if header else ""
-        complain(wrong[0], f"expected train, validation or test, found {found}; write one of these{cure}")
+        hint = ", or call the columns node and role if this line names them" if header else ""
+        complain(wrong[0], f"expected train, validation or test, found {found}; write one of these{hint}")
     places = _places(path, table, graph, index, "role")
     conflict = _conflict(places, part, graph.num_nodes)
     if conflict is not None:

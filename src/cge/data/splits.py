@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from cge.checks import whole_number
 from cge.data.labels import checked_labels, labeled, rank_in_class, strata_of
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 from cge.randomness import generator
 
 __all__ = ["Split", "folds", "mask_labels", "per_class", "stratified"]
@@ -212,7 +212,7 @@ def _check_in_range(nodes: Indices, size: int, name: str) -> None:
 
 def _fraction(value: float, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
-        raise InputError(f"{name} must be a fraction between 0 and 1, found {shown(value)}")
+        raise InputError(f"{name} must be a fraction between 0 and 1, found {format_value(value)}")
     return float(value)
 
 

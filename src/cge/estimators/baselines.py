@@ -15,10 +15,10 @@ from sklearn.linear_model import LogisticRegression
 
 from cge.errors import InputError
 from cge.estimators.classifier import Known, NodeClassifier
-from cge.estimators.embeddings import DeepWalk, Dim, Node2Vec, Ratio, Seed, Threads, WalkLength, WalksPerNode, Window
+from cge.estimators.embeddings import DeepWalk, Dim, Jobs, Node2Vec, Ratio, Seed, WalkLength, WalksPerNode, Window
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
-from cge.training.trainer import accuracy_of
+from cge.training.paper_training import accuracy_of
 
 __all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
 
@@ -111,8 +111,8 @@ class LabelPropagation(NodeClassifier):
             if self.class_mass:
                 spread = spread * (share / np.maximum(spread.sum(axis=0), 1e-12))
             there = spread[:, classes:] if known.several else spread[:, :classes].sum(axis=1, keepdims=True)
-            chances = np.minimum(spread[:, :classes] / np.maximum(there, 1e-300), 1.0)
-            found[passed] = np.where(there > 0, chances, share[:classes])
+            probabilities = np.minimum(spread[:, :classes] / np.maximum(there, 1e-300), 1.0)
+            found[passed] = np.where(there > 0, probabilities, share[:classes])
         return _best(found, known)
 
 
@@ -140,7 +140,7 @@ class WalkClassifier(NodeClassifier):
         p: Ratio = 1.0,
         q: Ratio = 0.5,
         random_state: Seed = 0,
-        threads: Threads = None,
+        n_jobs: Jobs = None,
     ) -> None:
         self.vectors = vectors
         self.features = features
@@ -151,7 +151,7 @@ class WalkClassifier(NodeClassifier):
         self.p = p
         self.q = q
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
 
     def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
         more = _unit(graph) if self.features else None
@@ -161,7 +161,7 @@ class WalkClassifier(NodeClassifier):
         return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
-        names = ("walk_length", "walks_per_node", "window", "random_state", "threads")
+        names = ("walk_length", "walks_per_node", "window", "random_state", "n_jobs")
         settings: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.vectors == "node2vec":
             return Node2Vec(self.dim, p=self.p, q=self.q, **settings)
@@ -208,17 +208,19 @@ def _regressed(x: Any, known: Known) -> tuple[Array, float]:
     strengths = _STRENGTHS if len(known.selection) else (known.choice or _USUAL,)
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
-        chances = np.zeros((x.shape[0], len(known.classes)))
+        probabilities = np.zeros((x.shape[0], len(known.classes)))
         if known.several:
             for place, column in enumerate(labels.T):  # what all have or nobody has, all have or nobody has
                 varied = column.min() < column.max()
-                chances[:, place] = model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
+                probabilities[:, place] = (
+                    model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
+                )
         else:
             with warnings.catch_warnings():  # a label for every second class is no reason to regress
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
                 model.fit(x[known.train], labels)
-            chances[:, model.classes_] = model.predict_proba(x)
-        found[strength] = chances
+            probabilities[:, model.classes_] = model.predict_proba(x)
+        found[strength] = probabilities
     return _best(found, known)
 
 

@@ -13,43 +13,43 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
-from cge.errors import CgeWarning, InputError, listed, shown
+from cge.errors import CgeWarning, InputError, format_list, format_value
 from cge.estimators.cge_settings import (
+    ClassifierName,
     ClassWeight,
-    Consistency,
+    ConsistencyWeight,
     Decay,
+    DropFeature,
+    DropNode,
+    Dropout,
     Encoder,
-    FeatureDrop,
-    Folds,
     HeadRate,
     HeadSteps,
-    HeldOut,
     Hidden,
-    HiddenDrop,
     Hops,
-    LabelShift,
-    LabelVotes,
+    Inputs,
+    LabelPropagationMode,
     Loss,
-    Models,
-    NodeDrop,
+    MaxEpochs,
+    NAugmentations,
+    NEstimators,
+    NFolds,
     Optimizer,
     OuterLabels,
     OuterPaths,
     OuterRule,
     OuterSteps,
     PairShare,
-    Passes,
     PathWindow,
     Patience,
-    Payload,
     Pretrain,
-    ReaderKind,
+    PriorCorrection,
     Refit,
-    Rounds,
+    Sharpening,
     Strength,
     TableRate,
-    Temperature,
     UnsupWeight,
+    ValidationFraction,
     VectorSize,
     VirtualRate,
     Walks,
@@ -57,23 +57,23 @@ from cge.estimators.cge_settings import (
     WeightingRate,
 )
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import as_classes, share_right
-from cge.estimators.embeddings import Negatives, Seed, Threads, WalkLength
+from cge.estimators.classifier import accuracy_or_f1, as_classes
+from cge.estimators.embeddings import Jobs, Negatives, Seed, WalkLength
+from cge.estimators.encoder_fit import fit_encoder
+from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.explaining import explainer_of
-from cge.estimators.pair_fit import PairFit, fit_pairs
-from cge.estimators.path_fit import fit_paths
-from cge.estimators.path_model import PathFit
-from cge.estimators.planning import checked_task
+from cge.estimators.fit_plan import checked_task
+from cge.estimators.paper_fit import PaperModel, fit_paper
 from cge.estimators.settings import documented, settings_of
 from cge.estimators.storing import save_estimator
-from cge.estimators.twin import gain_over_twin
+from cge.estimators.uniform_baseline import gain_over_uniform
 from cge.explain.explainer import Explainer
+from cge.explain.explanation import Explanation
 from cge.explain.faithfulness import SHARES, Faithfulness
-from cge.explain.paths import Explanation
-from cge.explain.worth import Gain, Worth, worth_of
+from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
-from cge.training.history import Epoch, Round
+from cge.training.history import Epoch, PaperEpoch
 
 __all__ = ["CGE", "PAIRS_ONLY", "PATHS_ONLY", "idle_settings"]
 
@@ -81,18 +81,18 @@ Array = npt.NDArray[Any]
 
 PATHS_ONLY = (
     "hops",
-    "payload",
-    "label_votes",
-    "label_shift",
-    "reader",
-    "n_models",
+    "inputs",
+    "label_propagation",
+    "prior_correction",
+    "classifier",
+    "n_estimators",
     "class_weight",
-    "passes",
-    "node_drop",
-    "feature_drop",
-    "hidden_drop",
-    "consistency",
-    "temperature",
+    "n_augmentations",
+    "drop_node",
+    "drop_feature",
+    "dropout",
+    "consistency_weight",
+    "sharpening",
 )
 PAIRS_ONLY = (
     "window",
@@ -134,7 +134,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     best_round_ : int
         The round or epoch whose parameters these are.
     selection_history_ : History or None
-        The rounds that chose `best_round_`, where a second training on all labels followed.
+        The rounds that chose `best_epoch_`, where a second training on all labels followed.
     labels_seen_ : dict
         How many labels served training, the weights ("outer") and the choice of the round ("selection").
     weights_ : str
@@ -160,7 +160,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     >>> model = CGE().fit(graph, {0: "left", 1: "left", 3: "right", 4: "right"})
     >>> model.predict([2, 5]).tolist()
     ['left', 'right']
-    >>> model.embedding_.shape, model.predict_proba([2]).shape, model.weights_
+    >>> model.embedding_.shape, model.predict_proba([2]).shape, model.weighting_
     ((6, 32), (1, 2), 'degree')
     >>> model.path_weights([[2, 3]]).tolist()  # 2 and 3 are no neighbors
     [0.0]
@@ -175,26 +175,26 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         dim: VectorSize = None,
         *,
         hops: Hops = 4,
-        payload: Payload = "auto",
-        label_votes: LabelVotes = "auto",
-        label_shift: LabelShift = "auto",
-        reader: ReaderKind = "auto",
-        n_models: Models = 1,
+        inputs: Inputs = "auto",
+        label_propagation: LabelPropagationMode = "auto",
+        prior_correction: PriorCorrection = "auto",
+        classifier: ClassifierName = "auto",
+        n_estimators: NEstimators = 1,
         class_weight: ClassWeight = "none",
-        passes: Passes = None,
-        node_drop: NodeDrop = None,
-        feature_drop: FeatureDrop = None,
-        hidden_drop: HiddenDrop = None,
-        consistency: Consistency = None,
-        temperature: Temperature = None,
+        n_augmentations: NAugmentations = None,
+        drop_node: DropNode = None,
+        drop_feature: DropFeature = None,
+        dropout: Dropout = None,
+        consistency_weight: ConsistencyWeight = None,
+        sharpening: Sharpening = None,
         walks_per_node: Walks = None,
-        rounds: Rounds = None,
+        max_epochs: MaxEpochs = None,
         patience: Patience = None,
-        held_out: HeldOut = 0.2,
+        validation_fraction: ValidationFraction = 0.2,
         refit: Refit = True,
         learning_rate: TableRate = None,
         weight_decay: Decay = None,
-        folds: Folds = 3,
+        folds: NFolds = 3,
         window: PathWindow = 6,
         walk_length: WalkLength = 10,
         loss: Loss = "auto",
@@ -214,28 +214,28 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         outer_steps: OuterSteps = 6,
         outer_paths: OuterPaths = 2048,
         random_state: Seed = 0,
-        threads: Threads = None,
+        n_jobs: Jobs = None,
     ) -> None:
         self.encoder = encoder
         self.weighting = weighting
         self.dim = dim
         self.hops = hops
-        self.payload = payload
-        self.label_votes = label_votes
-        self.label_shift = label_shift
-        self.reader = reader
-        self.n_models = n_models
+        self.inputs = inputs
+        self.label_propagation = label_propagation
+        self.prior_correction = prior_correction
+        self.classifier = classifier
+        self.n_estimators = n_estimators
         self.class_weight = class_weight
-        self.passes = passes
-        self.node_drop = node_drop
-        self.feature_drop = feature_drop
-        self.hidden_drop = hidden_drop
-        self.consistency = consistency
-        self.temperature = temperature
+        self.n_augmentations = n_augmentations
+        self.drop_node = drop_node
+        self.drop_feature = drop_feature
+        self.dropout = dropout
+        self.consistency_weight = consistency_weight
+        self.sharpening = sharpening
         self.walks_per_node = walks_per_node
-        self.rounds = rounds
+        self.max_epochs = max_epochs
         self.patience = patience
-        self.held_out = held_out
+        self.validation_fraction = validation_fraction
         self.refit = refit
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
@@ -259,7 +259,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         self.outer_steps = outer_steps
         self.outer_paths = outer_paths
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
 
     # ------------------------------------------------------------------ training
 
@@ -270,7 +270,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         validation: Any = None,
         *,
         resume: str | Path | None = None,
-        on_round: Callable[[Round | Epoch], None] | None = None,
+        callback: Callable[[PaperEpoch | Epoch], None] | None = None,
     ) -> CGE:
         """Train on the labels `y`.
 
@@ -282,13 +282,13 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             A row of zeros is a node whose labels are not known. With {node id: list of labels} nodes have several.
         validation : like `y`, optional
             Labels of other nodes, best a random sample, which choose the best round and calibrate chances; a node that
-            is in `y` as well trains. Without them, the share `held_out` of `y` chooses it, and then training starts
+            is in `y` as well trains. Without them, the share `validation_fraction` of `y` chooses it, and then training starts
             anew on all of `y` and ends after that round (`refit=False` keeps the first training).
         resume : folder, optional
             Write a checkpoint here after each round, and go on from the one that is there. The result has the same
             bytes as that of a fit that was never stopped.
         on_round : callable, optional
-            Called with a `Round` after each round, or with encoder "paths" with an `Epoch` after each epoch.
+            Called with a `PaperEpoch` after each round, or with encoder "paths" with an `Epoch` after each epoch.
 
         Returns
         -------
@@ -299,9 +299,9 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         store = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
         if idle := idle_settings(self):
             warnings.warn(idle, CgeWarning, stacklevel=2)
-        train = fit_paths if self.encoder == "paths" else fit_pairs
+        train = fit_encoder if self.encoder == "paths" else fit_paper
         roles = (known.train, known.selection)
-        self._keep(train(self, graph, known.codes, known.classes, roles, store, on_round), known.classes)
+        self._keep(train(self, graph, known.codes, known.classes, roles, store, callback), known.classes)
         self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
         return self
 
@@ -321,7 +321,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         other = None if graph is self.graph_ else graph
         where = self.graph_ if other is None else other
         rows = np.arange(len(where)) if nodes is None else where.indices_of(nodes)
-        return self._fitted.chances(other, rows)
+        return self._fitted.probabilities(other, rows)
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
         """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`.
@@ -343,7 +343,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         labels : sequence
             An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return share_right(self.predict(nodes), labels, self.classes_, self._fitted.several)
+        return accuracy_or_f1(self.predict(nodes), labels, self.classes_, self._fitted.several)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
         """Return vectors, `(k, dim)`: of all nodes that were trained on, of some of them by id, or of another graph.
@@ -379,7 +379,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     # ------------------------------------------------------------------ explaining it
 
     def explain(
-        self, node: Hashable, top: int = 10, *, hop: int | None = None, reader: int = 0, name: Any = None
+        self, node: Hashable, top: int = 10, *, hop: int | None = None, classifier: int = 0, name: Any = None
     ) -> Explanation:
         """Return the paths that bring most to the prediction for a node, the strongest first, and sums over all paths.
 
@@ -399,16 +399,16 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         name : class, optional
             The class whose score is explained; by default the most likely one.
         """
-        explainer, number = self._explainer(reader), self.graph_.index_of(node)
+        explainer, number = self._explainer(classifier), self.graph_.index_of(node)
         place = None if name is None else self._place_of(name)
         return explainer.node(number, *_listed(explainer, top, hop), place)
 
-    def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, reader: int = 0) -> Explanation:
+    def explain_class(self, name: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0) -> Explanation:
         """Return the paths that bring most to the score of a class, among those from nodes predicted to be in it.
 
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
-        explainer = self._explainer(reader)
+        explainer = self._explainer(classifier)
         return explainer.of_class(self._place_of(name), *_listed(explainer, top, hop))
 
     def explain_pair(
@@ -418,7 +418,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         top: int = 10,
         *,
         hop: int | None = None,
-        reader: int = 0,
+        classifier: int = 0,
         name: Any = None,
     ) -> Explanation:
         """Return the paths from one node to another, and what they bring to the first one's prediction.
@@ -426,7 +426,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         Sums are over all paths from `node` to `end`; whatever else is in the scores is the remainder. Further arguments
         are those of `explain`.
         """
-        explainer, (first, last) = self._explainer(reader), self.graph_.indices_of([node, end]).tolist()
+        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, end]).tolist()
         place = None if name is None else self._place_of(name)
         return explainer.pair(first, last, *_listed(explainer, top, hop), place)
 
@@ -437,7 +437,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         shares: Sequence[float] = SHARES,
         repeats: int = 10,
         most: int = 2000,
-        reader: int = 0,
+        classifier: int = 0,
     ) -> Faithfulness:
         """Return how the chance of the predicted class changes as paths are taken away, or given back.
 
@@ -456,14 +456,14 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         reader : int
             As for `explain`.
         """
-        explainer, numbers = self._explainer(reader), self.graph_.indices_of(nodes)
+        explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
         points = np.asarray(shares)
         if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
-            raise InputError(f"shares must be numbers from 0 to 1, found {shown(shares)}")
+            raise InputError(f"shares must be numbers from 0 to 1, found {format_value(shares)}")
         counts = whole_number("repeats", repeats, 1), whole_number("most", most, 1)
         return explainer.faithful(numbers, points, *counts, self.random_state)
 
-    def worth(self, *, compare: bool = False) -> Worth:
+    def compare_weighting(self, *, compare: bool = False) -> WeightingComparison:
         """Say whether the weights of paths were worth it.
 
         By how much they are ahead of A ≡ 1 on the selection labels, where that was asked in training; how many paths
@@ -477,24 +477,26 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         """
         explainer, fitted = self._explainer(0), self._fitted
         if compare:
-            gain = gain_over_twin(self)
-        elif fitted.over_none is not None:
+            gain = gain_over_uniform(self)
+        elif fitted.over_uniform is not None:
             told = {"chose": self.weighting == "auto", "early": True}
-            gain = Gain.of(*fitted.over_none, self.labels_seen_["selection"], **told)
+            gain = Gain.of(*fitted.over_uniform, self.labels_seen_["selection"], **told)
         else:
             gain = None
-        return worth_of(self.weights_, fitted.path_weights, self.graph_, explainer, gain, self.random_state)
+        return weighting_comparison(
+            self.weighting_, fitted.path_weights, self.graph_, explainer, gain, self.random_state
+        )
 
     def _place_of(self, name: Any) -> int:
         """Return the number of a class."""
         plain, known = name.item() if isinstance(name, np.generic) else name, self.classes_.tolist()
         if plain not in known:
-            raise InputError(f"there is no class {shown(plain)}; the classes are {listed(known)}")
+            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(known)}")
         return int(known.index(plain))
 
-    def _explainer(self, reader: int) -> Explainer:
+    def _explainer(self, classifier: int) -> Explainer:
         self._need_fit()
-        place = whole_number("reader", reader, 0)
+        place = whole_number("classifier", classifier, 0)
         if place not in self._explainers:
             self._explainers[place] = explainer_of(self._fitted, self, place)
         return self._explainers[place]
@@ -513,23 +515,27 @@ class CGE(BaseEstimator):  # type: ignore[misc]
     def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Take over what `save` wrote."""
         classes = unpack_values(arrays, "classes.")
-        kind = PathFit if self.encoder == "paths" else PairFit
+        kind = EncoderModel if self.encoder == "paths" else PaperModel
         self._keep(kind.restored(self, graph, classes, facts, arrays), classes)
-        if not 1 <= self.best_round_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
-            raise InputError(f"the best round, {self.best_round_:,}, is not among those of the history")
+        if not 1 <= self.best_epoch_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
+            raise InputError(f"the best round, {self.best_epoch_:,}, is not among those of the history")
         # Older folders do not tell; without a second training, those that chose were most likely given.
         given = self.labels_seen_["selection"] > 0 and self.selection_history_ is None and bool(self.refit)
         call = facts.get("fit_call", {})
         self.fit_call_ = {"command": str(call.get("command", "")), "validation": bool(call.get("validation", given))}
 
-    def _keep(self, fitted: PairFit | PathFit, classes: Array) -> None:
+    def _keep(self, fitted: PaperModel | EncoderModel, classes: Array) -> None:
         """Take over what was learned."""
         self._fitted, self.classes_, self.labels_seen_ = fitted, classes, fitted.labels_seen
         self.graph_, self.node_ids_ = fitted.graph, fitted.graph.node_ids
-        self.history_, self.best_round_ = fitted.history, fitted.best_round
+        self.history_, self.best_epoch_ = fitted.history, fitted.best_epoch
         self.selection_history_, self.embedding_ = fitted.selection_history, fitted.vectors()
-        self.weights_, self.compared_ = fitted.weights_name, fitted.comparison
-        self.readers_, self.label_votes_, self.label_shift_ = fitted.reader_names, fitted.voting, fitted.shifted
+        self.weighting_, self.search_results_ = fitted.weighting_name, fitted.comparison
+        self.classifiers_, self.label_propagation_, self.prior_correction_ = (
+            fitted.classifier_names,
+            fitted.uses_label_propagation,
+            fitted.shifted,
+        )
         self.weight_parameters_ = fitted.weight_parameters
         self._explainers: dict[int, Explainer] = {}
 

@@ -6,44 +6,44 @@ from collections.abc import Callable
 from typing import Annotated
 
 from cge.estimators.settings import Setting
-from cge.models.weighting import PathWeighting
+from cge.models.path_networks import PathWeighting
 
 __all__ = [
     "ClassWeight",
-    "Consistency",
+    "ClassifierName",
+    "ConsistencyWeight",
     "Decay",
+    "DropFeature",
+    "DropNode",
+    "Dropout",
     "Encoder",
-    "FeatureDrop",
-    "Folds",
     "HeadRate",
     "HeadSteps",
-    "HeldOut",
     "Hidden",
-    "HiddenDrop",
     "Hops",
-    "LabelShift",
-    "LabelVotes",
+    "Inputs",
+    "LabelPropagationMode",
     "Loss",
-    "Models",
-    "NodeDrop",
+    "MaxEpochs",
+    "NAugmentations",
+    "NEstimators",
+    "NFolds",
     "Optimizer",
     "OuterLabels",
     "OuterPaths",
     "OuterRule",
     "OuterSteps",
     "PairShare",
-    "Passes",
     "PathWindow",
     "Patience",
-    "Payload",
     "Pretrain",
-    "ReaderKind",
+    "PriorCorrection",
     "Refit",
-    "Rounds",
+    "Sharpening",
     "Strength",
     "TableRate",
-    "Temperature",
     "UnsupWeight",
+    "ValidationFraction",
     "VectorSize",
     "VirtualRate",
     "Walks",
@@ -66,7 +66,7 @@ Weighting = Annotated[
         "between similar nodes, 'gates' learns which steps to follow, 'steps' how far as well, 'average', 'cnn' and "
         "'lstm' are networks over the whole path; 'auto' asks the selection labels with encoder 'paths' and is 'lstm' "
         "otherwise; a callable is given the size of its input and makes a PathWeighting",
-        choices=("auto", "none", "degree", "cosine", "gates", "steps", "average", "cnn", "lstm"),
+        choices=("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"),
         open_to_callables=True,
     ),
 ]
@@ -82,22 +82,22 @@ VectorSize = Annotated[
 Hops = Annotated[
     int, Setting("encoder 'paths': steps in the longest path; 0 looks at nobody but the node itself", low=0, high=100)
 ]
-Payload = Annotated[
+Inputs = Annotated[
     str,
     Setting(
         "encoder 'paths': what nodes carry: 'features', a learned 'table' or vectors of 'walks'; 'auto' takes features "
         "where there are any, else walks for several labels per node, else the table",
-        choices=("auto", "features", "table", "walks"),
+        choices=("auto", "features", "learned", "walks"),
     ),
 ]
-LabelVotes = Annotated[
+LabelPropagationMode = Annotated[
     str,
     Setting(
         "encoder 'paths': whether the known labels at the ends of paths vote as well; 'auto' asks the selection labels",
         choices=("auto", "yes", "no"),
     ),
 ]
-LabelShift = Annotated[
+PriorCorrection = Annotated[
     str,
     Setting(
         "encoder 'paths': whether classes are expected as often as among given selection labels, and not as often as "
@@ -105,43 +105,46 @@ LabelShift = Annotated[
         choices=("auto", "no"),
     ),
 ]
-ReaderKind = Annotated[
+ClassifierName = Annotated[
     str,
     Setting(
         "encoder 'paths': how classes are read off: 'plain' learns from labels only, 'deep' also from agreement on the "
         "other nodes, 'sparse' likewise and from few features, 'gentle' so with less agreement, 'taught' from the "
         "votes of known labels; 'auto' asks the selection labels and may average two",
-        choices=("auto", "plain", "deep", "sparse", "gentle", "taught"),
+        choices=("auto", "mlp", "consistency", "sparse", "sparse-light", "distilled"),
     ),
 ]
-Models = Annotated[int, Setting("encoder 'paths': trainings of each reader that are averaged", low=1, high=100)]
+NEstimators = Annotated[int, Setting("encoder 'paths': trainings of each reader that are averaged", low=1, high=100)]
 ClassWeight = Annotated[
     str,
     Setting("encoder 'paths': 'balanced' lets every class count alike in the loss", choices=("none", "balanced")),
 ]
-Passes = Annotated[
+NAugmentations = Annotated[
     int | None,
-    Setting("encoder 'paths': disturbed passes in an epoch; None goes by `reader`", low=1, high=100, optional=True),
+    Setting("encoder 'paths': disturbed passes in an epoch; None goes by `classifier`", low=1, high=100, optional=True),
 ]
 
 
 def _dropped(what: str) -> Setting:
-    return Setting(f"encoder 'paths': share of {what}; None goes by `reader`", low=0, high=0.95, optional=True)
+    return Setting(f"encoder 'paths': share of {what}; None goes by `classifier`", low=0, high=0.95, optional=True)
 
 
-NodeDrop = Annotated[float | None, _dropped("nodes whose payload a pass drops")]
-FeatureDrop = Annotated[float | None, _dropped("single features that a pass drops")]
-HiddenDrop = Annotated[float | None, _dropped("hidden numbers that a pass drops")]
-Consistency = Annotated[
+DropNode = Annotated[float | None, _dropped("nodes whose payload a pass drops")]
+DropFeature = Annotated[float | None, _dropped("single features that a pass drops")]
+Dropout = Annotated[float | None, _dropped("hidden numbers that a pass drops")]
+ConsistencyWeight = Annotated[
     float | None,
     Setting(
-        "encoder 'paths': weight of the agreement between passes; None goes by `reader`", low=0, high=100, optional=True
+        "encoder 'paths': weight of the agreement between passes; None goes by `classifier`",
+        low=0,
+        high=100,
+        optional=True,
     ),
 ]
-Temperature = Annotated[
+Sharpening = Annotated[
     float | None,
     Setting(
-        "encoder 'paths': how sharp a prediction passes have to agree on, the lower the sharper; None goes by `reader`",
+        "encoder 'paths': how sharp a prediction passes have to agree on, the lower the sharper; None goes by `classifier`",
         low=0.01,
         high=1,
         optional=True,
@@ -164,11 +167,11 @@ Loss = Annotated[
     ),
 ]
 Pretrain = Annotated[int, Setting("rounds in which labels do not touch the vectors, before the others", low=0)]
-Rounds = Annotated[
+MaxEpochs = Annotated[
     int | None,
     Setting(
         "rounds at most after pre-training, each once over all walks; with encoder 'paths', epochs; None is 4, or goes "
-        "by `reader`",
+        "by `classifier`",
         low=1,
         optional=True,
     ),
@@ -182,7 +185,7 @@ Patience = Annotated[
         optional=True,
     ),
 ]
-HeldOut = Annotated[
+ValidationFraction = Annotated[
     float, Setting("share of the labels that chooses the round where no validation labels are given", low=0, high=0.5)
 ]
 Refit = Annotated[bool, Setting("train again on all labels once held-out ones have chosen the round")]
@@ -197,7 +200,7 @@ TableRate = Annotated[
     float | None,
     Setting(
         "first learning rate of the tables, which falls linearly; with encoder 'paths', that of readers; None goes by "
-        "`optimizer` or `reader`",
+        "`optimizer` or `classifier`",
         above=0,
         high=10,
         optional=True,
@@ -212,7 +215,10 @@ HeadRate = Annotated[float, Setting("learning rate of the head and of a feature 
 Decay = Annotated[
     float | None,
     Setting(
-        "weight decay of the head, or of readers; None is 0.0005, or goes by `reader`", low=0, high=10, optional=True
+        "weight decay of the head, or of readers; None is 0.0005, or goes by `classifier`",
+        low=0,
+        high=10,
+        optional=True,
     ),
 ]
 OuterRule = Annotated[
@@ -226,7 +232,7 @@ OuterLabels = Annotated[
         choices=("folds", "validation"),
     ),
 ]
-Folds = Annotated[int, Setting("parts of the training labels", low=2, high=100)]
+NFolds = Annotated[int, Setting("parts of the training labels", low=2, high=100)]
 VirtualRate = Annotated[float, Setting("ξ: virtual step of the outer problem; 0 is first order", low=0, high=1e6)]
 WeightingRate = Annotated[float, Setting("learning rate of the weighting network", above=0, high=10)]
 OuterSteps = Annotated[int, Setting("steps of the weighting network in a round", low=1)]

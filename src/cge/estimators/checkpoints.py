@@ -16,14 +16,14 @@ from cge.errors import CheckpointError
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.store.manifest import environment, plain
-from cge.training.trainer import Saved
+from cge.training.paper_training import Saved
 
 __all__ = ["Checkpoints"]
 
 Array = npt.NDArray[Any]
 
 _KIND = "checkpoint"
-_FREE = ("threads",)  # settings that may differ when a fit goes on: they do not change the result
+_FREE = ("n_jobs",)  # settings that may differ when a fit goes on: they do not change the result
 
 
 class Checkpoints:

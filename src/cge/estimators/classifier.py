@@ -14,14 +14,14 @@ from sklearn.exceptions import NotFittedError
 
 from cge.data.labels import labeled, micro_f1
 from cge.errors import InputError
+from cge.estimators.label_roles import hold_out
 from cge.estimators.labels import encode_labels, members
-from cge.estimators.roles import hold_out
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 
-__all__ = ["Known", "NodeClassifier", "as_classes", "known_labels", "share_right"]
+__all__ = ["Known", "NodeClassifier", "accuracy_or_f1", "as_classes", "known_labels"]
 
 Array = npt.NDArray[Any]
 
@@ -120,9 +120,9 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """Return what a subclass has learned besides, for `save`."""
         return {}
 
-    def _keep(self, graph: Graph, classes: Array, several: bool, chances: Array) -> None:
+    def _keep(self, graph: Graph, classes: Array, several: bool, probabilities: Array) -> None:
         self.graph_, self.node_ids_, self.classes_, self._several = graph, graph.node_ids, classes, several
-        self._chances = chances.astype(np.float32)
+        self._probabilities = probabilities.astype(np.float32)
 
     def predict_proba(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the probability of each class, `(k, c)`; with several labels per node, one chance for each.
@@ -130,7 +130,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         `nodes` are ids, None means all.
         """
         self._need_fit()
-        return self._chances.copy() if nodes is None else self._chances[self.graph_.indices_of(nodes)]
+        return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
@@ -141,12 +141,12 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return share_right(self.predict(nodes), labels, self.classes_, self._several)
+        return accuracy_or_f1(self.predict(nodes), labels, self.classes_, self._several)
 
     def save(self, folder: str | Path) -> None:
         """Write what it predicts to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
         self._need_fit()
-        arrays = {"chances": self._chances} | pack_values(self.classes_, "classes.") | self._arrays()
+        arrays = {"chances": self._probabilities} | pack_values(self.classes_, "classes.") | self._arrays()
         facts = {"several": self._several, "labels_seen": self.labels_seen_}
         save_estimator(self, folder, self.graph_, facts, arrays)
 
@@ -163,13 +163,13 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
 
 
-def as_classes(chances: Array, classes: Array, several: bool) -> Array:
+def as_classes(probabilities: Array, classes: Array, several: bool) -> Array:
     """Return the classes that chances `(k, c)` speak for."""
-    found: Array = (chances > 0.5).astype(np.int64) if several else classes[chances.argmax(1)]
+    found: Array = (probabilities > 0.5).astype(np.int64) if several else classes[probabilities.argmax(1)]
     return found
 
 
-def share_right(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
+def accuracy_or_f1(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
     """Return the share of right predictions; with several labels per node, micro-F1."""
     true = members(labels, classes) if several else np.asarray(labels)
     if predicted.shape != true.shape:

@@ -16,7 +16,7 @@ from cge.estimators.settings import Setting, check_settings, documented
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.sampling import Walker
-from cge.training.embedding import embed_walks
+from cge.training.walk_embedding import embed_walks
 
 __all__ = ["DeepWalk", "Node2Vec"]
 
@@ -30,7 +30,7 @@ Negatives = Annotated[int, Setting("negatives that each pair counts", low=1, hig
 Epochs = Annotated[int, Setting("rounds of walks, each with walks of its own", low=1)]
 LearningRate = Annotated[float, Setting("first learning rate; it falls linearly", above=0, high=10)]
 Seed = Annotated[int, Setting("seed; the same seed gives the same bytes for any number of threads", low=0)]
-Threads = Annotated[int | None, Setting("threads; None uses every core", low=1, optional=True)]
+Jobs = Annotated[int | None, Setting("threads; None uses every core", low=1, optional=True)]
 Ratio = Annotated[float, Setting("1/p weighs the way back, 1/q the way away", low=1e-9, high=1e9)]
 
 
@@ -68,10 +68,10 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
             p=given.get("p", 1.0),
             q=given.get("q", 1.0),
             seed=given["random_state"],
-            threads=given["threads"],
+            n_jobs=given["n_jobs"],
             shuffle=True,
         )
-        names = ("dim", "window", "negatives", "epochs", "learning_rate", "threads")
+        names = ("dim", "window", "negatives", "epochs", "learning_rate", "n_jobs")
         settings = {name: given[name] for name in names}
         self.embedding_ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress).sources
         self.node_ids_, self.graph_ = graph.node_ids, graph
@@ -128,7 +128,7 @@ class DeepWalk(_WalkVectors):
         epochs: Epochs = 1,
         learning_rate: LearningRate = 0.05,
         random_state: Seed = 0,
-        threads: Threads = None,
+        n_jobs: Jobs = None,
     ) -> None:
         self.dim = dim
         self.walk_length = walk_length
@@ -138,7 +138,7 @@ class DeepWalk(_WalkVectors):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs
 
 
 @documented
@@ -174,7 +174,7 @@ class Node2Vec(_WalkVectors):
         epochs: Epochs = 1,
         learning_rate: LearningRate = 0.05,
         random_state: Seed = 0,
-        threads: Threads = None,
+        n_jobs: Jobs = None,
     ) -> None:
         self.dim = dim
         self.p = p
@@ -186,4 +186,4 @@ class Node2Vec(_WalkVectors):
         self.epochs = epochs
         self.learning_rate = learning_rate
         self.random_state = random_state
-        self.threads = threads
+        self.n_jobs = n_jobs

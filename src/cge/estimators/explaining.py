@@ -11,26 +11,26 @@ import torch
 from torch import Tensor
 
 from cge.errors import InputError
-from cge.estimators.pair_fit import PairFit
-from cge.estimators.path_model import PathFit
-from cge.explain.exact import AllPaths
+from cge.estimators.encoder_model import EncoderModel
+from cge.estimators.paper_fit import PaperModel
+from cge.explain.all_paths import AllPaths
+from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer, Labels
-from cge.explain.paths import WhichReader
-from cge.explain.reading import Reading
-from cge.explain.sampled import SampledPaths
-from cge.explain.search import Found
-from cge.explain.types import StepTypes
+from cge.explain.explanation import WhichClassifier
+from cge.explain.linear_scores import Reading
+from cge.explain.path_search import Found
+from cge.explain.sampled_paths import SampledPaths
 from cge.models import PathWeighting, TransductiveHead
-from cge.models.ends import Reader
-from cge.models.gates import StepWeighting
-from cge.models.pooling import StepRows
-from cge.models.prefixes import sample_prefixes
-from cge.models.products import NodeFeatures, take_rows
-from cge.models.tree import PathTree
+from cge.models.classifiers import PathClassifier
+from cge.models.edge_weighting import EdgeWeighting
+from cge.models.path_prefixes import sample_prefixes
+from cge.models.path_tree import PathTree
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.sampling import Walker
-from cge.training.inner import SHORTEST
-from cge.training.path_data import PathData, PathWeights
-from cge.training.recipes import READERS
+from cge.training.classifier_recipes import CLASSIFIERS
+from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.paper_inner import SHORTEST
 
 __all__ = ["explainer_of"]
 
@@ -39,62 +39,62 @@ Array = npt.NDArray[Any]
 _WALKS = 100  # from a node, to whose beginnings the paper's encoders attribute a prediction
 
 
-def explainer_of(fitted: PathFit | PairFit, model: Any, place: int) -> Explainer:
+def explainer_of(fitted: EncoderModel | PaperModel, model: Any, place: int) -> Explainer:
     """Return what explains the predictions of a trained model, or those of one of its readers."""
-    return _path_explainer(fitted, model, place) if isinstance(fitted, PathFit) else _pairs(fitted, model, place)
+    return _path_explainer(fitted, model, place) if isinstance(fitted, EncoderModel) else _pairs(fitted, model, place)
 
 
 # ---------------------------------------------------------------------- the path encoder
 
 
-def _path_explainer(fitted: PathFit, model: Any, place: int) -> Explainer:
+def _path_explainer(fitted: EncoderModel, model: Any, place: int) -> Explainer:
     """Explain a reader: its scores are a sum over paths."""
-    readers = len(fitted.leaders)
-    if place >= readers:
-        raise InputError(f"reader must be a whole number below {readers}, the readers of this model, found {place}")
-    name, reader = fitted.leaders[place]
+    classifiers = len(fitted.ensemble)
+    if place >= classifiers:
+        raise InputError(f"reader must be a whole number below {classifiers}, the readers of this model, found {place}")
+    name, classifier = fitted.ensemble[place]
     data, weights, votes = fitted.data, fitted.plan.weights, None
     with torch.no_grad():
-        carried = reader.project(data.payload(READERS[name].rows)).double().numpy()
-        offset = reader.offset().double().numpy()
+        carried = classifier.project(data.inputs(CLASSIFIERS[name].rows)).double().numpy()
+        offset = classifier.offset().double().numpy()
     if fitted.plan.votes:
         cast = weights.votes(data, fitted.known, fitted.matrix, fitted.several)
-        votes = float(reader.votes.detach()) * cast.astype(np.float64)
-    chances = fitted.chances(None, np.arange(len(fitted.graph)))
-    paths = _all_paths(data, weights.module) if isinstance(weights.module, StepWeighting) else _sampled(fitted)
+        votes = float(classifier.votes.detach()) * cast.astype(np.float64)
+    probabilities = fitted.probabilities(None, np.arange(len(fitted.graph)))
+    paths = _all_paths(data, weights.module) if isinstance(weights.module, EdgeWeighting) else _sampled(fitted)
     return Explainer(
         paths,
-        Reading(carried, _ReaderScores(reader), offset, votes),
-        chances,
+        Reading(carried, _ClassifierScores(classifier), offset, votes),
+        probabilities,
         data.graph.node_ids,
         _labels(fitted, model),
-        fitted.heat,
-        WhichReader(place, readers, name),
+        fitted.temperature,
+        WhichClassifier(place, classifiers, name),
     )
 
 
 @dataclass(frozen=True, eq=False)
-class _ReaderScores:
+class _ClassifierScores:
     """The scores of a reader; they do not depend on the node."""
 
-    reader: Reader
+    classifier: PathClassifier
 
     def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG002 - as heads are called
-        return self.reader.scores(vectors)
+        return self.classifier.scores(vectors)
 
 
-def _all_paths(data: PathData, weighting: StepWeighting) -> AllPaths:
-    plain = StepWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
+def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
+    plain = EdgeWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
     with torch.no_grad():
-        values, walk = (one.step_values(data.steps, data.inputs).double().numpy() for one in (weighting, plain))
+        values, walk = (one.edge_values(data.steps, data.edge_inputs).double().numpy() for one in (weighting, plain))
         hops = weighting.hop_weights().tolist()
-    return AllPaths(data.steps, values, hops, walk, StepTypes.of(data.graph, data.steps))
+    return AllPaths(data.steps, values, hops, walk, EdgeTypes.of(data.graph, data.steps))
 
 
-def _sampled(fitted: PathFit) -> SampledPaths:
+def _sampled(fitted: EncoderModel) -> SampledPaths:
     data, weights = fitted.data, fitted.plan.weights
     sizes = len(weights.steps.hops) - 1, data.steps.indices, data.steps.nodes
-    types = StepTypes.of(data.graph, data.steps)
+    types = EdgeTypes.of(data.graph, data.steps)
     return SampledPaths(_NetworkPaths(data, weights), *sizes, fitted.path_weights, types)
 
 
@@ -102,13 +102,13 @@ def _sampled(fitted: PathFit) -> SampledPaths:
 class _NetworkPaths:
     """The sampled paths of some nodes, each with its share of their weighted mean."""
 
-    data: PathData
-    weights: PathWeights
+    data: EncoderData
+    weights: NamedWeighting
 
     def __call__(self, nodes: Array) -> Found:
-        pooling = self.weights.learnable(self.data, nodes)
-        paths = pooling.prefixes
-        share = _shares(paths.start, paths.count * pooling.weights().astype(np.float64), self.data.steps.nodes)
+        propagation = self.weights.learnable(self.data, nodes)
+        paths = propagation.prefixes
+        share = _shares(paths.start, paths.count * propagation.weights().astype(np.float64), self.data.steps.nodes)
         return Found(paths.start, paths.items[:, 1:], paths.length, share)
 
 
@@ -121,7 +121,7 @@ def _shares(start: Array, values: Array, nodes: int) -> Array:
 # ---------------------------------------------------------------------- the paper's encoders
 
 
-def _pairs(fitted: PairFit, model: Any, place: int) -> Explainer:
+def _pairs(fitted: PaperModel, model: Any, place: int) -> Explainer:
     """Attribute the scores of a head to paths.
 
     Heads read vectors of unit length. What a path brings is taken to be the vector of its end, times the path's share;
@@ -134,16 +134,16 @@ def _pairs(fitted: PairFit, model: Any, place: int) -> Explainer:
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
     score = _HeadScores(parameters.head, fitted.features)
     reading = Reading(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors)
-    steps = StepRows(graph, model.threads)
-    told: dict[str, Any] = {"seed": model.random_state, "threads": model.threads, "stream": ("explain",)}
+    steps = TransitionMatrix(graph, model.n_jobs)
+    told: dict[str, Any] = {"seed": model.random_state, "n_jobs": model.n_jobs, "stream": ("explain",)}
     walked = _WalkedPaths(Walker(graph, model.window, _WALKS, **told), steps, parameters.network, fitted.own)
     sizes = model.window - 1, steps.indices, steps.nodes
-    paths = SampledPaths(walked, *sizes, fitted.path_weights, StepTypes.of(graph, steps), exact=False)
-    chances = fitted.chances(None, np.arange(len(graph)))
-    return Explainer(paths, reading, chances, graph.node_ids, _labels(fitted, model))
+    paths = SampledPaths(walked, *sizes, fitted.path_weights, EdgeTypes.of(graph, steps), exact=False)
+    probabilities = fitted.probabilities(None, np.arange(len(graph)))
+    return Explainer(paths, reading, probabilities, graph.node_ids, _labels(fitted, model))
 
 
-def _labels(fitted: PathFit | PairFit, model: Any) -> Labels:
+def _labels(fitted: EncoderModel | PaperModel, model: Any) -> Labels:
     order = np.argsort(fitted.known)
     return Labels(model.classes_, fitted.known[order], fitted.matrix[order], fitted.several)
 
@@ -172,7 +172,7 @@ class _WalkedPaths:
     """The beginnings of walks from some nodes, weighed; of two nodes at least, as those that train."""
 
     walker: Walker
-    steps: StepRows
+    steps: TransitionMatrix
     network: PathWeighting | None
     vectors: Array
 
@@ -185,6 +185,6 @@ class _WalkedPaths:
         found = Found(paths.start, paths.items[:, 1:], paths.length, values)
         if self.network is not None:
             tree = PathTree.grow(found.nodes(self.steps.indices), paths.length, paths.parents)
-            values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.threads)
+            values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.n_jobs)
         found = found.take(long)
         return Found(found.start, found.steps, found.length, _shares(found.start, values[long], size))

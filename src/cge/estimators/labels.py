@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 from cge.graph import Graph
 
 __all__ = ["encode_labels", "members"]
@@ -64,7 +64,7 @@ def members(labels: Any, classes: Array) -> Array:
     known = set(classes.tolist())
     strange = [label for one in rows for label in one if label not in known]
     if strange:
-        raise InputError(f"labels has the class {shown(strange[0])}, {_UNTRAINED}")
+        raise InputError(f"labels has the class {format_value(strange[0])}, {_UNTRAINED}")
     return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
 
 
@@ -86,7 +86,7 @@ def _array(y: Any, what: str) -> Array:
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufUO":
         raise InputError(
             f"{what} must be {{node id: label}}, one label for each node, or (nodes, classes) of zeros and ones; "
-            f"found {shown(y)}"
+            f"found {format_value(y)}"
         )
     return values
 
@@ -121,7 +121,7 @@ def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) 
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():
-        found = shown(values[wrong].tolist()[0])
+        found = format_value(values[wrong].tolist()[0])
         raise InputError(f"{what} with several columns must be zeros and ones, found {found}")
     return values.astype(np.int64), np.arange(width) if classes is None else classes
 
@@ -143,7 +143,7 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     places = np.minimum(places, max(len(classes) - 1, 0))
     strange = present[classes[places] != present] if len(classes) else present
     if len(strange):
-        raise InputError(f"{what} has the class {shown(strange.tolist()[0])}, {_UNTRAINED}")
+        raise InputError(f"{what} has the class {format_value(strange.tolist()[0])}, {_UNTRAINED}")
     codes = np.full(size, -1, np.int64)
     codes[numbers] = places
     return codes, classes

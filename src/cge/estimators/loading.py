@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from cge.errors import CgeError, FileFormatError, InputError, shown
+from cge.errors import CgeError, FileFormatError, InputError, format_value
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
 from cge.estimators.cge import CGE
-from cge.estimators.convolutions import APPNP, GCN
 from cge.estimators.embeddings import DeepWalk, Node2Vec
+from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
-from cge.models.weighting import PathWeighting
-from cge.parallel import thread_count
+from cge.models.path_networks import PathWeighting
+from cge.parallel import resolve_jobs
 from cge.store import Stored, read_folder, unpack_graph
 
 __all__ = ["load"]
@@ -38,7 +38,7 @@ _CLASSES: dict[str, Any] = {one.__name__: one for one in _KINDS}
 
 
 def load(
-    folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None, threads: int | None = None
+    folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None, n_jobs: int | None = None
 ) -> Any:
     """Return the estimator that `save` wrote to a folder.
 
@@ -86,8 +86,8 @@ def load(
         settings = settings | {"weighting": weighting}
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")
-    if threads is not None:
-        settings = settings | ({"threads": thread_count(threads)} if "threads" in settings else {})
+    if n_jobs is not None:
+        settings = settings | ({"n_jobs": resolve_jobs(n_jobs)} if "n_jobs" in settings else {})
     try:
         with np.errstate(all="ignore"):  # what is not finite is told below
             return _restored(stored, settings, folder)
@@ -96,7 +96,7 @@ def load(
     except MemoryError:
         raise FileFormatError(folder, "this model needs more memory than this machine can give") from None
     except _PROBLEMS as wrong:
-        what = shown(str(wrong)) if not isinstance(wrong, CgeError) else wrong
+        what = format_value(str(wrong)) if not isinstance(wrong, CgeError) else wrong
         raise FileFormatError(folder, f"this is no whole {stored.kind} ({what}); save the model again") from None
 
 

@@ -11,19 +11,19 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.additions import Additions, Extended, extended
+from cge.data.graph_update import Extended, GraphUpdate, extended
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import as_classes
-from cge.estimators.path_model import PathFit
+from cge.estimators.encoder_model import EncoderModel
 from cge.graph import Graph
-from cge.training.path_data import LABEL_HOPS, PathData
+from cge.training.encoder_data import LABEL_PROPAGATION_HOPS, EncoderData
 
-__all__ = ["WAYS", "Predictions", "known_labels_of", "predict_nodes"]
+__all__ = ["EVIDENCE", "Predictions", "known_labels_of", "predict_nodes"]
 
 Array = npt.NDArray[Any]
 
-WAYS = ("trained", "new: features and edges", "new: features only", "new: edges only", "nothing known")
-_TRAINED, _BOTH, _FEATURES, _EDGES, _NOTHING = range(len(WAYS))
+EVIDENCE = ("trained", "new: features and edges", "new: features only", "new: edges only", "nothing known")
+_TRAINED, _BOTH, _FEATURES, _EDGES, _NOTHING = range(len(EVIDENCE))
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,21 +39,21 @@ class Predictions:
     chances : (k, c) float32
         Of each class.
     ways : (k,) int
-        How each was predicted, as numbers into `WAYS`.
+        How each was predicted, as numbers into `EVIDENCE`.
     several : bool
         Whether a node may have several classes.
     """
 
     nodes: Array
     classes: Array
-    chances: Array
+    probabilities: Array
     ways: Array
     several: bool
 
     @cached_property
     def predicted(self) -> list[Any]:
         """The class of each node; a list of classes where nodes may have several."""
-        found = as_classes(self.chances, self.classes, self.several)
+        found = as_classes(self.probabilities, self.classes, self.several)
         if not self.several:
             return list(found.tolist())
         return [self.classes[row.astype(bool)].tolist() for row in found]
@@ -61,18 +61,18 @@ class Predictions:
     @property
     def confidence(self) -> Array:
         """The chance of the predicted class, `(k,)`; with several classes, that of the decision in most doubt."""
-        sure = np.maximum(self.chances, 1 - self.chances).min(axis=1, initial=1) if self.several else None
-        found: Array = self.chances.max(axis=1, initial=0) if sure is None else sure
+        sure = np.maximum(self.probabilities, 1 - self.probabilities).min(axis=1, initial=1) if self.several else None
+        found: Array = self.probabilities.max(axis=1, initial=0) if sure is None else sure
         return found
 
     def counts(self) -> dict[str, int]:
-        """Return how many nodes were predicted which way, in the order of `WAYS`."""
-        found = np.bincount(self.ways, minlength=len(WAYS)).tolist()
-        return {way: count for way, count in zip(WAYS, found, strict=True) if count}
+        """Return how many nodes were predicted which way, in the order of `EVIDENCE`."""
+        found = np.bincount(self.ways, minlength=len(EVIDENCE)).tolist()
+        return {way: count for way, count in zip(EVIDENCE, found, strict=True) if count}
 
 
 def predict_nodes(
-    model: Any, nodes: Iterable[Hashable] | None = None, new: Additions | None = None
+    model: Any, nodes: Iterable[Hashable] | None = None, new: GraphUpdate | None = None
 ) -> tuple[Predictions, list[str]]:
     """Return predictions of a trained model, and notes on what was not taken as it came.
 
@@ -90,16 +90,16 @@ def predict_nodes(
     >>> from cge.graph import Graph
     >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
     >>> model = CGE().fit(graph, {0: "left", 1: "left", 3: "right", 4: "right"})
-    >>> found, notes = predict_nodes(model, new=Additions([(6, 3), (6, 5)]))
-    >>> found.nodes.tolist(), found.predicted, WAYS[found.ways[0]]
+    >>> found, notes = predict_nodes(model, new=GraphUpdate([(6, 3), (6, 5)]))
+    >>> found.nodes.tolist(), found.predicted, EVIDENCE[found.ways[0]]
     ([6], ['right'], 'new: edges only')
     """
     fitted, graph, wanted = getattr(model, "_fitted", None), model.graph_, None if nodes is None else list(nodes)
     if new is None:
         ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
-        chances, ways = model.predict_proba(wanted), np.full(len(ids), _TRAINED)
+        probabilities, ways = model.predict_proba(wanted), np.full(len(ids), _TRAINED)
         several = model._several if fitted is None else fitted.several
-        return Predictions(ids, model.classes_, chances, ways, several), []
+        return Predictions(ids, model.classes_, probabilities, ways, several), []
     if fitted is None or model.encoder == "table":
         what = f"is a {type(model).__name__}" if fitted is None else "has encoder 'table'"
         raise InputError(
@@ -125,17 +125,17 @@ def predict_nodes(
         except UnknownNodeError as error:
             where = "the request (neither in training nor among the new ones)"
             raise UnknownNodeError(where, error.offenders, error.count) from None
-    if isinstance(fitted, PathFit):
+    if isinstance(fitted, EncoderModel):
         data = fitted.data_of(grown.graph)
         ways = _with_old(grown, _path_ways(fitted, data, grown.old))[rows]
-        heats = np.full(len(rows), fitted.heat)
+        temperatures = np.full(len(rows), fitted.temperature)
         for way, name in ((_EDGES, "edges only"), (_FEATURES, "features only")):
-            heats[ways == way] = fitted.heats.get(name, fitted.heat)
+            temperatures[ways == way] = fitted.temperatures.get(name, fitted.temperature)
         known = fitted.known, fitted.matrix  # old nodes keep their numbers
-        chances = fitted.chances_in(data, known, rows, heats)
+        probabilities = fitted.probabilities_in(data, known, rows, temperatures)
     else:
-        ways, chances = _with_old(grown, _feature_ways(grown))[rows], fitted.chances(grown.graph, rows)
-    return Predictions(everyone[rows], model.classes_, chances, ways, fitted.several), grown.notes
+        ways, probabilities = _with_old(grown, _feature_ways(grown))[rows], fitted.probabilities(grown.graph, rows)
+    return Predictions(everyone[rows], model.classes_, probabilities, ways, fitted.several), grown.notes
 
 
 def known_labels_of(model: Any) -> list[list[Any]] | None:
@@ -144,7 +144,7 @@ def known_labels_of(model: Any) -> list[list[Any]] | None:
     Encoder "paths" keeps the labels it was trained on. A node without a label has an empty list.
     """
     fitted = getattr(model, "_fitted", None)
-    if not isinstance(fitted, PathFit):
+    if not isinstance(fitted, EncoderModel):
         return None
     found: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
     for node, row in zip(fitted.known.tolist(), fitted.matrix.astype(bool), strict=True):
@@ -154,7 +154,7 @@ def known_labels_of(model: Any) -> list[list[Any]] | None:
 
 def _missing(fitted: Any) -> Array | None:
     """Return the features of a node that has none: those that say nothing."""
-    if isinstance(fitted, PathFit) and fitted.data.by_features and len(fitted.data.dense[0]):
+    if isinstance(fitted, EncoderModel) and fitted.data.by_features and len(fitted.data.dense[0]):
         center: Array = fitted.data.dense[0]
         return center
     return None
@@ -171,12 +171,12 @@ def _feature_ways(grown: Extended) -> Array:
     return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NOTHING)
 
 
-def _path_ways(fitted: PathFit, data: PathData, old: int) -> Array:
+def _path_ways(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
     """Return how new nodes are predicted from what lies at the ends of paths."""
     graph, votes = data.graph, fitted.plan.votes
     hops = np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
     far = max(int(hops.max(initial=0)), int(data.table is not None))  # new nodes ask neighbors for vectors
-    own = data.carries if data.by_features else np.arange(len(graph)) < old
+    own = data.has_inputs if data.by_features else np.arange(len(graph)) < old
     featured, away = own[old:], _without_loops(graph)
     leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
     met = np.zeros(len(featured), bool)
@@ -185,7 +185,7 @@ def _path_ways(fitted: PathFit, data: PathData, old: int) -> Array:
         if votes:
             labeled = np.zeros(len(graph), bool)
             labeled[fitted.known] = True
-            met |= _met(away, labeled, LABEL_HOPS)[old:]
+            met |= _met(away, labeled, LABEL_PROPAGATION_HOPS)[old:]
     return np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
 
 

@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 from cge.estimators.settings import Setting
 
 __all__ = ["read_settings"]
@@ -43,14 +43,14 @@ def read_settings(
             continue
         if name not in known:
             near = get_close_matches(name, [*known, *also], n=1, cutoff=0.0)
-            cure = f"the nearest is {near[0]!r}" if near else "there are none"
-            raise FileFormatError(path, f"there is no setting {name!r}; {cure}", _line(text, name))
+            hint = f"the nearest is {near[0]!r}" if near else "there are none"
+            raise FileFormatError(path, f"there is no setting {name!r}; {hint}", _line(text, name))
         kind, setting, _ = known[name]
         if value is None and "none" in setting.choices:  # text has one word for None and for this choice
             given[name] = "none"
         elif not setting.allows(kind, value):
             raise FileFormatError(
-                path, f"{name} must be {setting.legal(kind)}, found {shown(value)}", _line(text, name)
+                path, f"{name} must be {setting.legal(kind)}, found {format_value(value)}", _line(text, name)
             )
     return given
 

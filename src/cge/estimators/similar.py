@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import whole_number
-from cge.errors import InputError, MissingDataError, shown
+from cge.errors import InputError, MissingDataError, format_value
 from cge.estimators.nearest import inner_products, lengths, nearest_rows
 from cge.ids import IdIndex, found_numbers, several
 
@@ -86,7 +86,7 @@ class SimilarNodes:
     def __init__(self, ids: Array, vectors: Array, metric: str = "cosine", *, method: str = "auto") -> None:
         for name, value, legal in (("metric", metric, METRICS), ("method", method, METHODS)):
             if value not in legal:
-                raise InputError(f"{name} must be one of {', '.join(map(repr, legal))}, found {shown(value)}")
+                raise InputError(f"{name} must be one of {', '.join(map(repr, legal))}, found {format_value(value)}")
         vectors = np.ascontiguousarray(vectors, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(ids):
             raise InputError(f"there must be a vector for each of {len(ids):,} ids, found shape {vectors.shape}")
@@ -96,7 +96,7 @@ class SimilarNodes:
         self._sizes = lengths(vectors)
         if not np.isfinite(self._sizes).all():
             wrong = ids[~np.isfinite(self._sizes)][:1].tolist()[0]
-            raise InputError(f"the vector of {shown(wrong)} holds numbers that are not finite")
+            raise InputError(f"the vector of {format_value(wrong)} holds numbers that are not finite")
         if method == "approximate":
             _usearch()  # what is missing is said at once
 
@@ -115,7 +115,7 @@ class SimilarNodes:
         if nodes is not None:
             queries = found_numbers(self._numbers, several(nodes), "the request")
             if len(queries) == 1 and not self._sizes[queries[0]]:
-                name = shown(self.ids[queries].tolist()[0])
+                name = format_value(self.ids[queries].tolist()[0])
                 raise InputError(f"the vector of {name} is zero, so nothing is similar to it; choose a node with edges")
         if not wanted or not len(queries):
             return np.empty((len(queries), wanted), np.int64), np.empty((len(queries), wanted))
@@ -139,7 +139,7 @@ class SimilarNodes:
         if self._index is None:
             rows = self._indexed(np.arange(len(self.ids)))
             made = _usearch().Index(ndim=rows.shape[1], metric="ip", dtype="f32")
-            made.add(np.arange(len(rows)), rows, threads=1)  # by several threads it would be another one each time
+            made.add(np.arange(len(rows)), rows, n_jobs=1)  # by several threads it would be another one each time
             self._index = made
         self._index.expansion_search = max(_EFFORT, 2 * count)
         places, scores = np.empty((len(queries), top), np.int64), np.empty((len(queries), top))

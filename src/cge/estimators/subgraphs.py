@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.errors import InputError, shown
-from cge.estimators.edges import vectors_of
-from cge.estimators.path_model import PathFit
+from cge.errors import InputError, format_value
+from cge.estimators.edge_vectors import vectors_of
+from cge.estimators.encoder_model import EncoderModel
 from cge.ids import IdIndex, found_numbers, several
-from cge.models.gates import StepPooling
+from cge.models.edge_weighting import EdgePropagation
 
 __all__ = ["inner_weight", "subgraph_vectors"]
 
@@ -44,12 +44,12 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
     """
     ids, vectors = vectors_of(model)
     index, fitted, steps = IdIndex(ids), getattr(model, "_fitted", None), None
-    if isinstance(fitted, PathFit):
-        pooling = StepPooling(fitted.data.steps, fitted.data.inputs, fitted.plan.weights.steps)
-        steps = fitted.data.steps.matrix(pooling.values().numpy().astype(np.float64))
-        hops = np.abs(pooling.hops())
+    if isinstance(fitted, EncoderModel):
+        propagation = EdgePropagation(fitted.data.steps, fitted.data.edge_inputs, fitted.plan.weights.steps)
+        steps = fitted.data.steps.matrix(propagation.values().numpy().astype(np.float64))
+        hops = np.abs(propagation.hops())
     told = groups.items() if isinstance(groups, Mapping) else enumerate(several(groups))
-    named = [(f"sub-graph {shown(name)}", several(nodes)) for name, nodes in told]
+    named = [(f"sub-graph {format_value(name)}", several(nodes)) for name, nodes in told]
     found = np.empty((len(named), vectors.shape[1]), vectors.dtype)
     for row, (name, wanted) in enumerate(named):
         nodes = np.unique(found_numbers(index, wanted, name))

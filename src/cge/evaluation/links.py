@@ -16,7 +16,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cge.data.links import Links, LinkSplit
 from cge.evaluation.protocol import peak_mb, summary
-from cge.models.pairs import HOWS, cosines_of, pair_vectors
+from cge.models.node_pairs import HOWS, cosines_of, pair_vectors
 
 __all__ = ["link_summary", "run_links"]
 

@@ -85,8 +85,10 @@ def notes_on_split(data: Dataset, chosen: Dataset, split: Split) -> list[str]:
     found, there = [], set(chosen.class_names)
     gone = [name for name, count in data.label_counts().items() if count and name not in there]
     if gone:
-        listed = ", ".join(gone[:5]) + (", …" if len(gone) > 5 else "")
-        found.append(f"{len(gone):,} of {data.num_classes:,} classes have too few labels and are left out: {listed}")
+        format_list = ", ".join(gone[:5]) + (", …" if len(gone) > 5 else "")
+        found.append(
+            f"{len(gone):,} of {data.num_classes:,} classes have too few labels and are left out: {format_list}"
+        )
     if not chosen.multilabel:
         unknown = int(np.count_nonzero(~np.isin(chosen.labels[split.test], chosen.labels[split.train])))
         if unknown:
@@ -120,12 +122,12 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
         known = None if validation is None else validation[kept]
         estimator.fit(data.graph.subgraph(kept), y[kept], known)
-        chances = estimator.predict_proba(ids, graph=data.graph)
+        probabilities = estimator.predict_proba(ids, graph=data.graph)
     else:
         estimator.fit(data.graph, y, validation)
-        chances = estimator.predict_proba(ids)
+        probabilities = estimator.predict_proba(ids)
     seconds = time.perf_counter() - began
-    every = of_all_classes(chances, estimator.classes_, data.num_classes)
+    every = of_all_classes(probabilities, estimator.classes_, data.num_classes)
     row: dict[str, Any] = {"metrics": metrics_of(every, data.labels[split.test])}
     if not data.multilabel:
         row["right"] = packed(every.argmax(1) == data.labels[split.test])
@@ -137,24 +139,24 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     }
 
 
-def of_all_classes(chances: Array, classes: Array, count: int) -> Array:
+def of_all_classes(probabilities: Array, classes: Array, count: int) -> Array:
     """Return chances `(k, c)` of some classes, by number, as those of all `(k, count)`: some have no training label."""
-    every = np.zeros((len(chances), count), np.float32)
-    every[:, classes] = chances
+    every = np.zeros((len(probabilities), count), np.float32)
+    every[:, classes] = probabilities
     return every
 
 
-def metrics_of(chances: Array, labels: Array) -> dict[str, float]:
+def metrics_of(probabilities: Array, labels: Array) -> dict[str, float]:
     """Return accuracy; with several labels per node micro- and macro-F1.
 
     A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers; and, where k is
     not known, every class with a chance above one half ("above_half").
     """
     if labels.ndim == 1:
-        return {"accuracy": float(np.mean(chances.argmax(1) == labels))}
+        return {"accuracy": float(np.mean(probabilities.argmax(1) == labels))}
     return {
         f"{kind}_f1{how}": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
-        for how, told in (("", likeliest(chances, labels)), ("_above_half", chances > 0.5))
+        for how, told in (("", likeliest(probabilities, labels)), ("_above_half", probabilities > 0.5))
         for kind in ("micro", "macro")
     }
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import FileFormatError, MissingDataError
-from cge.store.whole import write_whole
+from cge.store.atomic import write_whole
 
 __all__ = ["Cell", "read_cells", "replaced", "run_cells"]
 

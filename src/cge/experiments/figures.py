@@ -29,8 +29,8 @@ from cge.experiments.figures_sets import VENUES, aminer_file, aminer_files, data
 from cge.experiments.tables import read_table
 from cge.explain.analyses import against_diversity, against_length, class_relevance, distribution, path_relevance
 from cge.graph import Graph
-from cge.models.tree import PathTree
-from cge.models.weighting import LstmWeighting, PathWeighting
+from cge.models.path_networks import LstmWeighting, PathWeighting
+from cge.models.path_tree import PathTree
 from cge.sampling import PathTable, Walker
 
 __all__ = ["ANALYSES", "BINS", "OUTER", "cells", "run"]
@@ -48,7 +48,7 @@ ANALYSES: dict[str, tuple[tuple[str, ...], int]] = {
     "length": (_PAPERS, 10),
     "diversity": (_PAPERS, 3),
 }
-_SETTINGS: dict[str, Any] = {"encoder": "table", "walk_length": 10, "threads": 1}
+_SETTINGS: dict[str, Any] = {"encoder": "table", "walk_length": 10, "n_jobs": 1}
 BINS = 1000
 _MASKED = 0.5  # of the training labels
 _PER_CLASS = 20  # training labels of each venue
@@ -93,14 +93,14 @@ class Sampled:
 
     def __init__(self, graph: Graph, window: int, seed: int) -> None:
         table = PathTable(window)
-        table.add(Walker(graph, _SETTINGS["walk_length"], 1, seed=seed, threads=1).sample(0, graph.num_nodes))
+        table.add(Walker(graph, _SETTINGS["walk_length"], 1, seed=seed, n_jobs=1).sample(0, graph.num_nodes))
         self.nodes, self.length, self.counts = table.paths.nodes, table.paths.length, table.counts
         self.tree = PathTree.grow(self.nodes, self.length, table.parents)
         self.several = self.length > 1  # training weighs no path of one node
 
     def weights(self, network: PathWeighting, vectors: Array) -> Array:
         """Return A of each."""
-        return network.weigh(torch.from_numpy(vectors), self.tree, threads=1)
+        return network.weigh(torch.from_numpy(vectors), self.tree, n_jobs=1)
 
 
 def run(cell: Cell) -> Row:
@@ -127,7 +127,7 @@ def _fitted(graph: Graph, labels: Array, split: Split, train: Array, settings: R
         "test": model.score(graph.node_ids[split.test], labels[split.test]),
         "n_test": len(split.test),
         "labels": model.labels_seen_,
-        "best_round": model.best_round_,
+        "best_round": model.best_epoch_,
         "weight_means": [round(one, 6) for one in model.history_.column("weight_mean")],
         "said": [str(one.message) for one in said],
     }

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cge.experiments.figures import BINS, OUTER
-from cge.store.whole import write_whole
+from cge.store.atomic import write_whole
 
 __all__ = ["TITLES", "draw"]
 

@@ -106,7 +106,7 @@ def _relevance_lines(table: Row, _: Row) -> list[str]:
     lines, control = [], []
     for begin, told in _each(table):
         means = [_text(told["groups"][name]) for name in ("with_label", "without_label")]
-        seeds = [_per_seed(told["gain"], "+.2f"), ", ".join(map(str, told["rounds"]))]
+        seeds = [_per_seed(told["gain"], "+.2f"), ", ".join(map(str, told["max_epochs"]))]
         lines.append([*begin, *means, *_tested_cells(told["gain"], "+.3f"), *seeds, *_failed(told)])
         means = [_text(told["relative"][name], ".3f") for name in ("seen", "masked", "neither")]
         control.append([*begin, *means, *_tested_cells(told["control"], "+.3f")])

@@ -48,7 +48,7 @@ def _common(rows: Rows) -> Row:
         "collapsed": sum(any("collapsed" in text for text in row["said"]) for row in rows),
         "flat": sum(any("flat" in text for text in row["said"]) for row in rows),
         "seconds": float(np.mean([row["seconds"] for row in rows])),
-        "rounds": [row["best_round"] for row in rows],
+        "max_epochs": [row["best_round"] for row in rows],
         **{name: rows[0][name] for name in ("labels", "n_test", "sampled", "window")},
     }
 

@@ -48,8 +48,8 @@ METHODS: dict[str, Method] = {
     "deepwalk+features": _walks("deepwalk", features=True),
     "node2vec": _walks("node2vec", features=False),
     "node2vec+features": _walks("node2vec", features=True),
-    "planetoid-t": Method("cge:CGE", "Planetoid, transductive: A ≡ 1", {"encoder": "table", "weighting": "none"}),
-    "planetoid-i": Method("cge:CGE", "Planetoid, inductive: A ≡ 1", {"encoder": "features", "weighting": "none"}),
+    "planetoid-t": Method("cge:CGE", "Planetoid, transductive: A ≡ 1", {"encoder": "table", "weighting": "uniform"}),
+    "planetoid-i": Method("cge:CGE", "Planetoid, inductive: A ≡ 1", {"encoder": "features", "weighting": "uniform"}),
     **{f"cge-t-{kind}": _paper("table", kind) for kind in ("average", "cnn", "lstm")},
     **{f"cge-i-{kind}": _paper("features", kind) for kind in ("average", "cnn", "lstm")},
     "sgc": Method("baselines:SGC", "logistic regression on smoothed features"),
@@ -57,7 +57,7 @@ METHODS: dict[str, Method] = {
     "appnp": Method("convolutions:APPNP", "predictions spread by personalized PageRank"),
     "gcn+cge": Method("convolutions:GCN", "GCN with the chances of cge among its features", {"append": "cge"}),
     "cge": Method("cge:CGE", "the defaults of this package"),
-    "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "none"}),
+    "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "uniform"}),
 }
 
 # What has vectors of nodes, or scores of pairs, can tell which nodes are linked.
@@ -75,12 +75,12 @@ _DEFINING = ("append", "class_mass", "encoder", "features", "vectors", "weightin
 def make(
     name: str,
     seed: int,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     methods: Mapping[str, Method] = METHODS,
     /,
     **settings: Any,
 ) -> Any:
-    """Return an untrained estimator; `settings` go before those of the method and before `threads`."""
+    """Return an untrained estimator; `settings` go before those of the method and before `n_jobs`."""
     if name not in methods:
         raise InputError(f"there is no method {name!r}; choose one of {', '.join(methods)}")
     method = methods[name]
@@ -88,24 +88,24 @@ def make(
     known = settings_of(kind)
     strange = [one for one in settings if one not in known or one == "random_state"]
     if strange:
-        listed = ", ".join(one for one in known if one != "random_state") or "none"
-        raise InputError(f"{name} has no setting {strange[0]!r}; it has {listed}")
+        format_list = ", ".join(one for one in known if one != "random_state") or "uniform"
+        raise InputError(f"{name} has no setting {strange[0]!r}; it has {format_list}")
     for one, value in settings.items():
         if one in _DEFINING and one in method.settings and value != method.settings[one]:
             raise InputError(
                 f"{one}={value} would not be {name}, which has {one}={method.settings[one]}; choose another method"
             )
-    given: dict[str, Any] = {"random_state": seed, "threads": threads}
+    given: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
     given = {what: value for what, value in given.items() if what in known} | dict(method.settings)
-    for one, value in settings.items():  # text and TOML have one word for None and for the choice "none"
-        given[one] = "none" if value is None and "none" in known[one][1].choices else value
+    for one, value in settings.items():  # text and TOML have one word for None and for the choice "uniform"
+        given[one] = "uniform" if value is None and "uniform" in known[one][1].choices else value
     return kind(**given)
 
 
 def settings_from_text(pairs: list[str]) -> dict[str, Any]:
     """Return settings that came as `name=value`; values are TOML, and what is none is text.
 
-    >>> settings_from_text(["dim=64", "reader=deep", "refit=false", "passes=none"])
+    >>> settings_from_text(["dim=64", "classifier=deep", "refit=false", "n_augmentations=none"])
     {'dim': 64, 'reader': 'deep', 'refit': False, 'passes': None}
     """
     found = {}
@@ -118,7 +118,7 @@ def settings_from_text(pairs: list[str]) -> dict[str, Any]:
 
 
 def _value(text: str) -> Any:
-    if text.lower() == "none":
+    if text.lower() == "uniform":
         return None
     try:
         return tomllib.loads(f"it = {text}")["it"]

@@ -14,7 +14,7 @@ import numpy.typing as npt
 import cge
 from cge.estimators.baselines import WalkClassifier
 from cge.graph import Graph
-from cge.store.whole import write_whole
+from cge.store.atomic import write_whole
 
 __all__ = ["SharedVectors"]
 
@@ -32,7 +32,7 @@ class SharedVectors(WalkClassifier):
     saved = 0.0
 
     def _vectors(self, graph: Graph) -> Array:
-        told = self._embedder().get_params() | {"threads": None, "vectors": self.vectors, "version": cge.__version__}
+        told = self._embedder().get_params() | {"n_jobs": None, "vectors": self.vectors, "version": cge.__version__}
         name = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
         for part in (graph.indptr, graph.indices, graph.weights):
             name.update(b"" if part is None else np.ascontiguousarray(part).tobytes())

@@ -22,7 +22,7 @@ from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
 from cge.experiments.cells import Cell, read_cells, replaced
 from cge.experiments.methods import METHODS, make
 from cge.experiments.shared import SharedVectors
-from cge.store.whole import write_whole
+from cge.store.atomic import write_whole
 
 __all__ = ["TABLES", "Table", "cells", "current", "read_table", "run", "tables_of", "write_report"]
 

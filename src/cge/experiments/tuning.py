@@ -21,7 +21,7 @@ from cge.errors import InputError
 from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import metrics_of, of_all_classes, split_of
 from cge.experiments.methods import make
-from cge.training.recipes import READERS
+from cge.training.classifier_recipes import CLASSIFIERS
 
 __all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]
 
@@ -51,7 +51,7 @@ _PAIRS: Space = {
     "unsup_weight": Range(0.1, 10.0, log=True),
     "label_pairs": Range(0.001, 0.5, log=True),
     "pretrain": Range(0, 4),
-    "rounds": Range(2, 12),
+    "max_epochs": Range(2, 12),
     "hidden": (16, 32, 64, 128),
     "head_lr": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
@@ -59,12 +59,12 @@ _PAIRS: Space = {
 _PATHS: Space = {
     "hops": Range(1, 10),
     "dim": (16, 32, 64, 128),
-    "reader": ("auto", *READERS),
-    "node_drop": Range(0.0, 0.8),
-    "feature_drop": Range(0.0, 0.8),
-    "hidden_drop": Range(0.0, 0.8),
-    "consistency": Range(0.1, 3.0, log=True),
-    "temperature": Range(0.05, 0.5, log=True),
+    "classifier": ("auto", *CLASSIFIERS),
+    "drop_node": Range(0.0, 0.8),
+    "drop_feature": Range(0.0, 0.8),
+    "dropout": Range(0.0, 0.8),
+    "consistency_weight": Range(0.1, 3.0, log=True),
+    "sharpening": Range(0.05, 0.5, log=True),
     "learning_rate": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
 }
@@ -143,7 +143,7 @@ def tune(
     first_seed: int = 0,
     per_class: int = 20,
     train_share: float | None = None,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None, str], None] | None = None,
 ) -> Found:
@@ -179,7 +179,7 @@ def tune(
         study.sampler = optuna.samplers.TPESampler(seed=first_seed + trial.number)
         settings = fixed | {name: _proposed(trial, name, one) for name, one in space.items()}
         try:
-            value = _validated(parts, method, settings, threads, trial)
+            value = _validated(parts, method, settings, n_jobs, trial)
             became = f"validation {value:.4f}"
         except optuna.TrialPruned:
             study.tell(trial, state=optuna.trial.TrialState.PRUNED)
@@ -242,13 +242,13 @@ def _validated(
     parts: Mapping[int, tuple[Dataset, Split]],
     method: str,
     settings: Mapping[str, Any],
-    threads: int | None,
+    n_jobs: int | None,
     trial: Any,
 ) -> float:
     """Return the mean accuracy on validation labels; ends early where the trial looks hopeless."""
     scores: list[float] = []
     for seed, (chosen, split) in parts.items():
-        model = make(method, seed, threads, **settings)
+        model = make(method, seed, n_jobs, **settings)
         told = {"on_round": _Watch(trial)} if hasattr(model, "encoder") and not scores else {}
         model.fit(chosen.graph, chosen.labels_of(split.train), chosen.labels_of(split.validation), **told)
         ids, labels = chosen.graph.node_ids[split.validation], chosen.labels[split.validation]
@@ -280,7 +280,7 @@ class _Watch:
 def as_toml(settings: Mapping[str, Any]) -> str:
     """Return settings as TOML, which `read_settings` reads.
 
-    >>> print(as_toml({"dim": 64, "reader": "deep", "rounds": None, "refit": True}), end="")
+    >>> print(as_toml({"dim": 64, "classifier": "deep", "max_epochs": None, "refit": True}), end="")
     dim = 64
     reader = "deep"
     rounds = "none"

@@ -20,17 +20,17 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.cge import CGE
-from cge.estimators.path_model import path_settings
-from cge.estimators.roles import folds_of
+from cge.estimators.encoder_model import encoder_settings
+from cge.estimators.label_roles import folds_of
 from cge.evaluation.protocol import drawn
 from cge.experiments.attempts import ATTEMPTS, attempt
 from cge.experiments.cells import Cell
 from cge.graph import Graph
-from cge.models.weighting import PathWeighting
+from cge.models.path_networks import PathWeighting
 from cge.randomness import generator
 from cge.sampling import Walker
-from cge.training.path_data import PathData
-from cge.training.settings import Task
+from cge.training.encoder_data import EncoderData
+from cge.training.paper_settings import Task
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of", "with_random_edges"]
 
@@ -77,31 +77,31 @@ class Alike(PathWeighting):
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
-    "auto with shares": {"label_shift": "auto"},
-    "none": {"weighting": "none"},
+    "auto with shares": {"prior_correction": "auto"},
+    "uniform": {"weighting": "uniform"},
     "degree": {"weighting": "degree"},
     "cosine": {"weighting": "cosine"},
-    "gates": {"weighting": "gates"},
-    "steps": {"weighting": "steps"},
+    "edges": {"weighting": "edges"},
+    "edges+hops": {"weighting": "edges+hops"},
     "average": {"weighting": "average"},
     "cnn": {"weighting": "cnn"},
     "lstm": {"weighting": "lstm"},
-    "features only": {"weighting": "none", "hops": 0, "reader": "plain", "label_votes": "no"},
+    "features only": {"weighting": "uniform", "hops": 0, "classifier": "mlp", "label_propagation": "no"},
     # Ablations, all of the degree discount.
-    "degree, plain": {"weighting": "degree", "reader": "plain"},
-    "degree, deep": {"weighting": "degree", "reader": "deep"},
-    "degree, sparse": {"weighting": "degree", "reader": "sparse"},
+    "degree, plain": {"weighting": "degree", "classifier": "mlp"},
+    "degree, deep": {"weighting": "degree", "classifier": "consistency"},
+    "degree, sparse": {"weighting": "degree", "classifier": "sparse"},
     "degree, 2 hops": {"weighting": "degree", "hops": 2},
     "degree, 8 hops": {"weighting": "degree", "hops": 8},
-    "degree, table": {"weighting": "degree", "payload": "table"},
-    "degree, labels vote": {"weighting": "degree", "label_votes": "yes"},
-    "degree, 3 models": {"weighting": "degree", "n_models": 3},
-    "degree, deep alone": {"weighting": "degree", "reader": "deep", "consistency": 0.0},
+    "degree, table": {"weighting": "degree", "inputs": "learned"},
+    "degree, labels vote": {"weighting": "degree", "label_propagation": "yes"},
+    "degree, 3 models": {"weighting": "degree", "n_estimators": 3},
+    "degree, deep alone": {"weighting": "degree", "classifier": "consistency", "consistency_weight": 0.0},
     "sampled, alike": {"weighting": Alike},
     **{name: {} for name in ATTEMPTS},
 }
 _SETS = {
-    "main": ("auto", "none", "degree", "cosine", "gates", "steps", "lstm", "features only"),
+    "main": ("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "lstm", "features only"),
     "networks": ("average", "cnn", "lstm"),
     "ablation": tuple(name for name in METHODS if "," in name and name not in ATTEMPTS),
     "attempts": tuple(ATTEMPTS),
@@ -161,8 +161,8 @@ def run(cell: Cell) -> dict[str, Any]:
         return _attempted(cell, graph, labels, split)
     began = time.process_time()  # other work may run beside
     y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
-    settings = {"label_shift": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
-    model = CGE(**settings, random_state=cell.seed, threads=1).fit(graph, y, validation)
+    settings = {"prior_correction": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
+    model = CGE(**settings, random_state=cell.seed, n_jobs=1).fit(graph, y, validation)
     seconds = time.process_time() - began
     ids = graph.node_ids
     row = {
@@ -170,12 +170,12 @@ def run(cell: Cell) -> dict[str, Any]:
         "validation": model.score(ids[split.validation], labels[split.validation]),
         "n_test": len(split.test),
         "labels": model.labels_seen_,
-        "weights": model.weights_,
-        "readers": model.readers_,
-        "votes": model.label_votes_,
-        "shares": model.label_shift_,
+        "weights": model.weighting_,
+        "classifiers": model.classifiers_,
+        "votes": model.label_propagation_,
+        "shares": model.prior_correction_,
         "cpu_seconds": round(seconds, 1),
-        "compared": model.compared_,
+        "compared": model.search_results_,
         "parameters": model.weight_parameters_,
     }
     if noise:
@@ -190,16 +190,16 @@ def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[st
     folds = [torch.from_numpy(one) for one in folds_of(labels, split.train, CGE().folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
     task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
-    settings = path_settings(CGE(weighting="steps", label_votes="no", random_state=seed), task.classes)
-    chances, readers, kind = attempt(cell.method, task, PathData(graph, threads=1), settings)
-    right = (chances.argmax(1) == codes).numpy()
+    settings = encoder_settings(CGE(weighting="edges+hops", label_propagation="no", random_state=seed), task.classes)
+    probabilities, classifiers, kind = attempt(cell.method, task, EncoderData(graph, n_jobs=1), settings)
+    right = (probabilities.argmax(1) == codes).numpy()
     return {
         "test": float(right[split.test].mean()),
         "validation": float(right[split.validation].mean()),
         "n_test": len(split.test),
         "labels": {"train": len(split.train), "outer": len(split.train), "selection": len(split.validation)},
         "weights": kind,
-        "readers": readers,
+        "classifiers": classifiers,
         "votes": False,
         "cpu_seconds": round(time.process_time() - began, 1),
     }

@@ -14,13 +14,13 @@ from cge.experiments.weights import GRAPHS, METHODS
 
 __all__ = ["tables_of", "write_report"]
 
-_PRIORS = ("none", "degree", "cosine", "closed forms")
+_PRIORS = ("uniform", "degree", "cosine", "closed forms")
 _CHOOSING = ("auto", "auto with shares", "closed forms")  # methods that name no weights
-_OVERVIEW = ("features only", "none", "degree", "cosine", "gates", "steps", "lstm", "auto", "auto with shares")
+_OVERVIEW = ("features only", "uniform", "degree", "cosine", "edges", "edges+hops", "lstm", "auto", "auto with shares")
 _SPLITS = ("chameleon", "squirrel", "actor")  # graphs whose seeds are splits of the same nodes
-_SHOWN = {"none": "A ≡ 1"}
+_SHOWN = {"uniform": "A ≡ 1"}
 _AGAINST = [f"against {_SHOWN.get(one, one)}" for one in _PRIORS]
-_HEAD = ["method", "test", *_AGAINST, "chosen", "readers", "AUC of random edges", "CPU s"]
+_HEAD = ["method", "test", *_AGAINST, "chosen", "classifiers", "AUC of random edges", "CPU s"]
 _ABOUT = (
     "Test accuracy in percent, mean ± standard deviation over seeds (their number in brackets), all with the defaults "
     "of `cge.CGE` but for what the method names. Differences are paired by seed; p from Student's paired t-test, "
@@ -53,7 +53,7 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
         "n_test": ordered[0]["n_test"],
         "labels": ordered[0]["labels"],
         "chosen": dict(Counter(one["weights"] for one in ordered)),
-        "readers": dict(Counter(" + ".join(one["readers"]) for one in ordered)),
+        "classifiers": dict(Counter(" + ".join(one["classifiers"]) for one in ordered)),
         "votes": sum(one["votes"] for one in ordered),
     }
     seconds = [one["cpu_seconds"] for one in ordered if "cpu_seconds" in one]
@@ -63,7 +63,7 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
     if aucs:
         row["noise_auc"] = mean_interval(aucs).mean
     learned = [one["parameters"] for one in ordered if one.get("parameters")]
-    if learned and set(row["chosen"]) in ({"gates"}, {"steps"}):
+    if learned and set(row["chosen"]) in ({"edges"}, {"edges+hops"}):
         row["parameters"] = _mean_parameters(learned)
     for other in _PRIORS:
         both = [seed for seed in sorted(runs) if Cell(graph, other, seed) in found]
@@ -105,7 +105,7 @@ def write_report(folder: Path) -> dict[str, Any]:
             "",
             *_table(rows),
         ]
-        for name in ("gates", "steps"):
+        for name in ("edges", "edges+hops"):
             if "parameters" in rows.get(name, {}):
                 lines += ["", _learned(name, rows[name]["parameters"])]
     replaced(folder / "weights.md", "\n".join([*lines, ""]))
@@ -119,7 +119,7 @@ def _overview(graphs: dict[str, Any]) -> list[str]:
     lines = ["", "## All graphs", "", "| " + " | ".join(head) + " |", "|---|" + "--:|" * (len(head) - 1)]
     for graph, rows in graphs.items():
         means = [f"{100 * rows[name]['test']['mean']:.1f}" if name in rows else "" for name in _OVERVIEW]
-        told = [rows.get("auto", {}).get(f"against {other}") for other in ("none", "degree")]
+        told = [rows.get("auto", {}).get(f"against {other}") for other in ("uniform", "degree")]
         gains = [round(100 * one["gain"], 1) + 0.0 for one in told if one]  # no negative zero
         lines.append("| " + " | ".join([graph, *means, f"{min(gains):+.1f}" if gains else ""]) + " |")
     return lines
@@ -130,7 +130,7 @@ def _learned(name: str, means: dict[str, Any]) -> str:
     gates = sorted(means["gate"].items(), key=lambda pair: -abs(pair[1]))
     told = ", ".join(f"{name} {value:+.2f}" for name, value in [*gates[:8], ("staying", means["stay"])])
     hops = ", ".join(f"{value:+.2f}" for value in means["hops"])
-    return f"What `{name}` learned, mean over runs: θ of {told}; b {means['discount']:.2f}; h {hops}."
+    return f"What `{name}` learned, mean over runs: θ of {told}; b {means['normalization']:.2f}; h {hops}."
 
 
 def _table(rows: dict[str, Any]) -> list[str]:
@@ -145,17 +145,17 @@ def _table(rows: dict[str, Any]) -> list[str]:
 def _entries(name: str, row: dict[str, Any]) -> list[str]:
     test = row["test"]
     sd = "" if test["sd"] is None else f" ± {100 * test['sd']:.1f}"
-    chosen, readers = (
-        ", ".join(f"{what} {count}" for what, count in row[one].items()) for one in ("chosen", "readers")
+    chosen, classifiers = (
+        ", ".join(f"{what} {count}" for what, count in row[one].items()) for one in ("chosen", "classifiers")
     )
-    readers += f"; labels vote {row['votes']}" if row["votes"] else ""
+    classifiers += f"; labels vote {row['votes']}" if row["votes"] else ""
     auc = f"{row['noise_auc']:.2f}" if "noise_auc" in row else ""
     return [
         f"{_SHOWN[name]} ({name})" if name in _SHOWN else name,
         f"{100 * test['mean']:.1f}{sd} ({test['runs']})",
         *("" if other == name else _against(row.get(f"against {other}")) for other in _PRIORS),
         chosen if name in _CHOOSING else "",
-        readers,
+        classifiers,
         auc,
         f"{row['cpu_seconds']:.0f}" if "cpu_seconds" in row else "",
     ]

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.explain.explanation import ONLY_CLASSIFIER, Explanation, PathShare, WhichClassifier
 from cge.explain.faithfulness import Faithfulness, faithfulness
-from cge.explain.paths import ONLY_READER, Explanation, PathShare, WhichReader
-from cge.explain.reading import Local, Reading
-from cge.explain.search import Found, joined
-from cge.explain.source import Paths
+from cge.explain.linear_scores import Local, Reading
+from cge.explain.path_search import Found, joined
+from cge.explain.path_source import Paths
 from cge.randomness import generator
 from cge.sampling import PathBatch
 
@@ -65,24 +65,24 @@ class Labels:
 class Explainer:
     """Explains predictions of one reader or head; nodes and classes are numbers here, and names in what it returns.
 
-    `chances (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes. `heat` is the
-    temperature of calibration: scores are divided by it before they become chances. `reader` tells which one it is.
+    `probabilities (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes. `temperature` is the
+    temperature of calibration: scores are divided by it before they become chances. `classifier` tells which one it is.
     """
 
     paths: Paths
     reading: Reading
-    chances: Array
+    probabilities: Array
     ids: Array
     labels: Labels
-    heat: float = 1.0
-    reader: WhichReader = ONLY_READER
+    temperature: float = 1.0
+    classifier: WhichClassifier = ONLY_CLASSIFIER
 
     def node(self, node: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
         """Explain the score of a class, the predicted one by default, for a node.
 
         With `hop`, only paths of that many steps are listed.
         """
-        nodes, place = np.array([node]), int(self.chances[node].argmax()) if place is None else place
+        nodes, place = np.array([node]), int(self.probabilities[node].argmax()) if place is None else place
         hops = self.paths.by_hop(nodes, self.reading.carried)
         local = self.reading.at(nodes, hops.sum(0))
         found = self.paths.strongest(nodes, local.slopes[:, place], self.reading.carried, top, hop)
@@ -94,7 +94,7 @@ class Explainer:
         found, brings, carried = [], [], self.reading.carried
         for some in _pieces(nodes, self.paths.at_once):
             vectors = self.reading.vectors_of(some, self.paths.by_hop(some, carried).sum(0))
-            slopes = self.reading.slopes(some, vectors, self.chances[some].argmax(1))
+            slopes = self.reading.slopes(some, vectors, self.probabilities[some].argmax(1))
             found.append(self.paths.strongest(some, slopes, carried, top))
             place, ends = np.searchsorted(some, found[-1].start), found[-1].end(self.paths.indices)
             brings.append(found[-1].share * np.einsum("ij,ij->i", slopes[place], carried[ends]))
@@ -116,7 +116,7 @@ class Explainer:
         hops = self.paths.by_hop(nodes, self.reading.carried)
         brought = np.zeros(len(hops))
         for few in _pieces(np.arange(len(nodes)), self._at_once):
-            local, place = self.reading.at(nodes[few], hops[:, few].sum(0)), self.chances[nodes[few]].argmax(1)
+            local, place = self.reading.at(nodes[few], hops[:, few].sum(0)), self.probabilities[nodes[few]].argmax(1)
             slopes = local.slopes[np.arange(len(few)), place]
             slopes = slopes if self.labels.several else slopes - local.slopes.mean(1)
             brought += np.einsum("qd,kqd->k", slopes, hops[:, few])
@@ -126,7 +126,7 @@ class Explainer:
     def pair(self, node: int, end: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
         """Explain what the paths from one node to another bring to the first."""
         nodes, carried = np.array([node]), self.reading.carried
-        place = int(self.chances[node].argmax()) if place is None else place
+        place = int(self.probabilities[node].argmax()) if place is None else place
         local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
         there = np.zeros_like(carried)
         there[end] = carried[end]
@@ -135,7 +135,7 @@ class Explainer:
 
     def of_class(self, place: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the paths that bring most to its score, and means over the nodes predicted to be in it."""
-        within = self.chances[:, place] > 0.5 if self.labels.several else self.chances.argmax(1) == place
+        within = self.probabilities[:, place] > 0.5 if self.labels.several else self.probabilities.argmax(1) == place
         nodes, carried = np.flatnonzero(within), self.reading.carried
         parts: list[dict[str, Array]] = []
         found: list[Found] = []
@@ -192,23 +192,23 @@ class Explainer:
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
             end=None if end is None else self.ids[[end]].tolist()[0],
-            predicted=classes.tolist()[place if node is None else int(self.chances[node].argmax())],
+            predicted=classes.tolist()[place if node is None else int(self.probabilities[node].argmax())],
             predicted_all=(classes.tolist()[place],) if node is None else self._predicted(node),
             explained=classes.tolist()[place],
             classes=classes,
-            chances=self.chances[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
+            probabilities=self.probabilities[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
             edge_types=by_name,
             exact=self.paths.exact,
             num_nodes=len(nodes),
             paths=() if found is None else self._shares(found, place),
-            reader=self.reader,
+            classifier=self.classifier,
             **mean,
         )
 
     def _predicted(self, node: int) -> tuple[Any, ...]:
         """Return the classes that are predicted for a node, the most likely first."""
-        order = np.argsort(-self.chances[node], kind="stable")
-        order = order[self.chances[node, order] > 0.5] if self.labels.several else order[:1]
+        order = np.argsort(-self.probabilities[node], kind="stable")
+        order = order[self.probabilities[node, order] > 0.5] if self.labels.several else order[:1]
         return tuple(self.labels.classes[order].tolist())
 
     def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
@@ -230,13 +230,13 @@ class Explainer:
         """Take paths away, and give them back, and look at the chance of the predicted class; see `faithfulness`."""
         found = []
         for node in nodes.tolist():
-            one, place = np.array([node]), int(self.chances[node].argmax())
-            pooled = self.paths.by_hop(one, self.reading.carried).sum(0)
-            local, paths = self.reading.at(one, pooled), self.paths.heaviest(node, most)
+            one, place = np.array([node]), int(self.probabilities[node].argmax())
+            propagated = self.paths.by_hop(one, self.reading.carried).sum(0)
+            local, paths = self.reading.at(one, propagated), self.paths.heaviest(node, most)
             brings = paths.share[:, None] * self.reading.carried[paths.end(self.paths.indices)]
 
             def read(vectors: Array, node: int = node, place: int = place) -> Array:
-                return self._chances(self.reading.scores(np.full(len(vectors), node), vectors))[:, place]
+                return self._probabilities(self.reading.scores(np.full(len(vectors), node), vectors))[:, place]
 
             rest = local.vectors[0] - brings.sum(0)
             random = generator(seed, "faithfulness", node)
@@ -244,11 +244,11 @@ class Explainer:
             found.append(faithfulness(brings, rest, *says, read, shares, repeats, random))
         return Faithfulness.stacked(found, shares)
 
-    def _chances(self, scores: Array) -> Array:
+    def _probabilities(self, scores: Array) -> Array:
         """Return the calibrated chances of this reader's class scores, `(q, c)`."""
-        cooled = scores / self.heat  # p^(1 / heat), made to sum to one, is the softmax of this
+        cooled = scores / self.temperature  # p^(1 / heat), made to sum to one, is the softmax of this
         if self.labels.several:
             return np.asarray(1 / (1 + np.exp(-np.clip(cooled, -500, 500))))
         raised = np.exp(cooled - cooled.max(1, keepdims=True))
-        chances: Array = raised / raised.sum(1, keepdims=True)
-        return chances
+        probabilities: Array = raised / raised.sum(1, keepdims=True)
+        return probabilities

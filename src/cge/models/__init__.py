@@ -1,8 +1,8 @@
 """What is learned: encoders of nodes, networks that weigh paths, heads that predict. Models never sample or train."""
 
-from cge.models.encoders import FeatureEncoder, TableEncoder
-from cge.models.heads import InductiveHead, TransductiveHead
-from cge.models.weighting import PathWeighting, make_weighting
+from cge.models.paper_encoders import FeatureEncoder, TableEncoder
+from cge.models.paper_heads import InductiveHead, TransductiveHead
+from cge.models.path_networks import PathWeighting, make_weighting
 
 __all__ = [
     "FeatureEncoder",

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cge.models.pooling import FixedPool, StepRows, step_weights
-from cge.models.products import NodeFeatures, feature_product
+from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
+from cge.models.sparse_products import NodeFeatures, feature_product
 
 __all__ = ["Appnp", "Gcn", "TwoLayers"]
 
@@ -38,7 +38,7 @@ class Gcn(TwoLayers):
     """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with loops (Kipf and Welling 2017)."""
 
     def __init__(
-        self, steps: StepRows, features: int, hidden: int, classes: int, weights: Tensor | None = None
+        self, steps: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
     ) -> None:
         super().__init__(features, hidden, classes)
         self.smooth = _sums(steps, (0.0, 1.0), weights)
@@ -57,7 +57,7 @@ class Appnp(TwoLayers):
 
     def __init__(
         self,
-        steps: StepRows,
+        steps: TransitionMatrix,
         features: int,
         hidden: int,
         classes: int,
@@ -74,10 +74,10 @@ class Appnp(TwoLayers):
         return self.spread(drop(hidden) @ self.last + self.last_bias)
 
 
-def _sums(steps: StepRows, hops: Sequence[float], weights: Tensor | None) -> FixedPool:
+def _sums(steps: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
     """Return sums over steps with the weights of the graph's edges; a step from a node to itself weighs one."""
     gate = torch.ones(len(steps))
     if weights is not None:
         entry = torch.from_numpy(steps.entry)
         gate = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], gate)
-    return FixedPool(steps, step_weights(steps, gate, 0.5), hops)
+    return FixedPropagation(steps, normalized_weights(steps, gate, 0.5), hops)

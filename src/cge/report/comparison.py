@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
-from cge.estimators.twin import chances_of, judged_by, labels_of, twin_of
-from cge.explain.worth import Gain
-from cge.report.measured import Measured
+from cge.estimators.uniform_baseline import judged_by, labels_of, probabilities_of, uniform_copy
+from cge.explain.weighting_comparison import Gain
+from cge.report.test_scores import Measured
 
 __all__ = ["compared"]
 
@@ -24,25 +24,25 @@ def compared(
     "gain" of the model over it. `on_method` is told each method before it trains; a `twin` that is trained already is
     taken as it is.
     """
-    rows = [measured.row("cge", measured.chances)]
+    rows = [measured.row("cge", measured.probabilities)]
     labels = labels_of(model, again=measured.unseen)
     others: dict[str, Any] = {}
-    if twin is not None or model.weights_ != "none":
-        others[_TWIN] = twin_of(model)
+    if twin is not None or model.weighting_ != "uniform":
+        others[_TWIN] = uniform_copy(model)
     if model.graph_.features is not None:
         others |= {"SGC": SGC(), "features only": FeatureClassifier()}
     others["label propagation"] = LabelPropagation()
     for name, method in others.items():
         if name == _TWIN and twin is not None:
-            method, chances = twin, twin.predict_proba()
+            method, probabilities = twin, twin.predict_proba()
         else:
             if on_method is not None:
                 on_method(name)
-            chances = chances_of(method, model, labels)
-        told = judged_by(method, chances, measured.nodes)
+            probabilities = probabilities_of(method, model, labels)
+        told = judged_by(method, probabilities, measured.nodes)
         rows.append(measured.row(name, told))
         if name == _TWIN:
-            both = (measured.right(one) for one in (measured.chances, told))
+            both = (measured.right(one) for one in (measured.probabilities, told))
             chose = not measured.unseen and model.encoder == "paths" and model.weighting == "auto"
             rows[-1]["gain"] = Gain.between(*both, chose=chose)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]

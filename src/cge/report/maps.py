@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 
 __all__ = ["MAPS", "flattened", "need_map"]
 
@@ -20,7 +20,7 @@ MAPS = {"pca": "the first two principal components", "umap": "UMAP, which keeps 
 def need_map(name: str) -> None:
     """Refuse a map that there is not, or that cannot be drawn here."""
     if name not in MAPS:
-        raise InputError(f"map must be 'pca' or 'umap', found {shown(name)}")
+        raise InputError(f"map must be 'pca' or 'umap', found {format_value(name)}")
     if name == "umap" and find_spec("umap") is None:
         raise InputError("map 'umap' needs the package umap-learn; pip install 'cge[umap]', or use 'pca'")
 

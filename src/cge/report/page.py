@@ -14,8 +14,8 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from cge.report.facts import facts_of
-from cge.store.whole import writable_file, write_whole
+from cge.report.contents import facts_of
+from cge.store.atomic import writable_file, write_whole
 
 __all__ = ["write_page"]
 

@@ -1,7 +1,7 @@
 """Random walks, the paths in them, and the pairs to learn from."""
 
-from cge.sampling.pairs import NegativeSampler, label_pairs
-from cge.sampling.paths import PathBatch, PathTable, count_subpaths, subpaths
+from cge.sampling.label_pairs import NegativeSampler, label_pairs
+from cge.sampling.subpaths import PathBatch, PathTable, count_subpaths, subpaths
 from cge.sampling.walks import Walker
 
 __all__ = ["NegativeSampler", "PathBatch", "PathTable", "Walker", "count_subpaths", "label_pairs", "subpaths"]

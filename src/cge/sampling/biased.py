@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from cge.parallel import Int, kernel, prefetch
 from cge.randomness import STEP, below, mix, unit
-from cge.sampling.steps import COUNTERS, LANES, LOW, begin_walks
+from cge.sampling.walk_kernels import COUNTERS, LANES, LOW, begin_walks
 
 __all__ = ["biased_walks", "edge_filter"]
 

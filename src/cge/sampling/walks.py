@@ -11,11 +11,11 @@ import numpy.typing as npt
 from cge.checks import whole_number
 from cge.errors import InputError
 from cge.graph import Graph
-from cge.parallel import blocks_of, run_blocks, thread_count
+from cge.parallel import blocks_of, resolve_jobs, run_blocks
 from cge.randomness import generator, key
 from cge.sampling.alias import row_tables, scaled_rows
 from cge.sampling.biased import biased_walks, edge_filter
-from cge.sampling.steps import uniform_walks, weighted_walks
+from cge.sampling.walk_kernels import uniform_walks, weighted_walks
 
 __all__ = ["Walker"]
 
@@ -77,7 +77,7 @@ class Walker:
         weighted: bool | None = None,
         starts: Iterable[Hashable] | None = None,
         seed: int = 0,
-        threads: int | None = None,
+        n_jobs: int | None = None,
         shuffle: bool = False,
         stream: Sequence[str | int] = (),
     ) -> None:
@@ -93,7 +93,7 @@ class Walker:
         self.walks_per_node = whole_number("walks_per_node", walks_per_node, 1)
         self.p, self.q = float(p), float(q)
         self.weighted = graph.weights is not None if weighted is None else weighted
-        self.seed, self.threads, self.shuffle = seed, thread_count(threads), shuffle
+        self.seed, self.n_jobs, self.shuffle = seed, resolve_jobs(n_jobs), shuffle
         self._starts = (
             np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
         )
@@ -167,5 +167,5 @@ class Walker:
             else:
                 uniform_walks(graph.indptr, graph.indices, *part)
 
-        run_blocks(block, blocks_of(len(numbers), _BLOCK), self.threads)
+        run_blocks(block, blocks_of(len(numbers), _BLOCK), self.n_jobs)
         return out

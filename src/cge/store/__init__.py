@@ -6,7 +6,7 @@ plain arrays and back.
 """
 
 from cge.store.folder import Stored, read_folder, write_folder
-from cge.store.graphs import pack_graph, unpack_graph
+from cge.store.graph_arrays import pack_graph, unpack_graph
 from cge.store.values import pack_ids, pack_values, unpack_ids, unpack_values
 
 __all__ = [

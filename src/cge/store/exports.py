@@ -17,14 +17,14 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.files.paths import FilePath, file_path
-from cge.errors import InputError, shown
+from cge.data.files.file_path import FilePath, file_path
+from cge.errors import InputError, format_value
 from cge.graph import Graph
+from cge.store.atomic import Writer, writable_file, write_whole
+from cge.store.export_tables import write_parquet_table, write_text_table
 from cge.store.graphml import write_graphml
 from cge.store.manifest import LARGEST, is_ours
-from cge.store.tables import write_parquet_table, write_text_table
 from cge.store.text import checked_texts, guarded, one_line
-from cge.store.whole import Writer, writable_file, write_whole
 from cge.store.word2vec import write_word2vec_binary, write_word2vec_text
 
 __all__ = ["TABLES", "VECTORS", "Export", "checked_folder", "file_format", "write_export", "write_predictions"]
@@ -90,7 +90,9 @@ def file_format(given: FilePath, legal: Sequence[str]) -> str:
     """
     suffix = file_path(given).suffix.lower()
     if suffix not in legal:
-        raise InputError(f"{given}: the suffix {shown(suffix)} is not one of {', '.join(legal)}; choose one of these")
+        raise InputError(
+            f"{given}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}; choose one of these"
+        )
     return suffix
 
 
@@ -160,7 +162,7 @@ def _as_npz(export: Export, stream: BinaryIO) -> None:
             )
         lost = next((one for one in ids if one.endswith("\0")), None)
         if lost is not None:
-            raise InputError(f"the node id {shown(lost)} ends in a zero, which .npz would lose; write .parquet")
+            raise InputError(f"the node id {format_value(lost)} ends in a zero, which .npz would lose; write .parquet")
         ids = np.array(ids, f"U{max(longest, 1)}")
     np.savez(stream, ids=ids, vectors=np.ascontiguousarray(export.vectors))
 
@@ -216,7 +218,7 @@ def write_predictions(
     Parameters
     ----------
     columns : mapping of names to columns
-        For tables, as `cge.store.tables` takes them.
+        For tables, as `cge.store.export_tables` takes them.
     facts : callable
         Returns the object that a JSON file holds.
     exact : bool

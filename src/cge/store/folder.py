@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy.typing as npt
 
-from cge.data.files.paths import FilePath, file_path
-from cge.errors import FileFormatError, InputError, disk_cure, shown
+from cge.data.files.file_path import FilePath, file_path
+from cge.errors import FileFormatError, InputError, disk_hint, format_value
 from cge.store import manifest as manifests
-from cge.store.files import locked, open_regular, remove_others, sync_folder, write_temporary
+from cge.store.file_io import locked, open_regular, remove_others, sync_folder, write_temporary
 from cge.store.tensors import checked_arrays, read_tensors, tensor_chunks
 
 __all__ = ["Stored", "read_folder", "write_folder"]
@@ -75,7 +75,7 @@ def write_folder(
     except RecursionError:
         raise InputError("the facts are nested too deeply to be saved") from None
     if not isinstance(content, dict):
-        raise InputError(f"facts must be a dictionary, found {shown(facts)}")
+        raise InputError(f"facts must be a dictionary, found {format_value(facts)}")
     ordered = checked_arrays(arrays)
     try:
         if path.exists() and not path.is_dir():
@@ -91,7 +91,7 @@ def write_folder(
                 remove_others(path, name, keep=_named_tensors(path, name))
     except OSError as error:
         reason = error.strerror or str(error)
-        raise InputError(f"{path} cannot be written ({reason}); {disk_cure(error)} folder") from None
+        raise InputError(f"{path} cannot be written ({reason}); {disk_hint(error)} folder") from None
 
 
 def _commit(path: Path, kind: str, facts: dict[str, Any], arrays: dict[str, Array], name: str) -> None:
@@ -142,7 +142,7 @@ def read_folder(folder: FilePath, kind: str | tuple[str, ...] | None = None, *, 
         if kinds is not None and manifest.kind not in kinds:
             wanted = " or ".join(map(repr, kinds))
             raise FileFormatError(
-                path, f"expected {wanted}, found {shown(manifest.kind)}; give the folder of another save"
+                path, f"expected {wanted}, found {format_value(manifest.kind)}; give the folder of another save"
             )
         try:
             arrays = read_tensors(path / manifest.file, manifest.size, manifest.sha256)
@@ -182,6 +182,6 @@ def _bounded(file: Path) -> bytes:
 
 def _check_names(kind: str, name: str) -> None:
     if not isinstance(kind, str) or not kind:
-        raise InputError(f"the kind of what is saved must be a string, found {shown(kind)}")
+        raise InputError(f"the kind of what is saved must be a string, found {format_value(kind)}")
     if not isinstance(name, str) or not re.fullmatch("[A-Za-z0-9_-]+", name):
-        raise InputError(f"the name of what is saved must be letters, digits, - or _, found {shown(name)}")
+        raise InputError(f"the name of what is saved must be letters, digits, - or _, found {format_value(name)}")

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 from cge.graph import Graph
 from cge.store.text import as_xml, forbidden_in_xml
 
@@ -41,7 +41,7 @@ def write_graphml(
         wrong = forbidden_in_xml(text)
         if wrong is not None or not text:
             holds = "is empty" if wrong is None else f"holds U+{ord(wrong):04X}, which XML cannot"
-            raise InputError(f"the node id {shown(text)} {holds}; rename the node, or write .parquet")
+            raise InputError(f"the node id {format_value(text)} {holds}; rename the node, or write .parquet")
     for part in _parts(graph, texts, attributes):
         stream.write(part.encode())
 

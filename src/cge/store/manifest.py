@@ -15,8 +15,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from cge.errors import FileFormatError, InputError, shown
-from cge.store.files import CURE
+from cge.errors import FileFormatError, InputError, format_value
+from cge.store.file_io import HINT
 
 __all__ = ["LARGEST", "Manifest", "environment", "is_ours", "parse", "plain", "tensor_name", "to_bytes"]
 
@@ -72,10 +72,10 @@ def plain(value: Any, place: str = "facts") -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise InputError(f"{place} has the key {shown(key)}; keys must be strings")
+                raise InputError(f"{place} has the key {format_value(key)}; keys must be strings")
         return {str(key): plain(one, f"{place}[{key!r}]") for key, one in value.items()}
     raise InputError(
-        f"{place} is {shown(value)}; facts are numbers, strings, lists and dictionaries, everything else is an array"
+        f"{place} is {format_value(value)}; facts are numbers, strings, lists and dictionaries, everything else is an array"
     )
 
 
@@ -108,16 +108,17 @@ def parse(path: Path, name: str, data: bytes) -> Manifest:
     try:
         content = json.loads(data.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise FileFormatError(path, f"this is no readable JSON; {CURE}") from None
+        raise FileFormatError(path, f"this is no readable JSON; {HINT}") from None
     if not is_ours(content):
         raise FileFormatError(path, "this was not written by cge; give a folder that cge has saved")
     version = content.get("format_version")
     if type(version) is int and version > _VERSION:
         raise FileFormatError(
-            path, f"written by a newer cge (format version {shown(version)}, this one reads {_VERSION}); upgrade cge"
+            path,
+            f"written by a newer cge (format version {format_value(version)}, this one reads {_VERSION}); upgrade cge",
         )
     if type(version) is not int or version != _VERSION:
-        raise FileFormatError(path, f"expected format version {_VERSION}, found {shown(version)}; {CURE}")
+        raise FileFormatError(path, f"expected format version {_VERSION}, found {format_value(version)}; {HINT}")
     tensors = _entry(path, content, "tensors", dict)
     manifest = Manifest(
         kind=_entry(path, content, "kind", str),
@@ -128,21 +129,23 @@ def parse(path: Path, name: str, data: bytes) -> Manifest:
         sha256=_entry(path, tensors, "sha256", str),
     )
     if not all(isinstance(version, str) for version in manifest.environment.values()):
-        raise FileFormatError(path, f"the versions under 'environment' must be strings; {CURE}")
+        raise FileFormatError(path, f"the versions under 'environment' must be strings; {HINT}")
     if not re.fullmatch("[0-9a-f]{64}", manifest.sha256):
-        raise FileFormatError(path, f"expected a SHA256 of 64 digits, found {shown(manifest.sha256)}; {CURE}")
+        raise FileFormatError(path, f"expected a SHA256 of 64 digits, found {format_value(manifest.sha256)}; {HINT}")
     expected = tensor_name(name, manifest.sha256)
     if manifest.file != expected:  # whatever leads out of the folder, too
-        raise FileFormatError(path, f"expected the tensor file {expected!r}, found {shown(manifest.file)}; {CURE}")
+        raise FileFormatError(
+            path, f"expected the tensor file {expected!r}, found {format_value(manifest.file)}; {HINT}"
+        )
     return manifest
 
 
 def _entry(path: Path, content: dict[str, Any], key: str, kind: type) -> Any:
     value = content.get(key)
     if type(value) is not kind:
-        found = shown(value) if key in content else "nothing"
+        found = format_value(value) if key in content else "nothing"
         names = {dict: "an object", str: "a string", int: "a whole number"}
-        raise FileFormatError(path, f"expected {names[kind]} under {key!r}, found {found}; {CURE}")
+        raise FileFormatError(path, f"expected {names[kind]} under {key!r}, found {found}; {HINT}")
     return value
 
 

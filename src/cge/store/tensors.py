@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
-from cge.errors import FileFormatError, InputError, shown
-from cge.store.files import CURE, open_regular, sha256_of
+from cge.errors import FileFormatError, InputError, format_value
+from cge.store.file_io import HINT, open_regular, sha256_of
 
 __all__ = ["STORABLE", "checked_arrays", "read_tensors", "tensor_chunks"]
 
@@ -46,11 +46,11 @@ def checked_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
     """
     for name, array in arrays.items():
         if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
-            raise InputError(f"arrays need names of printable characters, found {shown(name)}")
+            raise InputError(f"arrays need names of printable characters, found {format_value(name)}")
         if not isinstance(array, np.ndarray) or array.dtype.name not in STORABLE:
             found = f"has dtype {array.dtype}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
             raise InputError(
-                f"the array {shown(name)} {found}, which cannot be saved; use integers, float16 to float64 or bool"
+                f"the array {format_value(name)} {found}, which cannot be saved; use integers, float16 to float64 or bool"
             )
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     return {name: np.asarray(array, array.dtype.newbyteorder("<")) for name, array in ordered}
@@ -77,10 +77,10 @@ def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
         with open_regular(path) as stream:
             found = stream.seek(0, 2)
             if found != size:
-                raise FileFormatError(path, f"the file has {found:,} bytes, expected {size:,}; {CURE}")
+                raise FileFormatError(path, f"the file has {found:,} bytes, expected {size:,}; {HINT}")
             stream.seek(0)
             if sha256_of(stream) != sha256:
-                raise FileFormatError(path, f"the bytes of the file were changed since it was saved; {CURE}")
+                raise FileFormatError(path, f"the bytes of the file were changed since it was saved; {HINT}")
         with safe_open(path, framework="np") as tensors:
             arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no dictionary
     except (FileFormatError, FileNotFoundError):
@@ -89,10 +89,14 @@ def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
         raise FileFormatError(path, f"the file cannot be read ({error.strerror or error})") from None
     except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         # The library has no error of its own for types and shapes that NumPy does not know.
-        raise FileFormatError(path, f"this is no readable safetensors file ({shown(str(error))}); {CURE}") from None
+        raise FileFormatError(
+            path, f"this is no readable safetensors file ({format_value(str(error))}); {HINT}"
+        ) from None
     for name, array in arrays.items():
         if array.dtype.name not in STORABLE:
-            raise FileFormatError(path, f"the array {shown(name)} has the foreign dtype {array.dtype}; {CURE}")
+            raise FileFormatError(path, f"the array {format_value(name)} has the foreign dtype {array.dtype}; {HINT}")
         if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-            raise FileFormatError(path, f"the array {shown(name)} holds bytes that are neither true nor false; {CURE}")
+            raise FileFormatError(
+                path, f"the array {format_value(name)} holds bytes that are neither true nor false; {HINT}"
+            )
     return arrays

@@ -10,7 +10,7 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, shown
+from cge.errors import InputError, format_value
 
 __all__ = ["as_word", "as_xml", "checked_texts", "forbidden_in_xml", "guarded", "one_line"]
 
@@ -79,11 +79,11 @@ def checked_texts(ids: Array) -> Sequence[str]:
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"files hold node ids that are all integers or all strings, found {shown(text)} at position {place:,}; "
+                f"files hold node ids that are all integers or all strings, found {format_value(text)} at position {place:,}; "
                 "give the nodes such ids, for example str(id)"
             )
         if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
             raise InputError(
-                f"the node id {shown(text)} holds half of a surrogate pair, which no file can hold; rename the node"
+                f"the node id {format_value(text)} holds half of a surrogate pair, which no file can hold; rename the node"
             )
     return texts

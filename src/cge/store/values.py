@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 from cge.ids import as_id_array
-from cge.store.files import CURE
+from cge.store.file_io import HINT
 from cge.store.tensors import STORABLE
 
 __all__ = ["pack_ids", "pack_values", "unpack_ids", "unpack_values"]
@@ -47,14 +47,14 @@ def unpack_ids(arrays: Mapping[str, Array], prefix: str = "ids.", *, where: str 
     """
     ids = unpack_values(arrays, prefix, where=where)
     if ids.dtype not in (np.dtype(np.int64), np.dtype(object)):
-        raise FileFormatError(where, f"expected ids that are int64 or strings, found {ids.dtype}; {CURE}")
+        raise FileFormatError(where, f"expected ids that are int64 or strings, found {ids.dtype}; {HINT}")
     return ids
 
 
 def pack_values(values: Array, prefix: str = "values.") -> dict[str, Array]:
     """Return a flat array of integers, floats, booleans or strings as arrays whose names start with `prefix`."""
     if not isinstance(values, np.ndarray) or values.ndim != 1:
-        raise InputError(f"saving needs a flat array, found {shown(values)}")
+        raise InputError(f"saving needs a flat array, found {format_value(values)}")
     packed: dict[str, Array] | None = None
     if values.dtype.name in STORABLE:
         packed = {"numbers": values}
@@ -81,7 +81,7 @@ def unpack_values(
     if len(forms) != 1:
         found = " and ".join(repr(prefix + form) for form in forms) or "none"
         raise FileFormatError(
-            where, f"expected one of the arrays {prefix}numbers, -characters and -text, found {found}; {CURE}"
+            where, f"expected one of the arrays {prefix}numbers, -characters and -text, found {found}; {HINT}"
         )
     form, part = forms[0], arrays[prefix + forms[0]]
     if form == "numbers":
@@ -92,7 +92,7 @@ def unpack_values(
         if part.ndim != 2 or part.dtype != np.uint32 or not 1 <= part.shape[1] <= _LONGEST:
             raise _wrong(where, prefix + form, "uint32 of two dimensions", part)
         if part.size and part.max() > _LARGEST_CHARACTER:
-            raise FileFormatError(where, f"{prefix + form!r} holds {part.max():,}, which is no character; {CURE}")
+            raise FileFormatError(where, f"{prefix + form!r} holds {part.max():,}, which is no character; {HINT}")
         count, width = part.shape
         return np.ascontiguousarray(part).reshape(-1).view(f"U{width}") if count else np.empty(0, f"U{width}")
     return _strings(part, arrays.get(prefix + "ends"), prefix, where)
@@ -116,7 +116,7 @@ def _odd_one(values: Array) -> str:
     items = values.tolist()
     fits = _is_string if _is_string(items[0]) else _is_integer
     place = next(place for place, item in enumerate(items) if not fits(item))
-    return f"{shown(items[place])} at position {place:,}"
+    return f"{format_value(items[place])} at position {place:,}"
 
 
 def _is_string(item: object) -> bool:
@@ -147,7 +147,7 @@ def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) ->
     if ends is None or ends.ndim != 1 or ends.dtype != np.int64 or not len(ends):
         raise _wrong(where, prefix + "ends", "flat int64", ends)
     if ends[0] != 0 or ends[-1] != len(text) or np.any(ends[1:] < ends[:-1]):
-        raise FileFormatError(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}; {CURE}")
+        raise FileFormatError(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}; {HINT}")
     text, ends = np.ascontiguousarray(text), np.ascontiguousarray(ends)
     try:
         stored = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
@@ -158,7 +158,7 @@ def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) ->
         try:
             strings[:] = [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends.tolist())]
         except UnicodeDecodeError:
-            raise FileFormatError(where, f"{prefix + 'text'!r} is no UTF-8 text; {CURE}") from None
+            raise FileFormatError(where, f"{prefix + 'text'!r} is no UTF-8 text; {HINT}") from None
     return strings
 
 
@@ -171,4 +171,4 @@ def _characters(values: Array) -> Array:
 
 def _wrong(where: str | Path, name: str, expected: str, found: Array | None) -> FileFormatError:
     seen = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
-    return FileFormatError(where, f"expected {expected} under {name!r}, found {seen}; {CURE}")
+    return FileFormatError(where, f"expected {expected} under {name!r}, found {seen}; {HINT}")

@@ -30,9 +30,9 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from cge.losses import supervised_loss
-from cge.models.products import NodeFeatures, take_rows
-from cge.models.weighting import PathWeighting
-from cge.training.objectives import PairObjective
+from cge.models.path_networks import PathWeighting
+from cge.models.sparse_products import NodeFeatures, take_rows
+from cge.training.pair_objectives import PairObjective
 
 __all__ = ["InnerProblem", "PathSample", "normalized", "paper_hypergradient", "unrolled_hypergradient"]
 

@@ -18,16 +18,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cge.training.path_data import LABEL_HOPS
+from cge.training.encoder_data import LABEL_PROPAGATION_HOPS
 
-__all__ = ["Cost", "PairSize", "PathSize", "Training", "pair_cost", "path_cost", "votes_seconds"]
+__all__ = ["Cost", "PairSize", "PathSize", "Training", "label_propagation_seconds", "pair_cost", "path_cost"]
 
 _BASE = 560e6  # bytes of Python, PyTorch and compiled kernels
 _MARGIN = 1.3  # what is alive at once besides what is counted
 _OUTER_DIM = 16  # of `OuterSettings`
 _BYTES_PER_PATH = 120  # of the table of distinct paths
 _PAIR_SECONDS = {"table": 4.5e-7, "features": 1.4e-6}  # of a pair at 128 numbers and 5 negatives, on two threads
-_NETWORKS = {"none": 0.65, "average": 1.0, "cnn": 1.1, "lstm": 1.4}  # by how much a table slows down or speeds up
+_NETWORKS = {"uniform": 0.65, "average": 1.0, "cnn": 1.1, "lstm": 1.4}  # by how much a table slows down or speeds up
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Training:
     `rows` are the nodes that an epoch looks at, where what paths bring is summed before; 0 where it is not.
     """
 
-    passes: int
+    n_augmentations: int
     carried: int
     epochs: float
     rows: int = 0
@@ -70,18 +70,20 @@ class Training:
     def seconds(self, size: PathSize) -> float:
         """Return about how long it takes."""
 
-        def pooling(carried: int) -> float:
+        def propagation(carried: int) -> float:
             return size.hops * size.steps * (7.3e-10 * carried + 1.5e-8)
 
         if self.rows:
-            return pooling(size.columns) + self.epochs * (0.0033 + 2e-9 * self.rows * size.columns * self.passes)
-        pooled = (2 * self.passes + 1) * pooling(self.carried)
-        return self.epochs * (0.0033 + pooled + 2e-8 * size.entries * self.passes)
+            return propagation(size.columns) + self.epochs * (
+                0.0033 + 2e-9 * self.rows * size.columns * self.n_augmentations
+            )
+        propagated = (2 * self.n_augmentations + 1) * propagation(self.carried)
+        return self.epochs * (0.0033 + propagated + 2e-8 * size.entries * self.n_augmentations)
 
 
-def votes_seconds(size: PathSize) -> float:
+def label_propagation_seconds(size: PathSize) -> float:
     """Return about how long the votes of known labels take, own ones excluded."""
-    return 2e-9 * LABEL_HOPS * size.steps * (size.train + size.classes)
+    return 2e-9 * LABEL_PROPAGATION_HOPS * size.steps * (size.train + size.classes)
 
 
 def path_cost(
@@ -94,8 +96,8 @@ def path_cost(
     """
     several = list(trainings)
     teach = 2 * Training(folds, _OUTER_DIM, outer_steps).seconds(size) * (3 if sampled else 1)
-    seconds = sum(one.seconds(size) for one in several) + teach + votes * votes_seconds(size)
-    widest = max((one.passes * one.carried for one in several), default=0)
+    seconds = sum(one.seconds(size) for one in several) + teach + votes * label_propagation_seconds(size)
+    widest = max((one.n_augmentations * one.carried for one in several), default=0)
     kept = sum(one.carried for one in several)  # parameters, their gradient, two moments, the best epoch
     more = (
         200 * size.steps
@@ -127,12 +129,12 @@ class PairSize:
         return self.nodes * self.walks_per_node * sum(self.walk_length - gap for gap in gaps)
 
 
-def pair_cost(size: PairSize, encoder: str, weighting: str, rounds: int) -> Cost:
+def pair_cost(size: PairSize, encoder: str, weighting: str, max_epochs: int) -> Cost:
     """Return the cost of a fit of the paper's encoders."""
     each = _PAIR_SECONDS[encoder] * size.dim / 128 * (1 + size.negatives) / 6
     each *= _NETWORKS.get(weighting, 1.4) if encoder == "table" else 1.0
     if size.softmax:
         each += 3e-10 * size.nodes * size.dim
-    paths = 0 if weighting == "none" else _BYTES_PER_PATH * size.pairs
+    paths = 0 if weighting == "uniform" else _BYTES_PER_PATH * size.pairs
     more = paths + 12 * size.nodes * size.dim + 24 * size.entries
-    return Cost(1 + rounds * (0.1 + each * size.pairs), _BASE + 1.1 * more)
+    return Cost(1 + max_epochs * (0.1 + each * size.pairs), _BASE + 1.1 * more)

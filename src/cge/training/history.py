@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["Epoch", "History", "Round"]
+__all__ = ["Epoch", "History", "PaperEpoch"]
 
 
 @dataclass(frozen=True)
-class Round:
+class PaperEpoch:
     """One round: losses, accuracy, the weights of paths, and time. None stands where there is nothing to tell.
 
     Attributes
@@ -81,13 +81,13 @@ class Epoch:
 class History(Sequence[Any]):
     """The rounds or epochs of a training, in order; `print` shows them as a table.
 
-    >>> one = Round(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
+    >>> one = PaperEpoch(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
     >>> History([one]).column("path_loss")
     [2.5]
     """
 
-    def __init__(self, rounds: Sequence[Round] | Sequence[Epoch] = ()) -> None:
-        self._rounds: tuple[Any, ...] = tuple(rounds)
+    def __init__(self, epochs: Sequence[PaperEpoch] | Sequence[Epoch] = ()) -> None:
+        self._rounds: tuple[Any, ...] = tuple(epochs)
 
     def __len__(self) -> int:
         return len(self._rounds)

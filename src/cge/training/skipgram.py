@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from cge.parallel import float_kernel, kernel, prefetch
 from cge.randomness import STEP, below, key, mix
-from cge.training.parts import Parts, in_waves
+from cge.training.walk_partitions import Parts, in_waves
 
 __all__ = ["train_pairs", "train_walks"]
 
@@ -47,7 +47,7 @@ def train_walks(
     share: float = 1.0,
     seed: int = 0,
     stream: int = 0,
-    threads: int | None = None,
+    n_jobs: int | None = None,
     weights: Array | None = None,
     base: Array | None = None,
     shortest: int = 2,
@@ -120,7 +120,7 @@ def train_walks(
             _SIGMOID,
         )
 
-    in_waves(run, -(-len(walks) // chunk) * parts.count, parts.count, threads)
+    in_waves(run, -(-len(walks) // chunk) * parts.count, parts.count, n_jobs)
     return int(counts.sum())
 
 

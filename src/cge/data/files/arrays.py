@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from cge.data.compressed import checked_csr
 from cge.data.files.blocks import DEFLATED, open_bytes
 from cge.data.files.sizes import refuse_empty_space, refuse_missing_bytes
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 
 __all__ = ["load_members", "load_npy", "load_npz"]
 
@@ -98,7 +98,7 @@ def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, list[str]]]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(shown, names[:_LISTED])) + (", …" if len(names) > _LISTED else "") or "nothing"
+    return ", ".join(map(format_value, names[:_LISTED])) + (", …" if len(names) > _LISTED else "") or "nothing"
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:

@@ -57,9 +57,9 @@ def delimiter_of(path: Path, texts: Sequence[str], line: int, keys: int, least: 
         )
     ]
     if not clean:
-        cure = "pass `delimiter=`" if keys > 1 else "put fields that hold one of them in double quotes"
+        hint = "pass `delimiter=`" if keys > 1 else "put fields that hold one of them in double quotes"
         both = " and ".join(in_words(one) for one in parting[:2])
-        raise FileFormatError(path, f"both {both} could separate the columns; {cure}", line)
+        raise FileFormatError(path, f"both {both} could separate the columns; {hint}", line)
     return next((one for one in clean if _integers(rows[one], keys)), clean[0])
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.delimiter import BLANKS, delimiter_of, in_words
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 
 __all__ = [
     "Dialect",
@@ -197,7 +197,7 @@ def unique_header(path: Path, names: Sequence[str], line: int | None = None) -> 
     """Refuse a header in which a name stands twice."""
     twice = next((name for name in names if names.count(name) > 1 and name), None)
     if twice is not None:
-        raise FileFormatError(path, f"the header names {shown(twice)} twice; rename one of the columns", line)
+        raise FileFormatError(path, f"the header names {format_value(twice)} twice; rename one of the columns", line)
 
 
 def column_place(

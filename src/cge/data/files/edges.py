@@ -26,10 +26,10 @@ from cge.data.files.dialect import (
 )
 from cge.data.files.interning import Names
 from cge.data.files.numbering import number_codes, number_integers
-from cge.data.files.tables import parquet_schema, read_parquet_fields
+from cge.data.files.parquet import parquet_schema, read_parquet_fields
 from cge.data.files.text import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 from cge.ids import factorize
 
 __all__ = ["EdgeOptions", "EdgeTable", "Layout", "edges_from_array", "read_parquet_edges", "read_text_edges"]
@@ -133,7 +133,7 @@ def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BY
     line, row = dialect.first_line, dialect.data
     if dialect.columns < 2:
         pair = f"a source and a target separated by {dialect.separated}"
-        found = shown(dialect.rows[0][0])
+        found = format_value(dialect.rows[0][0])
         raise FileFormatError(path, f"expected {pair}, found only {found}; pass `delimiter=`", line)
     if row is None:
         raise FileFormatError(path, "the file holds a header but no rows")
@@ -177,8 +177,8 @@ def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
 def edges_from_array(path: Path, array: Array) -> EdgeTable:
     """Take edges from an array of shape (edges, 2)."""
     if array.size and (array.ndim != 2 or array.shape[1] != 2):
-        cure = "save more columns as a table" if array.ndim == 2 and array.shape[1] > 2 else "save pairs of ids"
-        raise FileFormatError(path, f"expected edges of shape (edges, 2), found {array.shape}; {cure}")
+        hint = "save more columns as a table" if array.ndim == 2 and array.shape[1] > 2 else "save pairs of ids"
+        raise FileFormatError(path, f"expected edges of shape (edges, 2), found {array.shape}; {hint}")
     try:
         source, target = edge_columns(array)
     except InputError as error:
@@ -258,13 +258,15 @@ def _third(path: Path, count: int, row: Sequence[str], ends: tuple[int, int], li
     third = next(place for place in range(3) if place not in ends)
     text = row[third] if third < len(row) else ""
     if as_number(text) is None and text != _NO_ATTRIBUTES:
-        cure = decimal_comma(text) or (
+        hint = decimal_comma(text) or (
             f"pass `edge_type={third + 1}` to read types, `weighted=False` to ignore the column, or `header=True` if "
             "this line names the columns"
         )
         if is_integer(row[0]) and not any(map(is_integer, row[1:])):
-            cure = f"pass `source=2` and `target=3` if column 1 counts the rows, {cure.removeprefix('pass ')}"
-        raise FileFormatError(path, f"expected a weight in column {third + 1}, found {shown(text)}; {cure}", line)
+            hint = f"pass `source=2` and `target=3` if column 1 counts the rows, {hint.removeprefix('pass ')}"
+        raise FileFormatError(
+            path, f"expected a weight in column {third + 1}, found {format_value(text)}; {hint}", line
+        )
     return third
 
 
@@ -275,7 +277,7 @@ def _fields(places: _Places, whole: bool, why: str) -> list[Field]:
         Field(places.target, kind, "node id", why, _AS_TEXT),
     ]
     if places.weight is not None:
-        fields.append(Field(places.weight, NUMBER, "weight", cure=_NO_WEIGHTS, positive=True))
+        fields.append(Field(places.weight, NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
     if places.edge_type is not None:
         fields.append(Field(places.edge_type, NAME, "edge type"))
     if places.attributes is not None:
@@ -305,5 +307,5 @@ def _refuse_attributes(path: Path, found: Sequence[str]) -> None:
     if other is not None:
         line = next((number for number, _, text in numbered_lines(path) if other.encode() in text), None)
         raise FileFormatError(
-            path, f"expected no attributes as in the first row, found {shown(other)}; {PLAIN_NETWORKX}", line
+            path, f"expected no attributes as in the first row, found {format_value(other)}; {PLAIN_NETWORKX}", line
         )

@@ -24,10 +24,10 @@ from cge.data.files.dialect import (
     unique_header,
 )
 from cge.data.files.interning import Names
-from cge.data.files.tables import file_kind, parquet_schema, read_parquet_fields
+from cge.data.files.parquet import file_kind, parquet_schema, read_parquet_fields
 from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
-from cge.errors import FileFormatError, InputError, UnknownNodeError, shown
+from cge.errors import FileFormatError, InputError, UnknownNodeError, format_value
 from cge.ids import IdIndex, as_id_array
 
 __all__ = [
@@ -169,7 +169,7 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions, block_s
         names.extend(name for place, name in enumerate(columns or ()) if place != key)
         if count < 2:
             raise FileFormatError(path, "expected a node and its features, found one column; pass a wider table")
-        called = [f"column {shown(columns[k])}" if columns else f"column {k + 1}" for k in range(count)]
+        called = [f"column {format_value(columns[k])}" if columns else f"column {k + 1}" for k in range(count)]
         return [_node_field(key, text_ids)] + [Field(k, NUMBER, called[k]) for k in range(count) if k != key]
 
     read, keys = _read(path, kind, options, text_ids, header, fields, block_size)
@@ -196,7 +196,7 @@ def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
     if len(places) < len(node_ids):
         absent = np.ones(len(node_ids), bool)
         absent[places] = False
-        first = ", ".join(map(shown, node_ids[absent][:_LISTED].tolist()))
+        first = ", ".join(map(format_value, node_ids[absent][:_LISTED].tolist()))
         count = int(absent.sum())
         nodes = "node of the graph has" if count == 1 else "nodes of the graph have"
         raise FileFormatError(path, f"{count:,} {nodes} no row, the first: {first}; give each node one row")
@@ -205,14 +205,14 @@ def align(path: Path, table: FeatureTable, node_ids: Array) -> Any:
     return values
 
 
-def refuse_unknown(path: Path, keys: Array, places: Array, node_ids: Array, cure: str) -> None:
+def refuse_unknown(path: Path, keys: Array, places: Array, node_ids: Array, hint: str) -> None:
     """Raise if a key has no place among `node_ids`."""
     if (places < 0).any():
         unknown = list(dict.fromkeys(keys[places < 0].tolist()))
         if (places < 0).all() and len(unknown) > 1:
-            there = ", ".join(map(shown, node_ids[:_LISTED].tolist()))
-            cure = f"no row has a node of the graph, whose first ids are {there}; write ids alike in both files"
-        raise UnknownNodeError(str(path), unknown[:_LISTED], len(unknown), cure)
+            there = ", ".join(map(format_value, node_ids[:_LISTED].tolist()))
+            hint = f"no row has a node of the graph, whose first ids are {there}; write ids alike in both files"
+        raise UnknownNodeError(str(path), unknown[:_LISTED], len(unknown), hint)
 
 
 def _refuse_twice(path: Path, keys: Array, lines: Array | None) -> None:
@@ -220,9 +220,11 @@ def _refuse_twice(path: Path, keys: Array, lines: Array | None) -> None:
     if twice is not None:
         places = np.flatnonzero(keys == twice)[:2]
         if lines is None:
-            raise FileFormatError(path, f"node {shown(twice)} stands twice; keep one")
+            raise FileFormatError(path, f"node {format_value(twice)} stands twice; keep one")
         first, second = (int(line) for line in lines[places])
-        raise FileFormatError(path, f"node {shown(twice)} stands twice, first in line {first:,}; keep one", second)
+        raise FileFormatError(
+            path, f"node {format_value(twice)} stands twice, first in line {first:,}; keep one", second
+        )
 
 
 def _read(

@@ -17,7 +17,7 @@ from cge.data.files.interning import Names
 from cge.data.files.sizes import refuse_empty_space
 from cge.data.files.text import NUMBER, Field, read_fields
 from cge.data.files.tokenizer import INTEGER
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 
 __all__ = ["read_matrix_market"]
 
@@ -66,7 +66,7 @@ def _look(path: Path) -> tuple[Dialect, bool, tuple[int, int, int]]:
             sizes = text.split()
             if len(sizes) != 3 or not all(is_integer(one) and one[0] != "-" and len(one) < 19 for one in sizes):
                 raise FileFormatError(
-                    path, f"expected the numbers of rows, columns, entries, found {shown(text)}", number
+                    path, f"expected the numbers of rows, columns, entries, found {format_value(text)}", number
                 )
             rows, columns, entries = (int(one) for one in sizes)
             width = 2 if words[3] == "pattern" else 3
@@ -87,7 +87,7 @@ def _look(path: Path) -> tuple[Dialect, bool, tuple[int, int, int]]:
 
 def _check_banner(path: Path, text: str, words: list[str]) -> None:
     if len(words) != 5 or words[0] != _BANNER:
-        raise FileFormatError(path, f"expected a banner such as {_EXAMPLE!r}, found {shown(text)}", 1)
+        raise FileFormatError(path, f"expected a banner such as {_EXAMPLE!r}, found {format_value(text)}", 1)
     for found, legal in zip(words[1:], (("matrix",), ("coordinate",), _VALUES, _SYMMETRIES), strict=True):
         if found not in legal:
             raise FileFormatError(path, f"expected {' or '.join(map(repr, legal))} in the banner, found {found!r}", 1)

@@ -14,6 +14,7 @@ from cge.checks import Features, checked_features
 from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
+from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.keyed import (
     ADD_NODES,
     FeatureTable,
@@ -26,10 +27,9 @@ from cge.data.files.keyed import (
 )
 from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.numbering import renumber
-from cge.data.files.paths import FilePath, file_path
+from cge.data.files.parquet import file_kind
 from cge.data.files.reading import Reading, reading_of
-from cge.data.files.tables import file_kind
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
@@ -135,13 +135,15 @@ def _read(
         loaded = _load(path, options)
         matrix = None if isinstance(loaded, EdgeTable) else loaded
         seen = np.arange(matrix.shape[0]) if matrix is not None else loaded.ids
-        listed = None if node_path is None else _listed_nodes(node_path, seen, matrix is not None, plain, options.ids)
-        text_ids = (seen if listed is None else listed).dtype.kind == "O"
+        format_list = (
+            None if node_path is None else _listed_nodes(node_path, seen, matrix is not None, plain, options.ids)
+        )
+        text_ids = (seen if format_list is None else format_list).dtype.kind == "O"
         rows = None if feature_path is None else read_feature_table(feature_path, text_ids, plain)
         if matrix is not None:
-            graph = _from_matrix(path, matrix, listed, directed, options.weighted, self_loops)
+            graph = _from_matrix(path, matrix, format_list, directed, options.weighted, self_loops)
         else:
-            graph = _from_table(path, loaded, _all_nodes(seen, listed, rows), directed, self_loops)
+            graph = _from_table(path, loaded, _all_nodes(seen, format_list, rows), directed, self_loops)
         if feature_path is not None and rows is not None:
             graph = replace(graph, features=_checked(feature_path, rows, graph), feature_names=rows.names)
     except MemoryError:
@@ -234,10 +236,10 @@ def labels_and_notes(
     if len(conflict):
         second = int(conflict[0])
         first = int(np.flatnonzero(places == places[second])[0])
-        found = [shown(names[table.classes[row]]) for row in (first, second)]
+        found = [format_value(names[table.classes[row]]) for row in (first, second)]
         raise FileFormatError(
             path,
-            f"node {shown(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
+            f"node {format_value(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
             f"line {table.lines[first]:,}; keep one, or pass `multilabel=True`",
             int(table.lines[second]),
         )
@@ -247,7 +249,7 @@ def labels_and_notes(
 def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
     """Tell of a first row that may be a header, and of classes that may mean that there is none."""
     if _may_be_header(table):
-        node, label = shown(table.nodes[:1].tolist()[0]), shown(table.names[table.classes[0]])
+        node, label = format_value(table.nodes[:1].tolist()[0]), format_value(table.names[table.classes[0]])
         yield (
             f"{path}, line 1: {node} was read as a node of the class {label}, which stands nowhere else; if the line "
             "names the columns, name them too by `node=` and `label=`"
@@ -256,7 +258,7 @@ def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
         if name.casefold() in _UNKNOWN:
             count = int(np.count_nonzero(table.classes == place))
             yield (
-                f"{path}: the label {shown(name)} ({count:,} times) was read as a class like any other; remove its "
+                f"{path}: the label {format_value(name)} ({count:,} times) was read as a class like any other; remove its "
                 "rows if it means that the class is not known"
             )
 
@@ -293,16 +295,16 @@ def _load(path: Path, options: EdgeOptions) -> Any:
 
 def _listed_nodes(path: Path, seen: Array, any_ids: bool, options: TextOptions, ids: str) -> Array:
     """Read the list of all nodes: with ids as seen in edges, or of either kind for the rows of a matrix."""
-    listed = read_node_list(path, any_ids or seen.dtype.kind == "O", options)
-    if any_ids and ids != "str" and all(map(is_integer, listed.tolist())):
-        return listed.astype(np.int64)
-    return listed
+    format_list = read_node_list(path, any_ids or seen.dtype.kind == "O", options)
+    if any_ids and ids != "str" and all(map(is_integer, format_list.tolist())):
+        return format_list.astype(np.int64)
+    return format_list
 
 
-def _all_nodes(seen: Array, listed: Array | None, rows: FeatureTable | None) -> Array:
+def _all_nodes(seen: Array, format_list: Array | None, rows: FeatureTable | None) -> Array:
     """Return the nodes of the graph: the list where there is one, else those seen in edges and features."""
-    if listed is not None:
-        return listed
+    if format_list is not None:
+        return format_list
     if rows is None:
         return seen
     if rows.keys is None:
@@ -334,10 +336,12 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, s
 
 
 def _from_matrix(
-    path: Path, matrix: Any, listed: Array | None, directed: bool, weighted: bool | None, self_loops: bool
+    path: Path, matrix: Any, format_list: Array | None, directed: bool, weighted: bool | None, self_loops: bool
 ) -> Graph:
     try:
-        return Graph.from_scipy(matrix, node_ids=listed, directed=directed, weighted=weighted, self_loops=self_loops)
+        return Graph.from_scipy(
+            matrix, node_ids=format_list, directed=directed, weighted=weighted, self_loops=self_loops
+        )
     except InputError as error:
         raise FileFormatError(path, str(error).replace("directed=True", "`directed=True`")) from None
 

@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from cge.data.files.dialect import TextOptions, look
 from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
-from cge.data.files.tables import file_kind
-from cge.errors import listed, shown
+from cge.data.files.parquet import file_kind
+from cge.errors import format_list, format_value
 from cge.graph import Graph
 
 __all__ = ["Reading", "reading_of"]
@@ -97,13 +97,13 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before:
         met = [ids[end[0]] for end in (table.source, table.target) if len(end)]
         known = before is not None and bool(before.contains(met).any())
         if table.layout.header is False and not known and _strangers(table):
-            ends = " and ".join(map(shown, met))
+            ends = " and ".join(map(format_value, met))
             yield (
                 f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
                 "names the columns, pass `header=True`"
             )
         if len(ids) and all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
-            yield f"ids look like decimal numbers, and {shown(ids[0])} is read as text; write 1 where 1.0 is meant"
+            yield f"ids look like decimal numbers, and {format_value(ids[0])} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
     if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
         yield (
@@ -117,7 +117,7 @@ def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
     if layout is not None and layout.unread and len(layout.columns) == 2 and weighted is None:
         what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
         yield (
-            f"the {what.format(listed(layout.unread))} not read; `weight=` or `edge_type=` names one that holds "
+            f"the {what.format(format_list(layout.unread))} not read; `weight=` or `edge_type=` names one that holds "
             "weights or types, `weighted=False` says that none does"
         )
 
@@ -133,7 +133,7 @@ def _first_node(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[
     dialect = look(path, text, least=1)
     if graph.node_ids[0] in dialect.rows[0]:  # otherwise that row is a header
         yield (
-            f"{path}, line {dialect.first_line:,}: {shown(graph.node_ids[0])} was read as a node, the only one "
+            f"{path}, line {dialect.first_line:,}: {format_value(graph.node_ids[0])} was read as a node, the only one "
             "without an edge; remove the line if it names the column"
         )
 

@@ -33,7 +33,7 @@ from cge.data.files.tokenizer import (
     tokenize,
     unescape,
 )
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 
 __all__ = ["NAME", "NUMBER", "PLAIN_NETWORKX", "Field", "Fields", "decoded", "read_fields"]
 
@@ -57,7 +57,7 @@ class Field:
     kind: int
     what: str
     why: str = ""
-    cure: str = ""
+    hint: str = ""
     positive: bool = False
 
 
@@ -152,24 +152,28 @@ def _complain(
     text = raw.decode("utf-8", "replace").removesuffix("\r")
     found = split_line(text, dialect.delimiter)
     here = found[column] if column < len(found) else ""
-    what, why, cure = (field.what, field.why, field.cure) if field else (f"column {column + 1}", "", "")
+    what, why, hint = (field.what, field.why, field.hint) if field else (f"column {column + 1}", "", "")
     if problem == OPEN_QUOTE:
         raise FileFormatError(
-            path, f'a quoted field does not close on its line: {shown(text)}; close it, or write " as "" inside', line
+            path,
+            f'a quoted field does not close on its line: {format_value(text)}; close it, or write " as "" inside',
+            line,
         )
     if problem == AFTER_QUOTE:
-        raise FileFormatError(path, f"expected the end of the field after a closing quote, found {shown(text)}", line)
+        raise FileFormatError(
+            path, f"expected the end of the field after a closing quote, found {format_value(text)}", line
+        )
     if problem == RAGGED:
         columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
-        cure = f"; {PLAIN_NETWORKX}" if "{" in text and text.rstrip().endswith("}") else ""
+        hint = f"; {PLAIN_NETWORKX}" if "{" in text and text.rstrip().endswith("}") else ""
         raise FileFormatError(
-            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {shown(text)}{cure}", line
+            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {format_value(text)}{hint}", line
         )
     if problem == EMPTY:
-        raise FileFormatError(path, f"the {what} is empty: {shown(text)}", line)
+        raise FileFormatError(path, f"the {what} is empty: {format_value(text)}", line)
     if problem == HUGE:
-        raise FileFormatError(path, f"the {what} {shown(here)} does not fit in 64 bits{cure}", line)
-    raise FileFormatError(path, f"expected an integer {what}{why}, found {shown(here)}{cure}", line)
+        raise FileFormatError(path, f"the {what} {format_value(here)} does not fit in 64 bits{hint}", line)
+    raise FileFormatError(path, f"expected an integer {what}{why}, found {format_value(here)}{hint}", line)
 
 
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
@@ -188,8 +192,8 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
         line, field = piece.lines[place // len(wanted)], tokens[wanted[place % len(wanted)]]
         legal = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
         comma = decimal_comma(text_at(place))
-        cure = f"; {comma}" if comma else field.cure
-        raise FileFormatError(path, f"expected {legal}, found {shown(text_at(place))}{cure}", int(line))
+        hint = f"; {comma}" if comma else field.hint
+        raise FileFormatError(path, f"expected {legal}, found {format_value(text_at(place))}{hint}", int(line))
 
     try:
         values: Array = strings_from(packed, offsets).cast(pa.float64()).to_numpy(zero_copy_only=False)
@@ -216,5 +220,5 @@ def decoded(path: Path, names: Names) -> Array:
         with suppress(FileFormatError):  # Parquet has no lines
             line = next((number for number, _, text in numbered_lines(path) if error.object in text), None)
         raise FileFormatError(
-            path, f"expected UTF-8 text, found {shown(error.object)}; save it as UTF-8", line
+            path, f"expected UTF-8 text, found {format_value(error.object)}; save it as UTF-8", line
         ) from None

@@ -28,7 +28,7 @@ import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
 from cge.data.dataset import Dataset
-from cge.errors import FileFormatError, InputError, shown
+from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex, factorize
 
@@ -70,7 +70,7 @@ def read_aminer(
     index = IdIndex(ids)
     twice = index.first_duplicate()
     if twice is not None:
-        raise FileFormatError(path, f"the id {shown(twice)} stands for two papers")
+        raise FileFormatError(path, f"the id {format_value(twice)} stands for two papers")
     labels, names = _labels(*papers.column("venue"), venues)
 
     kept = np.ones(len(ids), bool) if others else labels >= 0
@@ -101,8 +101,8 @@ def _labels(venue: Array, known: Array, wanted: Sequence[str] | None) -> tuple[A
         names = found.tolist()
         missing = [name for name in wanted if name not in names]
         if missing:
-            some = ", ".join(shown(name) for name in names[:5])
-            raise InputError(f"no paper is in the venue {shown(missing[0])}; venues in the file are {some}, …")
+            some = ", ".join(format_value(name) for name in names[:5])
+            raise InputError(f"no paper is in the venue {format_value(missing[0])}; venues in the file are {some}, …")
         order = {name: number for number, name in enumerate(dict.fromkeys(wanted))}
         place = np.array([order.get(name, -1) for name in names], np.int64)
         found = np.array(list(order), object)

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from cge.errors import shown
+from cge.errors import format_value
 
 __all__ = ["KNOWN", "Machine", "MalformedError", "Request"]
 
@@ -119,7 +119,7 @@ def _name(machine: Machine, module: Any, name: Any) -> None:
     full = f"{module}.{name}" if isinstance(module, str) and isinstance(name, str) else "something without a name"
     if full not in KNOWN:
         raise MalformedError(
-            f"asks for {shown(full)}, but only arrays, sparse matrices, dictionaries and lists are read from a pickle; "
+            f"asks for {format_value(full)}, but only arrays, sparse matrices, dictionaries and lists are read from a pickle; "
             "nothing in the file was run"
         )
     machine.stack.append(Request(KNOWN[full]))

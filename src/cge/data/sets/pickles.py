@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from cge.data.compressed import checked_csr
 from cge.data.sets.pickle_machine import Machine, MalformedError, Request
-from cge.errors import FileFormatError, shown
+from cge.errors import FileFormatError, format_value
 
 __all__ = ["read_pickle"]
 
@@ -71,9 +71,11 @@ def _array(request: Request) -> Array:
         raise MalformedError("holds an array of objects; only arrays of numbers are read")
     name, order = _text(kind.arguments[0]), _text(kind.state[1])
     if name not in _DTYPES:
-        raise MalformedError(f"holds an array of type {shown(name)}; only numbers and true/false values are read")
+        raise MalformedError(
+            f"holds an array of type {format_value(name)}; only numbers and true/false values are read"
+        )
     if order not in ("<", ">", "=", "|"):
-        raise MalformedError(f"holds an array whose bytes are in the order {shown(order)}")
+        raise MalformedError(f"holds an array whose bytes are in the order {format_value(order)}")
     dtype = np.dtype(order + name)
     _check_shape(shape)
     count = math.prod(shape)

@@ -1,0 +1,52 @@
+"""Vectors of pairs of nodes, from the vectors of both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.exceptions import NotFittedError
+
+from cge.checks import edge_columns
+from cge.errors import InputError, format_value
+from cge.ids import IdIndex, found_numbers
+from cge.models.node_pairs import HOWS, pair_vectors
+
+__all__ = ["edge_vectors", "vectors_of"]
+
+Array = npt.NDArray[Any]
+
+
+def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
+    """Return a vector for each pair of nodes, `(m, dim)`, whether there is an edge between them or not.
+
+    Parameters
+    ----------
+    model
+        A trained estimator: anything with `node_ids_` and `embedding_`.
+    pairs : (m, 2) array or sequence of pairs
+        Ids.
+    how : {"hadamard", "average", "l1", "l2", "concat"}
+        Number by number: the product, the mean, the absolute or the squared difference; or both vectors one after the
+        other, `(m, 2 dim)`, which alone tells (a, b) from (b, a).
+
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(node_ids_=np.array(["x", "y"], object), embedding_=np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> edge_vectors(model, [("x", "y"), ("y", "y")]).tolist()
+    [[3.0, 8.0], [9.0, 16.0]]
+    """
+    if how not in HOWS:
+        raise InputError(f"how must be one of {', '.join(map(repr, HOWS))}, found {format_value(how)}")
+    ids, vectors = vectors_of(model)
+    index = IdIndex(ids)
+    first, second = (found_numbers(index, column, "pairs") for column in edge_columns(pairs, "pair"))
+    return pair_vectors(vectors, first, second, how)
+
+
+def vectors_of(model: Any) -> tuple[Array, Array]:
+    """Return the ids `(n,)` and vectors `(n, dim)` of a trained model."""
+    if not hasattr(model, "embedding_") or not hasattr(model, "node_ids_"):
+        kind = type(model).__name__
+        raise NotFittedError(f"this {kind} has no vectors of nodes; train a model that makes some, such as cge.CGE")
+    return model.node_ids_, np.asarray(model.embedding_)

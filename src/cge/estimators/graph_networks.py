@@ -1,0 +1,165 @@
+"""Graph networks as estimators: GCN, APPNP, and GCN with what `CGE` predicts among its features."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import scipy.sparse as sp
+import torch
+
+from cge.estimators.cge import CGE
+from cge.estimators.classifier import Known, NodeClassifier
+from cge.estimators.embeddings import Jobs, Seed
+from cge.estimators.settings import Setting, documented
+from cge.graph import Graph
+from cge.models.convolutions import Appnp, Gcn
+from cge.models.sparse_products import NodeFeatures, SparseFeatures
+from cge.training.encoder_data import EncoderData
+from cge.training.network_training import NetworkSettings, train_network
+from cge.training.paper_parameters import seeded
+
+__all__ = ["APPNP", "GCN", "Epochs", "Waiting"]
+
+Array = npt.NDArray[Any]
+
+HiddenSize = Annotated[int, Setting("hidden numbers of a node", low=1, high=4096)]
+DropShare = Annotated[float, Setting("share of features and hidden numbers left out in an epoch", low=0, high=0.95)]
+Rate = Annotated[float, Setting("Adam's step", above=0, high=10)]
+Decay = Annotated[float, Setting("weight decay of the first layer", low=0, high=10)]
+Epochs = Annotated[int, Setting("epochs at most", low=1, high=1_000_000)]
+Waiting = Annotated[int, Setting("epochs without a better one after which training ends", low=1, high=1_000_000)]
+
+
+class _Network(NodeClassifier):
+    """Trains what `_network` makes."""
+
+    def _train(self, graph: Graph, known: Known) -> tuple[Array, int]:
+        given = self.get_params()
+        data = EncoderData(graph, n_jobs=given["n_jobs"])
+        features = self._features(data, known)
+        with seeded(given["random_state"], type(self).__name__):
+            network = self._network(data, int(features.shape[1]), len(known.classes))
+        settings = NetworkSettings(
+            epochs=known.choice or given["epochs"],
+            patience=given["patience"],
+            drop=given["drop"],
+            rate=given["learning_rate"],
+            weight_decay=given["weight_decay"],
+            seed=given["random_state"],
+        )
+        labels, train, selection = (torch.tensor(one) for one in (known.codes, known.train, known.selection))
+        scores, epochs = train_network(network, features, labels, train, selection, settings)
+        probabilities: Array = (torch.sigmoid(scores) if known.several else torch.softmax(scores, dim=1)).numpy()
+        return probabilities, epochs
+
+    def _features(self, data: EncoderData, known: Known) -> NodeFeatures:  # noqa: ARG002 - for subclasses
+        return data.inputs("l1")
+
+    def _network(self, data: EncoderData, features: int, classes: int) -> Any:
+        raise NotImplementedError
+
+
+@documented
+class GCN(_Network):
+    """The graph convolutional network of Kipf and Welling (2017): two layers, each smooths over neighbors.
+
+    With `append="cge"` a `CGE` is trained on the same labels first, and the chances it gives a node's classes are
+    further features of the node, as in the CGE paper.
+
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
+    """
+
+    def __init__(
+        self,
+        append: Annotated[str, Setting("further features of a node", choices=("none", "cge"))] = "none",
+        *,
+        hidden: HiddenSize = 16,
+        drop: DropShare = 0.5,
+        learning_rate: Rate = 0.01,
+        weight_decay: Decay = 5e-4,
+        epochs: Epochs = 200,
+        patience: Waiting = 100,
+        random_state: Seed = 0,
+        n_jobs: Jobs = None,
+    ) -> None:
+        self.append = append
+        self.hidden = hidden
+        self.drop = drop
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.patience = patience
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _features(self, data: EncoderData, known: Known) -> NodeFeatures:
+        own = data.inputs("l1")
+        if self.append == "none":
+            return own
+        nobody = 0 if known.several else -1
+        told = []
+        for nodes in (known.train, known.selection):
+            labels = np.full_like(known.codes, nobody)
+            labels[nodes] = known.codes[nodes]
+            told.append(labels)
+        model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)  # selection only chooses
+        model.fit(data.graph, told[0], told[1] if len(known.selection) else None)
+        self._outer = model.labels_seen_["outer"]
+        probabilities = np.zeros((len(data.graph), len(known.classes)), np.float32)
+        probabilities[:, model.classes_] = model.predict_proba()
+        if isinstance(own, SparseFeatures):
+            return SparseFeatures(sp.csr_array(sp.hstack([own.rows, probabilities])).astype(np.float32), own.n_jobs)
+        return torch.cat([own, torch.from_numpy(probabilities)], dim=1)
+
+    def _network(self, data: EncoderData, features: int, classes: int) -> Gcn:
+        return Gcn(data.steps, features, self.hidden, classes, _weights(data))
+
+
+@documented
+class APPNP(_Network):
+    """Predictions of each node alone, spread by personalized PageRank (Gasteiger et al. 2019).
+
+    Attributes
+    ----------
+    classes_ : (c,)
+    node_ids_ : (n,)
+    labels_seen_ : dict
+    """
+
+    def __init__(
+        self,
+        hops: Annotated[int, Setting("steps of spreading", low=1, high=1000)] = 10,
+        back: Annotated[float, Setting("share that stays with a node in each step", above=0, high=1)] = 0.1,
+        *,
+        hidden: HiddenSize = 64,
+        drop: DropShare = 0.5,
+        learning_rate: Rate = 0.01,
+        weight_decay: Decay = 5e-3,
+        epochs: Epochs = 500,
+        patience: Waiting = 100,
+        random_state: Seed = 0,
+        n_jobs: Jobs = None,
+    ) -> None:
+        self.hops = hops
+        self.back = back
+        self.hidden = hidden
+        self.drop = drop
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.epochs = epochs
+        self.patience = patience
+        self.random_state = random_state
+        self.n_jobs = n_jobs
+
+    def _network(self, data: EncoderData, features: int, classes: int) -> Appnp:
+        return Appnp(data.steps, features, self.hidden, classes, _weights(data), self.hops, self.back)
+
+
+def _weights(data: EncoderData) -> torch.Tensor | None:
+    return None if data.graph.weights is None else torch.tensor(data.graph.weights)

@@ -1,0 +1,59 @@
+"""Heads: from features and vectors to class scores (Eqs. 8 and 10).
+
+A linear map of a concatenation is the sum of a map of each part, so a head is a sum of *branches*, one for the vector e
+and one for the features x. Training on each branch alone as well, as Planetoid does, keeps one branch from hiding the
+other. The length of a vector says more about how often its node was met than about its class, so heads see vectors of
+unit length.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from cge.models.sparse_products import NodeFeatures, feature_product
+
+__all__ = ["InductiveHead", "TransductiveHead"]
+
+
+class TransductiveHead(nn.Module):
+    """Class scores of Eq. 8: f(h^k(x) ⊕ h^l(e)); without features the branch of x is absent."""
+
+    def __init__(self, features: int, dim: int, classes: int, hidden: int) -> None:
+        super().__init__()
+        self.from_e = nn.Linear(dim, hidden)  # h^l
+        self.score_e = nn.Linear(hidden, classes)  # f, for h^l(e), and its bias
+        if features:
+            self.from_x = nn.Linear(features, hidden)  # h^k
+            self.score_x = nn.Linear(hidden, classes, bias=False)  # f, for h^k(x)
+        self.has_features = features > 0
+
+    def branches(self, x: NodeFeatures | None, e: Tensor) -> list[Tensor]:
+        """Return the scores of each branch alone, `(b, classes)` each; their sum are the joint scores."""
+        scores = [self.score_e(torch.relu(self.from_e(nn.functional.normalize(e, dim=1))))]
+        if self.has_features and x is not None:
+            hidden = feature_product(x, self.from_x.weight.T) + self.from_x.bias
+            scores.append(self.score_x(torch.relu(hidden)))
+        return scores
+
+    def forward(self, x: NodeFeatures | None, e: Tensor) -> Tensor:
+        """Return the joint scores, `(b, classes)`."""
+        return torch.stack(self.branches(x, e)).sum(0)
+
+
+class InductiveHead(nn.Module):
+    """Class scores of Eq. 10: h(x ⊕ e(x)), one feed-forward layer."""
+
+    def __init__(self, features: int, dim: int, classes: int) -> None:
+        super().__init__()
+        self.from_e = nn.Linear(dim, classes)  # h, for e(x), and its bias
+        self.from_x = nn.Linear(features, classes, bias=False)  # h, for x
+
+    def branches(self, x: NodeFeatures | None, e: Tensor) -> list[Tensor]:
+        """Return the scores of each branch alone, `(b, classes)` each; their sum are the joint scores."""
+        scores = [self.from_e(nn.functional.normalize(e, dim=1))]
+        return scores if x is None else [*scores, feature_product(x, self.from_x.weight.T)]
+
+    def forward(self, x: NodeFeatures | None, e: Tensor) -> Tensor:
+        """Return the joint scores, `(b, classes)`."""
+        return torch.stack(self.branches(x, e)).sum(0)
