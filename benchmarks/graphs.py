@@ -24,8 +24,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv
 import scipy.sparse as sp
-from benchmarks.harness import cache_folder
 
+from benchmarks.harness import cache_folder
 from cge.errors import MissingDataError
 
 __all__ = [

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
+
 from benchmarks.graphs import distinct, edge_keys, graph_files, power_law_edges, write_file, write_named
 from benchmarks.harness import cache_folder
 

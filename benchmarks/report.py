@@ -12,10 +12,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from benchmarks.environments import TOOLS, versions
-from benchmarks.harness import OURS, Row, ratio, to_json
 from rich.console import Console
 from rich.table import Table
+
+from benchmarks.environments import TOOLS, versions
+from benchmarks.harness import OURS, Row, ratio, to_json
 
 __all__ = ["cells", "machine_facts", "markdown", "save", "show"]
 

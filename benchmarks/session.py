@@ -14,7 +14,6 @@ from typing import Any
 from benchmarks.environments import TOOLS, NotInstalledError, python_of
 from benchmarks.harness import Journal, Row, cache_folder, failed, finished, run_child, to_json
 from benchmarks.report import save, show
-
 from cge.errors import CgeError
 
 __all__ = ["Task", "options", "run"]

@@ -17,9 +17,9 @@ from typing import Any
 import numpy as np
 
 from cge.data import load_dataset
+from cge.estimators.methods import make
 from cge.evaluation.protocol import split_of
-from cge.experiments.methods import make
-from cge.experiments.tables import read_table
+from studies.tables import read_table
 
 FILE = Path(__file__).parents[1] / "results" / "fingerprints.json"
 

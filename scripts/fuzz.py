@@ -204,10 +204,9 @@ def summary(seed: int, tallies: dict[str, Tally]) -> dict[str, Any]:
 
 def main() -> int:
     """Read, count and say what failed."""
+    from cge.store.atomic import write_text
     from tests.fuzzing.models import MODELS
     from tests.fuzzing.targets import TARGETS
-
-    from cge.experiments.cells import replaced
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--inputs", type=int, default=100_000, help="how many more inputs [100000]")
@@ -237,7 +236,7 @@ def main() -> int:
             for name, tally in counted(classifiers, work_left, ends):
                 tallies[name].add(tally)
                 failed += tally.failures
-                replaced(told.totals, json.dumps(summary(told.seed, tallies), indent=1) + "\n")
+                write_text(told.totals, json.dumps(summary(told.seed, tallies), indent=1) + "\n")
         except KeyboardInterrupt:
             print("interrupted; what was read is counted, and the same command goes on")
         for classifier in classifiers:

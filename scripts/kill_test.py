@@ -219,9 +219,9 @@ def main() -> int:
             if only is None or name in only:
                 found[name] = files(home, [name, str(home / "model"), "--out", str(home / out)], told.kills, random)
                 print(name, found[name], flush=True)
-    from cge.experiments.cells import replaced
+    from cge.store.atomic import write_text
 
-    replaced(told.out, json.dumps(found, indent=1) + "\n")
+    write_text(told.out, json.dumps(found, indent=1) + "\n")
     wrong = ("half-written", "resumed to other bytes", "left over at the end")
     return int(any(one.get(name, 0) for one in found.values() for name in wrong))
 

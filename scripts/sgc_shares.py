@@ -18,8 +18,9 @@ import numpy as np
 
 from cge.estimators.baselines import SGC
 from cge.evaluation.calibration import class_prior_ratio, fit_temperature, scale_probabilities
-from cge.experiments.cells import Cell, replaced
-from cge.experiments.weights import task_of
+from cge.store.atomic import write_text
+from studies.cells import Cell
+from studies.weights import task_of
 
 ROOT = Path(__file__).parents[1]
 
@@ -50,7 +51,7 @@ def main() -> int:
         name: {"per_seed": values, "mean": float(np.mean(values)), "sd": float(np.std(values, ddof=1))}
         for name, values in found.items()
     }
-    replaced(told.out, json.dumps({"graph": told.graph} | rows, indent=1) + "\n")
+    write_text(told.out, json.dumps({"graph": told.graph} | rows, indent=1) + "\n")
     return 0
 
 

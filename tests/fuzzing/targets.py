@@ -27,9 +27,9 @@ from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.sets.vispub import load_vispub
 from cge.errors import CgeError
 from cge.estimators.settings_file import read_settings
-from cge.experiments.cells import read_cells
-from cge.experiments.tuning import open_storage
+from cge.estimators.tuning import open_storage
 from cge.graph import Graph
+from studies.cells import read_cells
 from tests.fuzzing.damage import damaged, damaged_gzip, damaged_npy, damaged_zip, nonsense
 
 __all__ = ["TARGETS", "Files", "Target", "one"]

@@ -15,9 +15,9 @@ from cge.cli.main import run
 from cge.data import load_folder
 from cge.data.links import hold_out_links
 from cge.estimators.embeddings import DeepWalk
+from cge.estimators.methods import LINK_METHODS, METHODS, make
 from cge.evaluation.links import run_links
 from cge.evaluation.protocol import run_once, split_of
-from cge.experiments.methods import LINK_METHODS, METHODS, make
 from tests.unit.test_classifier import TRUE, words
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cge.cli.main import run
-from cge.experiments.cells import Cell, read_cells
-from cge.experiments.weights import METHODS
-from cge.experiments.weights import run as run_cell
+from studies.cells import Cell, read_cells
+from studies.weights import METHODS
+from studies.weights import run as run_cell
 
 ROW = {
     "validation": 0.8,

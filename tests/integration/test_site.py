@@ -91,7 +91,7 @@ def test_every_command_and_option_is_in_the_reference(site: Path) -> None:
 def test_pages_beside_docs_are_pages_and_other_files_are_told(site: Path) -> None:
     weights = (site / "weights.html").read_text()
     assert 'href="results/weights.html"' in weights
-    assert "<code>src/cge/experiments/attempts.py</code>" in weights
+    assert "<code>studies/attempts.py</code>" in weights
     assert 'href="architecture.html"' in (site / "CONTRIBUTING.html").read_text()
     measured = sorted(page.stem for page in (ROOT / "results").glob("*.md"))
     assert sorted(page.stem for page in (site / "results").glob("*.html")) == measured

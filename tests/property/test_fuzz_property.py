@@ -9,6 +9,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from tests.fuzzing.models import MODELS, saved
 from tests.fuzzing.targets import TARGETS, one
 

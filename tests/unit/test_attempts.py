@@ -11,14 +11,14 @@ import torch
 
 import cge
 from cge.estimators.encoder_model import encoder_settings
-from cge.experiments import attempts
-from cge.experiments.attempts import ATTEMPTS, HopPropagation, Situation, attempt
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.learned_weighting import Outer
 from cge.training.model_search import ModelSearch
 from cge.training.paper_settings import Task
+from studies import attempts
+from studies.attempts import ATTEMPTS, HopPropagation, Situation, attempt
 from tests.unit.test_path_weights import QUICK, planted, weighted_of
 
 

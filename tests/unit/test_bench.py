@@ -13,6 +13,7 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 import measure  # noqa: E402
+
 from benchmarks import environments, graphs, harness, load, report, session, skipgram, walks  # noqa: E402
 from benchmarks.harness import Journal, Row, run_child  # noqa: E402
 

@@ -14,6 +14,7 @@ sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 import scale_cge  # noqa: E402
+
 from benchmarks import graphs, planted, scale, session  # noqa: E402
 from benchmarks.harness import Journal, Row, cache_folder  # noqa: E402
 

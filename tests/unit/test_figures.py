@@ -15,14 +15,14 @@ from cge.cli.main import run as command
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError, MissingDataError
-from cge.experiments import figures
-from cge.experiments.cells import Cell
-from cge.experiments.figures import ANALYSES, OUTER, Kept, Sampled, cells, run
-from cge.experiments.figures_plots import TITLES
-from cge.experiments.figures_report import write_report
-from cge.experiments.figures_sets import among, dataset
-from cge.experiments.figures_tables import tables_of
 from cge.sampling import Walker, subpaths
+from studies import figures
+from studies.cells import Cell
+from studies.figures import ANALYSES, OUTER, Kept, Sampled, cells, run
+from studies.figures_plots import TITLES
+from studies.figures_report import write_report
+from studies.figures_sets import among, dataset
+from studies.figures_tables import tables_of
 
 NAMES = ("distribution", "relevance", "classes", "length", "diversity")
 

@@ -16,8 +16,8 @@ import cge
 from cge.data.links import Links, LinkSplit, hold_out_links
 from cge.errors import InputError
 from cge.estimators.common_neighbors import CommonNeighbors
+from cge.estimators.methods import LINK_METHODS, METHODS, make
 from cge.evaluation.links import link_summary, run_links
-from cge.experiments.methods import LINK_METHODS, METHODS, make
 from cge.models import node_pairs as pairs_module
 
 

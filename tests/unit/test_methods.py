@@ -16,17 +16,18 @@ import pytest
 import cge
 from cge.data import Dataset, Split, catalog
 from cge.errors import FileFormatError, InputError
+from cge.estimators import tuning
 from cge.estimators.baselines import SGC, WalkClassifier
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+from cge.estimators.methods import METHODS, make, settings_from_text
 from cge.estimators.settings import check_settings, settings_of
 from cge.estimators.settings_file import read_settings
+from cge.estimators.tuning import Range, as_toml, open_storage, space_of, tune
 from cge.evaluation.protocol import packed, run_once
-from cge.experiments import tables, tuning
-from cge.experiments.cells import Cell, read_cells
-from cge.experiments.methods import METHODS, make, settings_from_text
-from cge.experiments.tables import TABLES, cells, read_table, tables_of, write_report
-from cge.experiments.tuning import Range, as_toml, open_storage, space_of, tune
 from cge.training.history import Epoch
+from studies import tables
+from studies.cells import Cell, read_cells
+from studies.tables import TABLES, cells, read_table, tables_of, write_report
 from tests.unit.test_classifier import TRUE, words
 
 SPLIT = Split([0, 5, 9, 22, 31, 36], [2, 8, 27, 33], [1, 11, 14, 21, 29, 38])

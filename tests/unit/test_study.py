@@ -15,11 +15,11 @@ import scipy.sparse as sp
 
 import cge
 from cge.errors import FileFormatError, InputError, MissingDataError
-from cge.experiments import cells as running
-from cge.experiments import weights
-from cge.experiments.cells import Cell, read_cells, run_cells
-from cge.experiments.weights import GRAPHS, METHODS, with_random_edges
-from cge.experiments.weights_report import tables_of, write_report
+from studies import cells as running
+from studies import weights
+from studies.cells import Cell, read_cells, run_cells
+from studies.weights import GRAPHS, METHODS, with_random_edges
+from studies.weights_report import tables_of, write_report
 
 
 def double(cell: Cell) -> dict[str, Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cge.cli.checkout import checkout_folder
 from cge.cli.common_options import Json, among
-from cge.errors import InputError, MissingDataError
+from cge.errors import InputError
 
 __all__ = ["bench"]
 
@@ -40,9 +40,7 @@ def bench(
     if name == "--help":  # the help of a benchmark is its script's, so this option is not the parser's
         print(context.get_help())
         return
-    folder = Path(__file__).parents[3] / "benchmarks"
-    if not (folder / "harness.py").is_file():
-        raise MissingDataError("benchmarks run from a checkout of the project: clone it, then call ./run bench there")
+    folder = checkout_folder("benchmarks", "bench")
     scripts = sorted(script.stem for script in folder.glob("*.py") if "def main(" in script.read_text())
     if name not in scripts:
         raise InputError(f"there is no benchmark {name!r}; choose one of {', '.join(scripts)}")

@@ -44,7 +44,7 @@ def dataset_names() -> list[str]:
 
 def method_names() -> list[str]:
     """Return what completes the name of a method."""
-    from cge.experiments.methods import METHODS
+    from cge.estimators.methods import METHODS
 
     return list(METHODS)
 

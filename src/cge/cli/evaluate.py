@@ -73,11 +73,11 @@ def evaluate(
       cge evaluate cora --set weighting=steps --set hops=6 --json
       cge evaluate cora --task link --method node2vec
     """
+    from cge.estimators.methods import LINK_METHODS, METHODS, make, settings_from_text
     from cge.estimators.settings import settings_of
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
     from cge.evaluation.protocol import notes_on_split, run_once, split_of, summary
-    from cge.experiments.methods import LINK_METHODS, METHODS, make, settings_from_text
 
     if task not in _TASKS:
         raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")

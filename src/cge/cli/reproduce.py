@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import os
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from cge.cli.checkout import import_studies
 from cge.cli.common_options import Json, Quiet, among
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
 from cge.errors import InputError, MissingDataError
-
-if TYPE_CHECKING:
-    from cge.experiments.cells import Cell
 
 __all__ = ["reproduce"]
 
@@ -54,54 +51,41 @@ def reproduce(
       cge reproduce figures --only length/cora
       cge reproduce weights --show
     """
-    from cge.experiments import figures, figures_report, tables, weights, weights_report
-    from cge.experiments.cells import run_cells
-
-    folder = Path(out)
-    valid = partial(tables.current, name=study) if study in tables.TABLES else None
-    studies: dict[str, tuple[Any, Any, Any]] = {
-        **{
-            name: (
-                partial(tables.cells, name),
-                partial(tables.run, name=name, folder=folder / name / "vectors"),
-                partial(tables.write_report, name),
-            )
-            for name in tables.TABLES
-        },
-        "figures": (figures.cells, figures.run, figures_report.write_report),
-        "weights": (weights.cells, weights.run, weights_report.write_report),
-    }
-    if study not in studies:
-        raise InputError(f"there is no study {study!r}; there are {', '.join(studies)}")
-    cells, one, report = studies[study]
-    missing: dict[str, str] = {}
+    registry = import_studies("reproduce")
+    if study not in registry.NAMES:
+        raise InputError(f"there is no study {study!r}; there are {', '.join(registry.NAMES)}")
     if show and only is not None:
-        raise InputError("--show tells everything that is there; leave out --only")
+        raise InputError("--show writes the tables of all stored results; leave out --only")
+    folder = Path(out)
+    selected = registry.study(study, folder)
+    missing: dict[str, str] = {}
     if not show:
-        work = list(cells(only and only.lower(), seeds))  # names are taken in any case
+        cells = list(selected.cells(only and only.lower(), seeds))  # names are taken in any case
+        progress = _Progress(quiet or as_json, len(cells))
         try:
-            told = _Told(quiet or as_json, len(work))
-            missing = run_cells(work, one, folder / study, jobs or os.cpu_count() or 1, told, valid)
+            missing = registry.run_cells(
+                cells, selected.run, folder / study, jobs or os.cpu_count() or 1, progress, selected.current
+            )
         except KeyboardInterrupt:
-            raise Stopped("the same command goes on where it was stopped") from None
-    if missing and len(missing) == len({cell.graph for cell in work}):
-        raise MissingDataError(next(iter(missing.values())))
-    found = report(folder)
+            raise Stopped("the same command continues where it stopped") from None
+        if missing and len(missing) == len({cell.graph for cell in cells}):
+            raise MissingDataError(next(iter(missing.values())))
+    report = selected.write_report(folder)
     if as_json:
-        print_json(found)
+        print_json(report)
     elif not quiet:
-        print(f"{found['cells']} cells in {folder / study}, tables in {folder / f'{study}.md'}")
+        print(f"{report['cells']} cells in {folder / study}, tables in {folder / f'{study}.md'}")
     if missing:
         raise MissingDataError(f"without {', '.join(missing)}: {next(iter(missing.values()))}")
 
 
-class _Told:
-    """Prints a line for each cell that is done."""
+class _Progress:
+    """Prints a line for each finished cell."""
 
     def __init__(self, quiet: bool, cells: int) -> None:
         self.quiet, self.cells = quiet, cells
 
-    def __call__(self, cell: Cell, row: dict[str, Any], number: int) -> None:
+    def __call__(self, cell: Any, row: dict[str, Any], number: int) -> None:
         if not self.quiet:
             weights = f"  {row['weights']}" if "weights" in row else ""
             seconds = row["cpu_seconds"] if "cpu_seconds" in row else row["seconds"]

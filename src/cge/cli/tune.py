@@ -56,10 +56,10 @@ def tune(
       cge tune cora --method gcn --trials 30 --out gcn.toml
       cge evaluate cora --method gcn --config gcn.toml
     """
-    from cge.experiments.cells import replaced
-    from cge.experiments.methods import settings_from_text
-    from cge.experiments.tuning import as_toml, open_storage, space_of
-    from cge.experiments.tuning import tune as search
+    from cge.estimators.methods import settings_from_text
+    from cge.estimators.tuning import as_toml, open_storage, space_of
+    from cge.estimators.tuning import tune as search
+    from cge.store.atomic import write_text
 
     fixed = settings_from_text(settings or [])
     space_of(method, fixed)  # a wrong name is told before data are read
@@ -89,7 +89,7 @@ def tune(
     except KeyboardInterrupt:
         raise Stopped("the same command goes on where it was stopped") from None
     if out is not None:
-        replaced(Path(out), as_toml(found.settings))
+        write_text(Path(out), as_toml(found.settings))
     if as_json:
         told_all = {"dataset": data.name, "method": method, "settings": found.settings}
         print_json(told_all | {"validation": found.accuracy, "trials": found.trials, "pruned": found.pruned})

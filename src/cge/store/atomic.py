@@ -23,7 +23,7 @@ from cge.store.file_io import sync_folder
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["Writer", "writable_file", "write_whole"]
+__all__ = ["Writer", "writable_file", "write_text", "write_whole"]
 
 Writer: TypeAlias = Callable[[BinaryIO], object]  # writes a file's content to a stream
 
@@ -82,6 +82,11 @@ def write_whole(files: Mapping[Path, Writer]) -> None:
             with suppress(OSError):
                 one.unlink(missing_ok=True)
         locks.close()
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a file at once or not at all, as UTF-8."""
+    write_whole({path: lambda stream: stream.write(text.encode())})
 
 
 def _claimed(folder: Path, locks: ExitStack) -> Path:

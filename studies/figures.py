@@ -24,14 +24,14 @@ from cge.data.splits import Split
 from cge.errors import CgeWarning, InputError
 from cge.estimators.cge import CGE
 from cge.evaluation.protocol import drawn
-from cge.experiments.cells import Cell
-from cge.experiments.figures_sets import VENUES, aminer_file, aminer_files, dataset
-from cge.experiments.tables import read_table
 from cge.explain.analyses import against_diversity, against_length, class_relevance, distribution, path_relevance
 from cge.graph import Graph
 from cge.models.path_networks import LstmWeighting, PathWeighting
 from cge.models.path_tree import PathTree
 from cge.sampling import PathTable, Walker
+from studies.cells import Cell
+from studies.figures_sets import VENUES, aminer_file, aminer_files, dataset
+from studies.tables import read_table
 
 __all__ = ["ANALYSES", "BINS", "OUTER", "cells", "run"]
 

@@ -7,9 +7,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cge.experiments.cells import read_cells, replaced
-from cge.experiments.figures_plots import TITLES, draw
-from cge.experiments.figures_tables import PAPER_R, tables_of
+from cge.store.atomic import write_text
+from studies.cells import read_cells
+from studies.figures_plots import TITLES, draw
+from studies.figures_tables import PAPER_R, tables_of
 
 __all__ = ["write_report"]
 
@@ -40,8 +41,8 @@ def write_report(folder: Path) -> Row:
         lines += ["", f"## {TITLES[name]}", "", f"![{TITLES[name]}](figures/{name}.svg)", ""]
         lines += _SECTIONS_OF[name](table, tables["analyses"])
         draw(name, tables["analyses"], cells_in / f"{name}.svg")
-    replaced(folder / "figures.json", json.dumps(tables, indent=1) + "\n")
-    replaced(folder / "figures.md", "\n".join(lines) + "\n")
+    write_text(folder / "figures.json", json.dumps(tables, indent=1) + "\n")
+    write_text(folder / "figures.md", "\n".join(lines) + "\n")
     return tables
 
 

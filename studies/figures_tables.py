@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.evaluation.significance import mean_interval, paired
-from cge.experiments.cells import Cell
-from cge.experiments.figures import ANALYSES, OUTER
+from studies.cells import Cell
+from studies.figures import ANALYSES, OUTER
 
 __all__ = ["PAPER_R", "tables_of"]
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.metadata import version
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +15,13 @@ from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
+from cge.estimators.methods import METHODS, make
 from cge.estimators.settings import settings_of
 from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
-from cge.experiments.cells import Cell, read_cells, replaced
-from cge.experiments.methods import METHODS, make
-from cge.experiments.shared import SharedVectors
-from cge.store.atomic import write_whole
+from cge.store.atomic import write_text, write_whole
+from studies.cells import Cell, read_cells
+from studies.shared import SharedVectors
 
 __all__ = ["TABLES", "Table", "cells", "current", "read_table", "run", "tables_of", "write_report"]
 
@@ -84,7 +83,7 @@ def read_table(name: str) -> Table:
     """Return a table as its TOML tells it."""
     if name not in TABLES:
         raise InputError(f"there is no table {name!r}; there are {', '.join(TABLES)}")
-    told = tomllib.loads((files("cge.experiments") / f"{name}.toml").read_text("utf-8"))
+    told = tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text("utf-8"))
     return Table(name, datasets=tuple(told.pop("datasets")), **told)
 
 
@@ -187,8 +186,8 @@ def write_report(name: str, folder: Path) -> dict[str, Any]:
     if not found:
         raise InputError(f"{folder / name} holds no cell of {name} with its present settings; run some first")
     tables = tables_of(table, found)
-    replaced(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
-    replaced(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
+    write_text(folder / f"{name}.json", json.dumps(tables, indent=1) + "\n")
+    write_text(folder / f"{name}.md", "\n".join(_markdown(table, tables)) + "\n")
     if tables["datasets"]:
         _draw(table, tables, folder / f"{name}.svg")
     return tables

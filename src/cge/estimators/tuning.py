@@ -18,9 +18,9 @@ from optuna.storages.journal import JournalFileBackend
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
+from cge.estimators.methods import make
 from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import metrics_of, of_all_classes, split_of
-from cge.experiments.methods import make
 from cge.training.classifier_recipes import CLASSIFIERS
 
 __all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]

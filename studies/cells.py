@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import FileFormatError, MissingDataError
-from cge.store.atomic import write_whole
 
-__all__ = ["Cell", "read_cells", "replaced", "run_cells"]
+__all__ = ["Cell", "read_cells", "run_cells"]
 
 
 @dataclass(frozen=True, order=True)
@@ -107,8 +106,3 @@ def _append(file: Path, line: bytes) -> None:
         stream.seek(0)
         stream.truncate(stream.read().rfind(b"\n") + 1)
         stream.write(line)
-
-
-def replaced(path: Path, text: str) -> None:
-    """Write a file at once or not at all."""
-    write_whole({path: lambda stream: stream.write(text.encode())})

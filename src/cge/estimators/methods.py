@@ -53,16 +53,18 @@ METHODS: dict[str, Method] = {
     **{f"cge-t-{kind}": _paper("table", kind) for kind in ("average", "cnn", "lstm")},
     **{f"cge-i-{kind}": _paper("features", kind) for kind in ("average", "cnn", "lstm")},
     "sgc": Method("baselines:SGC", "logistic regression on smoothed features"),
-    "gcn": Method("convolutions:GCN", "the graph convolutional network of Kipf and Welling"),
-    "appnp": Method("convolutions:APPNP", "predictions spread by personalized PageRank"),
-    "gcn+cge": Method("convolutions:GCN", "GCN with the chances of cge among its features", {"append": "cge"}),
+    "gcn": Method("graph_networks:GCN", "the graph convolutional network of Kipf and Welling"),
+    "appnp": Method("graph_networks:APPNP", "predictions spread by personalized PageRank"),
+    "gcn+cge": Method("graph_networks:GCN", "GCN with the chances of cge among its features", {"append": "cge"}),
     "cge": Method("cge:CGE", "the defaults of this package"),
     "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "uniform"}),
 }
 
 # What has vectors of nodes, or scores of pairs, can tell which nodes are linked.
 LINK_METHODS: dict[str, Method] = {
-    "common-neighbors": Method("neighbors:CommonNeighbors", "neighbors that two nodes share, plain or Adamic-Adar"),
+    "common-neighbors": Method(
+        "common_neighbors:CommonNeighbors", "neighbors that two nodes share, plain or Adamic-Adar"
+    ),
     "deepwalk": Method("embeddings:DeepWalk", "vectors of deepwalk, which no label has seen"),
     "node2vec": Method("embeddings:Node2Vec", "vectors of node2vec, which no label has seen", {"q": 0.5}),
     **{name: method for name, method in METHODS.items() if method.estimator == "cge:CGE"},

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from cge.experiments.figures import BINS, OUTER
 from cge.store.atomic import write_whole
+from studies.figures import BINS, OUTER
 
 __all__ = ["TITLES", "draw"]
 

@@ -23,14 +23,14 @@ from cge.estimators.cge import CGE
 from cge.estimators.encoder_model import encoder_settings
 from cge.estimators.label_roles import folds_of
 from cge.evaluation.protocol import drawn
-from cge.experiments.attempts import ATTEMPTS, attempt
-from cge.experiments.cells import Cell
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.randomness import generator
 from cge.sampling import Walker
 from cge.training.encoder_data import EncoderData
 from cge.training.paper_settings import Task
+from studies.attempts import ATTEMPTS, attempt
+from studies.cells import Cell
 
 __all__ = ["GRAPHS", "METHODS", "cells", "run", "task_of", "with_random_edges"]
 

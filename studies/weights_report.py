@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from cge.evaluation.significance import mean_interval, paired
-from cge.experiments.cells import Cell, read_cells, replaced
-from cge.experiments.weights import GRAPHS, METHODS
+from cge.store.atomic import write_text
+from studies.cells import Cell, read_cells
+from studies.weights import GRAPHS, METHODS
 
 __all__ = ["tables_of", "write_report"]
 
@@ -108,8 +109,8 @@ def write_report(folder: Path) -> dict[str, Any]:
         for name in ("edges", "edges+hops"):
             if "parameters" in rows.get(name, {}):
                 lines += ["", _learned(name, rows[name]["parameters"])]
-    replaced(folder / "weights.md", "\n".join([*lines, ""]))
-    replaced(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
+    write_text(folder / "weights.md", "\n".join([*lines, ""]))
+    write_text(folder / "weights.json", json.dumps(tables, indent=1) + "\n")
     return tables
 
 

@@ -1,0 +1,52 @@
+"""Every study by name: its cells, how a cell is run, and what is written about the results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from studies import figures, figures_report, tables, weights, weights_report
+from studies.cells import Cell, run_cells
+
+__all__ = ["NAMES", "Study", "run_cells", "study"]
+
+NAMES = (*tables.TABLES, "figures", "weights")
+
+
+@dataclass(frozen=True)
+class Study:
+    """A study with its results in a folder.
+
+    Attributes
+    ----------
+    cells : function of (only, seeds)
+        Yields the cells to run; `only` selects a part.
+    run : function of a cell
+        Returns its result as JSON can hold it.
+    write_report : function of a folder
+        Writes tables and figures of all stored cells, and returns the tables.
+    current : function of (cell, result), optional
+        Whether a stored result was computed with the present settings; otherwise the cell is run again.
+    """
+
+    cells: Callable[[str | None, int], Iterator[Cell]]
+    run: Callable[[Cell], dict[str, Any]]
+    write_report: Callable[[Path], dict[str, Any]]
+    current: Callable[[Cell, dict[str, Any]], bool] | None = None
+
+
+def study(name: str, folder: Path) -> Study:
+    """Return a study whose results are in `folder / name`."""
+    if name == "figures":
+        return Study(figures.cells, figures.run, figures_report.write_report)
+    if name == "weights":
+        return Study(weights.cells, weights.run, weights_report.write_report)
+    return Study(
+        partial(tables.cells, name),
+        partial(tables.run, name=name, folder=folder / name / "vectors"),
+        partial(tables.write_report, name),
+        partial(tables.current, name=name),
+    )
