@@ -18,7 +18,7 @@ from cge.estimators.embeddings import DeepWalk
 from cge.estimators.methods import LINK_METHODS, METHODS, make
 from cge.evaluation.links import run_links
 from cge.evaluation.protocol import run_once, split_of
-from tests.unit.test_classifier import TRUE, words
+from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}
 KEYS = ["dataset", "method", "settings", "accuracy", "n_test", "labels", "seconds", "peak_mb", "versions"]
@@ -30,14 +30,14 @@ PAIRS = ["--set", "dim=4", "--set", "rounds=1", "--set", "pretrain=1", "--set", 
 def written(folder: Path, *, split: bool = True, several: bool = False, roles: Any = None) -> Path:
     """Write two groups of nodes as a folder: edges, features, labels and perhaps a split."""
     folder.mkdir()
-    graph = words()
+    graph = groups_with_sparse_features()
     edges = np.argwhere(np.triu(graph.to_scipy().toarray()))
     (folder / "edges.csv").write_text("source,target\n" + "".join(f"n{u},n{v}\n" for u, v in edges))
     x: Any = graph.features
     header = "node," + ",".join(f"f{one}" for one in range(x.shape[1]))
     numbers = ["".join(f",{value:.4f}" for value in row) for row in x.toarray()]
     (folder / "features.csv").write_text(header + "\n" + "".join(f"n{node}{row}\n" for node, row in enumerate(numbers)))
-    rows = [f"n{node},{('left', 'right')[one]}\n" for node, one in enumerate(TRUE)]
+    rows = [f"n{node},{('left', 'right')[one]}\n" for node, one in enumerate(TRUE_LABELS)]
     rows += [f"n{node},third\n" for node in range(0, 40, 3)] if several else []
     (folder / "labels.csv").write_text("node,label\n" + "".join(rows))
     if split:
@@ -433,6 +433,6 @@ def test_a_search_does_not_look_at_test_labels(
     labels = Path(people) / "labels.csv"
     rows = labels.read_text().splitlines()
     for node in ROLES["test"]:
-        rows[node + 1] = f"n{node},{('right', 'left')[TRUE[node]]}"
+        rows[node + 1] = f"n{node},{('right', 'left')[TRUE_LABELS[node]]}"
     labels.write_text("\n".join(rows) + "\n")
     assert told(capsys, "tune", people, *call, "b.journal") == found

@@ -30,45 +30,16 @@ from cge.cli.progress import Watch
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
 from cge.estimators.settings import settings_of
 from cge.training.history import PaperEpoch
+from tests.integration.fit_command import (
+    SMALL_FIT,
+    SMALL_FIT_FLAGS,
+    fit_arguments,
+    subprocess_environment,
+    tensor_hashes,
+    usage_error,
+)
 
 ROOT = Path(__file__).parents[2]
-SIZE = 20  # of each of two communities
-SMALL = {
-    "dim": 8,
-    "walks_per_node": 2,
-    "walk_length": 6,
-    "window": 3,
-    "pretrain": 1,
-    "max_epochs": 3,
-    "outer_steps": 2,
-}
-FLAGS = [word for name, value in SMALL.items() for word in ("--" + name.replace("_", "-"), str(value))]
-
-
-@pytest.fixture
-def files(tmp_path: Path) -> Path:
-    """Write two communities, of left and of right people, and labels for half of them."""
-    draw = np.random.default_rng(1)
-    edges = [f"{side}{a},{side}{b}" for side in "lr" for a in range(SIZE) for b in draw.choice(SIZE, 3) if a != b]
-    edges += [f"l{a},r{b}" for a, b in draw.choice(SIZE, (4, 2))]
-    label = {"l": "left", "r": "right"}
-    rows = [[f"{side}{k},{label[side]}" for side in "lr" for k in part] for part in (range(10), range(10, 14))]
-    (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges, ""]))
-    (tmp_path / "labels.csv").write_text("\n".join(["node,label", *rows[0], ""]))
-    (tmp_path / "validation.csv").write_text("\n".join(["node,label", *rows[1], ""]))
-    return tmp_path
-
-
-def call(folder: Path, *more: str) -> list[str]:
-    words = ["--encoder", "table"] if "--encoder" not in more else []
-    names = [str(folder / "edges.csv"), "--labels", str(folder / "labels.csv"), "--out", str(folder / "m")]
-    return ["fit", *names, *words, *more]
-
-
-def tensors(folder: Path) -> dict[str, Any]:
-    """Return name, size and hash of a model's tensors: everything that was learned, but no times."""
-    found: dict[str, Any] = json.loads((folder / "model.json").read_text())["tensors"]
-    return found
 
 
 def said(errors: str) -> str:
@@ -76,12 +47,8 @@ def said(errors: str) -> str:
     return "".join(line for line in errors.splitlines(True) if not line.startswith("warning: path weights "))
 
 
-def never(*_: Any, **__: Any) -> None:
-    raise AssertionError("training must not begin")
-
-
 def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(call(files, *FLAGS, "--seed", "3", "--weighting", "cnn")) == 0
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--seed", "3", "--weighting", "cnn")) == 0
     printed = capsys.readouterr()
     assert said(printed.err) == ""
     graph = cge.read_graph(files / "edges.csv")
@@ -89,7 +56,7 @@ def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture
     y = {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code >= 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cge.CgeWarning)
-        expected = cge.CGE("table", **SMALL, random_state=3, weighting="cnn").fit(graph, y)
+        expected = cge.CGE("table", **SMALL_FIT, random_state=3, weighting="cnn").fit(graph, y)
     model = cge.load(files / "m")
     assert model.get_params() == expected.get_params()
     assert model.classes_.tolist() == ["left", "right"]
@@ -110,7 +77,7 @@ def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture
 
 def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     words = ["--validation", str(files / "validation.csv"), "--weighting", "none", "--json", "--learning-rate", "0.05"]
-    assert run(call(files, *FLAGS, *words)) == 0
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, *words)) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
     found = json.loads(printed.out)
@@ -130,7 +97,7 @@ def test_json_is_one_object_and_nothing_else(files: Path, capsys: pytest.Capture
 def test_several_labels_keep_their_names(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (files / "labels.csv").open("a") as more:
         more.write("l1,tall\nr1,tall\nr2,tall\n")
-    assert run(call(files, *FLAGS, "--multilabel", "--weighting", "none", "--no-refit")) == 0
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--multilabel", "--weighting", "none", "--no-refit")) == 0
     model = cge.load(files / "m")
     assert model.classes_.tolist() == ["left", "right", "tall"]
     assert model.predict(["l1"]).shape == (1, 3)
@@ -190,7 +157,9 @@ def test_no_setting_is_called_as_an_option_of_files() -> None:
 
 def test_help_of_all_commands_does_not_wait_for_libraries() -> None:
     code = "import sys; from cge.cli.main import run; run(['--help']); print({'numpy', 'torch'} & set(sys.modules))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment(), check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=subprocess_environment(), check=True
+    )
     assert "fit" in done.stdout
     assert done.stdout.endswith("set()\n")
 
@@ -212,7 +181,7 @@ def test_a_wrong_setting_is_told_before_anything_is_read(
     words: str, sentence: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (files / "edges.csv").unlink()
-    assert run(call(files, *words.split())) == 2
+    assert run(fit_arguments(files, *words.split())) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(f"cge: {sentence}")
     assert printed.err.count("\n") == 1
@@ -239,36 +208,26 @@ def test_settings_in_messages_become_flags(message: str, expected: str) -> None:
 # ---------------------------------------------------------------------- input that is wrong
 
 
-def refused(words: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the sentence in which a call ends that must not train."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cge.estimators.paper_fit.train", never)
-        assert run(words) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err.startswith("cge: ")
-    assert printed.err.count("\n") == 1
-    return printed.err.removeprefix("cge: ").rstrip("\n")
-
-
 def test_files_that_are_wrong(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels, more = files / "labels.csv", files / "validation.csv"
     more.write_text(labels.read_text())
-    told = refused(call(files, "--validation", str(more)), capsys)
+    told = usage_error(fit_arguments(files, "--validation", str(more)), capsys)
     assert told.startswith(f"{more}: every node in it has a label in {labels}, too")
-    assert refused(call(files, "--encoder", "features"), capsys).startswith("--encoder features needs node features")
+    assert usage_error(fit_arguments(files, "--encoder", "features"), capsys).startswith(
+        "--encoder features needs node features"
+    )
     labels.write_text("node,label\nl1,left\nnobody,right\n")
-    told = refused(call(files), capsys)
+    told = usage_error(fit_arguments(files), capsys)
     assert "1 node in" in told
     assert "not in the graph: 'nobody'" in told
     assert run(["check", str(files / "edges.csv"), "--labels", str(labels)]) == 2
     assert capsys.readouterr().err == f"cge: {told}\n"
     labels.write_text("node,label\nl1,left\nl2,left\n")
-    assert refused(call(files), capsys) == "--labels must hold at least two classes, found only 'left'"
+    assert usage_error(fit_arguments(files), capsys) == "--labels must hold at least two classes, found only 'left'"
     labels.unlink()
-    assert refused(call(files), capsys) == f"{labels}: there is no such file; check its path"
+    assert usage_error(fit_arguments(files), capsys) == f"{labels}: there is no such file; check its path"
     assert not (files / "m").exists()
-    assert refused(["fit", "e.csv"], capsys).startswith("Missing option '--labels'")
+    assert usage_error(["fit", "e.csv"], capsys).startswith("Missing option '--labels'")
 
 
 def test_a_folder_that_cannot_be_written_is_told_before_training(
@@ -276,17 +235,19 @@ def test_a_folder_that_cannot_be_written_is_told_before_training(
 ) -> None:
     out = files / "m"
     out.write_text("mine")
-    assert refused(call(files), capsys) == f"{out} is a file; give --out a folder"
+    assert usage_error(fit_arguments(files), capsys) == f"{out} is a file; give --out a folder"
     assert out.read_text() == "mine"
-    told = refused(call(files, "--out", str(out / "deeper")), capsys)
+    told = usage_error(fit_arguments(files, "--out", str(out / "deeper")), capsys)
     assert told == f"{out / 'deeper'} cannot be made: {out} is a file; give --out another folder"
     out.unlink()
     (out / "checkpoint").mkdir(parents=True)
     note = out / "checkpoint" / "note.json"
     note.write_text("{}")
-    assert refused(call(files), capsys).startswith(f"{note} is no checkpoint of cge; move it away")
+    assert usage_error(fit_arguments(files), capsys).startswith(f"{note} is no checkpoint of cge; move it away")
     note.rename(out / "model.json")
-    assert refused(call(files), capsys).startswith(f"{out / 'model.json'} was not written by cge; move it away")
+    assert usage_error(fit_arguments(files), capsys).startswith(
+        f"{out / 'model.json'} was not written by cge; move it away"
+    )
     assert (out / "model.json").read_text() == "{}"
 
 
@@ -297,7 +258,7 @@ def test_a_folder_that_may_not_be_written(
         raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
 
     monkeypatch.setattr("cge.cli.output_folder.TemporaryFile", denied)  # whoever runs the tests may write everywhere
-    told = refused(call(files), capsys)
+    told = usage_error(fit_arguments(files), capsys)
     assert told == f"{files / 'm'} cannot be written (Permission denied); give --out another folder"
     assert not (files / "m").exists()
 
@@ -305,17 +266,17 @@ def test_a_folder_that_may_not_be_written(
 def test_notes_and_warnings_are_lines_on_the_error_stream(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with (files / "validation.csv").open("a") as more:
         more.write("l1,left\n")
-    words = [*FLAGS, "--validation", str(files / "validation.csv"), "--weighting-lr", "1e-9"]
-    assert run(call(files, *words)) == 0
+    words = [*SMALL_FIT_FLAGS, "--validation", str(files / "validation.csv"), "--weighting-lr", "1e-9"]
+    assert run(fit_arguments(files, *words)) == 0
     note, warning = capsys.readouterr().err.splitlines()
     assert note == (
         f"note: 1 of 9 nodes in {files / 'validation.csv'} have a label in {files / 'labels.csv'}, too: they train only"
     )
     assert re.match(r"warning: path weights stayed flat .* --weighting none gives about the same vectors", warning)
-    assert run(call(files, *words, "--quiet")) == 0
+    assert run(fit_arguments(files, *words, "--quiet")) == 0
     printed = capsys.readouterr()
     assert (printed.out, printed.err) == ("", f"{warning}\n")
-    assert run(call(files, *words, "--json")) == 0
+    assert run(fit_arguments(files, *words, "--json")) == 0
     printed = capsys.readouterr()
     found = json.loads(printed.out)
     assert [f"note: {one}" for one in found["notes"]] == [note]
@@ -326,8 +287,10 @@ def test_notes_and_warnings_are_lines_on_the_error_stream(files: Path, capsys: p
 
 
 def test_a_killed_fit_goes_on_to_the_same_model(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = [*FLAGS, "--max-epochs", "12", "--patience", "12", "--quiet"]
-    process = subprocess.Popen([sys.executable, "-m", "cge", *call(files, *words)], env=environment())
+    words = [*SMALL_FIT_FLAGS, "--max-epochs", "12", "--patience", "12", "--quiet"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cge", *fit_arguments(files, *words)], env=subprocess_environment()
+    )
     kept = files / "m" / "checkpoint"
     deadline = time.monotonic() + 60
     while not list(kept.glob("*.json")):
@@ -339,11 +302,11 @@ def test_a_killed_fit_goes_on_to_the_same_model(files: Path, capsys: pytest.Capt
     done = Checkpoint(files / "m").max_epochs("select")
     assert 1 <= done <= 13
     assert not (files / "m" / "model.json").exists()
-    assert run(call(files, *words, "--resume")) == 0
+    assert run(fit_arguments(files, *words, "--resume")) == 0
     assert not kept.exists()
     other = files / "other"
-    assert run(call(files, *words, "--out", str(other))) == 0
-    assert tensors(files / "m") == tensors(other)
+    assert run(fit_arguments(files, *words, "--out", str(other))) == 0
+    assert tensor_hashes(files / "m") == tensor_hashes(other)
     rows = [json.loads((one / "model.json").read_text())["facts"]["selection_history"] for one in (files / "m", other)]
     assert [row["path_loss"] for row in rows[0]] == [row["path_loss"] for row in rows[1]]
 
@@ -363,35 +326,37 @@ class Interrupter:
 def test_ctrl_c_names_the_way_on(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert run(call(files, *FLAGS, "--seed", "7", "--quiet")) == 0
-    old = tensors(files / "m")
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--seed", "7", "--quiet")) == 0
+    old = tensor_hashes(files / "m")
     monkeypatch.setattr(Watch, "__call__", Interrupter(2).__call__)
-    assert run(call(files, *FLAGS)) == 130
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS)) == 130
     way = "cge: interrupted; the same command with --resume goes on from round"
     assert said(capsys.readouterr().err) == f"{way} 2\n"
-    assert tensors(files / "m") == old, "a model is replaced by a finished one only"
+    assert tensor_hashes(files / "m") == old, "a model is replaced by a finished one only"
     again = Interrupter(1, refit=True)
     monkeypatch.setattr(Watch, "__call__", again.__call__)
-    assert run(call(files, *FLAGS, "--resume")) == 130
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--resume")) == 130
     assert again.max_epochs == [3, 4, 1]
     assert capsys.readouterr().err == f"{way} 1 of the training on all labels\n"
     monkeypatch.setattr("cge.estimators.paper_fit.train", interrupted)
-    assert run(call(files, *FLAGS, "--out", str(files / "new"))) == 130
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--out", str(files / "new"))) == 130
     assert capsys.readouterr().err == "cge: interrupted; no round was done, so there is nothing to go on from\n"
     assert not (files / "new").exists()
     monkeypatch.undo()
-    told = refused(call(files, *FLAGS, "--resume", "--seed", "1"), capsys)
+    told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS, "--resume", "--seed", "1"), capsys)
     assert told == (
         f"{files / 'm' / 'checkpoint'} holds a checkpoint of another fit (other settings, graph or labels); "
         "leave out --resume to start anew, or give --out another folder"
     )
-    assert run(call(files, *FLAGS, "--seed", "7", "--quiet")) == 0, "without --resume, old checkpoints do not count"
-    assert tensors(files / "m") == old
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--seed", "7", "--quiet")) == 0, (
+        "without --resume, old checkpoints do not count"
+    )
+    assert tensor_hashes(files / "m") == old
     assert not (files / "m" / "checkpoint").exists()
-    assert run(call(files, *FLAGS, "--seed", "7", "--resume")) == 0
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--seed", "7", "--resume")) == 0
     told = f"note: there is no checkpoint in {files / 'm'}, so the fit starts with the first round\n"
     assert said(capsys.readouterr().err) == told
-    assert tensors(files / "m") == old
+    assert tensor_hashes(files / "m") == old
 
 
 def interrupted(*_: Any, **__: Any) -> None:
@@ -412,10 +377,6 @@ def test_only_our_checkpoints_are_removed(tmp_path: Path) -> None:
 
 
 # ---------------------------------------------------------------------- what is shown while it lasts
-
-
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
 
 
 def watched(words: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
@@ -446,7 +407,7 @@ def test_a_terminal_shows_the_rounds(
 ) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "100")
-    format_value = watched(call(files, *FLAGS), monkeypatch)
+    format_value = watched(fit_arguments(files, *SMALL_FIT_FLAGS), monkeypatch)
     for number, stage in enumerate(["pretrain", "train", "train", "train"], 1):
         assert f"{stage} · round {number}/4" in format_value
     best = cge.load(files / "m").best_epoch_
@@ -458,5 +419,5 @@ def test_a_terminal_shows_the_rounds(
     assert "saved to" in capsys.readouterr().out
     for flag in ("--quiet", "--json"):
         monkeypatch.setenv("TERM", "xterm")
-        assert said(watched(call(files, *FLAGS, flag), monkeypatch)) == ""
+        assert said(watched(fit_arguments(files, *SMALL_FIT_FLAGS, flag), monkeypatch)) == ""
         assert (capsys.readouterr().out == "") == (flag == "--quiet")

@@ -20,9 +20,14 @@ from cge.cli.app import app
 from cge.cli.main import run
 from cge.cli.memory import available_memory, size_of
 from cge.cli.output_folder import Checkpoint
-from tests.integration.test_fit import FLAGS, call, environment, files, never, refused, tensors
-
-__all__ = ["files"]
+from tests.integration.fit_command import (
+    SMALL_FIT_FLAGS,
+    fail_if_called,
+    fit_arguments,
+    subprocess_environment,
+    tensor_hashes,
+    usage_error,
+)
 
 # Every command, and which of the shared options it has. Those that use a saved model draw nothing at random and use the
 # threads it was trained with; cells of `reproduce` run on one thread each, and their seeds are part of the study.
@@ -119,7 +124,7 @@ def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureF
     assert found["settings"] == cge.CGE(**expected).get_params()
     assert found["folder"] == str(files / "m")
     config.write_text("weighting = 'none'\nrandom_state = 3\ndirected = true\n")
-    assert run(call(files, "--config", str(config), "--dry-run", "--json")) == 0
+    assert run(fit_arguments(files, "--config", str(config), "--dry-run", "--json")) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["settings"]["weighting"], found["settings"]["random_state"]) == ("none", 3)
     graph = cge.read_graph(files / "edges.csv", directed=True)
@@ -144,7 +149,7 @@ def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureF
 def test_a_file_that_is_wrong(content: str, problem: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = files / "fit.toml"
     config.write_text(content)
-    assert refused(call(files, "--config", str(config)), capsys).startswith(f"{config}{problem}")
+    assert usage_error(fit_arguments(files, "--config", str(config)), capsys).startswith(f"{config}{problem}")
     assert not (files / "m").exists()
 
 
@@ -168,10 +173,12 @@ def test_evaluate_reads_such_a_file_alike(tmp_path: Path, capsys: pytest.Capture
 def test_a_dry_run_plans_and_writes_nothing(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cge.estimators.cge.fit_paths", never)
-    monkeypatch.setattr("cge.estimators.cge.fit_pairs", never)
+    monkeypatch.setattr("cge.estimators.cge.fit_paths", fail_if_called)
+    monkeypatch.setattr("cge.estimators.cge.fit_pairs", fail_if_called)
     before = sorted(files.iterdir())
-    assert run(call(files, "--dry-run", "--validation", str(files / "validation.csv"), "--encoder", "paths")) == 0
+    assert (
+        run(fit_arguments(files, "--dry-run", "--validation", str(files / "validation.csv"), "--encoder", "paths")) == 0
+    )
     format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert format_value["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
     assert (format_value["encoder"], format_value["nodes carry"]) == ("paths", "a learned table")
@@ -182,21 +189,23 @@ def test_a_dry_run_plans_and_writes_nothing(
     assert re.fullmatch(r"about \d+ seconds, a rough estimate", format_value["time"])
     assert re.match(r"about \d+ MB at most", format_value["memory"])
     assert format_value["would save to"] == str(files / "m")
-    assert run(call(files, "--dry-run", *FLAGS)) == 0
+    assert run(fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS)) == 0
     format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert format_value["walks"] == "2 of 6 nodes from each node, window 3"
     assert (format_value["path loss"], format_value["max_epochs"]) == ("softmax over all nodes", "at most 4")
     assert format_value["labels"].endswith("choose the round, then a second training on all of them")
-    assert run(call(files, "--dry-run", "--json", *FLAGS)) == 0
+    assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     found = json.loads(capsys.readouterr().out)
     assert (found["dry_run"], found["encoder"], found["settings"]["dim"]) == (True, "table", 8)
     assert found["estimate"]["seconds"] > 0
     assert sorted(files.iterdir()) == before
-    assert refused(call(files, "--dry-run", "--encoder", "features"), capsys).startswith("--encoder features needs")
+    assert usage_error(fit_arguments(files, "--dry-run", "--encoder", "features"), capsys).startswith(
+        "--encoder features needs"
+    )
     (files / "m").write_text("mine")
-    assert refused(call(files, "--dry-run"), capsys) == f"{files / 'm'} is a file; give --out a folder"
+    assert usage_error(fit_arguments(files, "--dry-run"), capsys) == f"{files / 'm'} is a file; give --out a folder"
     inside = files / "m" / "model"
-    told = refused([*call(files, "--dry-run"), "--out", str(inside)], capsys)
+    told = usage_error([*fit_arguments(files, "--dry-run"), "--out", str(inside)], capsys)
     assert told == f"{inside} cannot be made: {files / 'm'} is a file; give --out another folder"
 
 
@@ -218,12 +227,12 @@ def test_a_fit_that_needs_more_memory_than_there_is(
     words: list[str], hint: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cge.cli.fit.available_memory", lambda: 123_000_000)
-    told = refused(call(files, *words), capsys)
+    told = usage_error(fit_arguments(files, *words), capsys)
     assert re.match(rf"this fit needs about \d+ MB of memory, and 120 MB are available; {re.escape(hint)}", told)
     assert told.endswith("or try it all the same with --no-memory-check")
     assert not (files / "m").exists()
     if words[1] == "table":
-        assert run(call(files, *FLAGS, "--no-memory-check", "--quiet")) == 0
+        assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--no-memory-check", "--quiet")) == 0
         assert (files / "m" / "model.json").exists()
 
 
@@ -254,7 +263,9 @@ def test_memory_is_what_the_machine_and_its_groups_leave(tmp_path: Path) -> None
         "limit = 4096 * int(Path('/proc/self/statm').read_text().split()[0]) + 50_000_000\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit)); print(available_memory())"
     )
-    left = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=True).stdout
+    left = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, env=subprocess_environment(), check=True
+    ).stdout
     own = 4096 * 40_000  # more than an interpreter has
     assert 0 < int(left) <= 50_000_000 + own
     assert (size_of(1.45e9), size_of(123e9)) == ("1.4 GB", "123 GB")
@@ -270,12 +281,12 @@ def test_memory_that_is_used_up(
         raise error
 
     monkeypatch.setattr(cge.CGE, "fit", fail)
-    told = refused(call(files, *FLAGS), capsys)
+    told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
     assert told == "the memory is used up; take a smaller graph or smaller settings, or a machine with more"
 
 
 def test_settings_without_effect_are_told_before_training(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = call(files, "--encoder", "paths", "--window", "3", "--walk-length", "5", "--dry-run")
+    words = fit_arguments(files, "--encoder", "paths", "--window", "3", "--walk-length", "5", "--dry-run")
     told = "--window, --walk-length have no effect with --encoder paths"
     assert run(words) == 0
     assert capsys.readouterr().err == f"warning: {told}\n"
@@ -288,7 +299,9 @@ def test_settings_without_effect_are_told_before_training(files: Path, capsys: p
 
 def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
     """Start a fit and wait until its first round is done."""
-    process = subprocess.Popen([sys.executable, "-m", "cge", *words], env=environment(), stderr=subprocess.PIPE)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cge", *words], env=subprocess_environment(), stderr=subprocess.PIPE
+    )
     deadline = time.monotonic() + 120
     while not list((files / "m" / "checkpoint").glob("*.json")):
         assert process.poll() is None
@@ -298,9 +311,9 @@ def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = call(files, *FLAGS, "--max-epochs", "5000", "--patience", "5000", "--weighting", "none")
+    words = fit_arguments(files, *SMALL_FIT_FLAGS, "--max-epochs", "5000", "--patience", "5000", "--weighting", "none")
     process = begun(files, words)
-    told = refused(words, capsys)
+    told = usage_error(words, capsys)
     assert re.fullmatch(
         rf"process {process.pid} on \S+ is working in {files / 'm'}; "
         "wait until it is done, or give --out another folder",
@@ -315,8 +328,10 @@ def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureF
     process = begun(files, [*words, "--resume"])
     process.kill()
     process.communicate()
-    assert run(call(files, *FLAGS, "--quiet")) == 0, "the lock of a process that died keeps nobody out"
-    assert tensors(files / "m")
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--quiet")) == 0, (
+        "the lock of a process that died keeps nobody out"
+    )
+    assert tensor_hashes(files / "m")
 
 
 def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -328,27 +343,34 @@ def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pyt
     hint = "is a symbolic link; remove it, or give --out another folder"
     for name, target in ((".cge-working", precious), ("checkpoint", elsewhere), ("model.json", precious)):
         (folder / name).symlink_to(target)
-        assert refused(call(files, *FLAGS), capsys) == f"{folder / name} {hint}"
+        assert usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys) == f"{folder / name} {hint}"
         (folder / name).unlink()
     (folder / "checkpoint").mkdir()
     (folder / "checkpoint" / "select.json").symlink_to(precious)
-    assert refused(call(files, *FLAGS), capsys) == f"{folder / 'checkpoint' / 'select.json'} {hint}"
+    assert (
+        usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys) == f"{folder / 'checkpoint' / 'select.json'} {hint}"
+    )
     assert precious.read_text() == "precious"
     (folder / "checkpoint" / "select.json").unlink()
     os.mkfifo(folder / ".cge-working")
-    told = refused(call(files, *FLAGS), capsys)
+    told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
     assert told == f"{folder / '.cge-working'} is no regular file; remove it, or give --out another folder"
 
 
 def test_a_model_and_readers_that_leave_or_see_little(files: Path) -> None:
-    assert run(call(files, *FLAGS, "--quiet")) == 0
+    assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--quiet")) == 0
     line = [sys.executable, "-m", "cge", "predict", str(files / "m")]
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run([*line, "--json"], stdout=write, stderr=subprocess.PIPE, env=environment())
+    done = subprocess.run([*line, "--json"], stdout=write, stderr=subprocess.PIPE, env=subprocess_environment())
     os.close(write)
     assert (done.returncode, done.stderr) == (0, b"")
-    poor = environment() | {"PYTHONIOENCODING": "ascii", "NO_COLOR": "1", "COLUMNS": "40", "FORCE_COLOR": "1"}
+    poor = subprocess_environment() | {
+        "PYTHONIOENCODING": "ascii",
+        "NO_COLOR": "1",
+        "COLUMNS": "40",
+        "FORCE_COLOR": "1",
+    }
     code = "from cge.cli.main import run; run(['check', {0!r}]); run(['predict', '--help'])"
     done = subprocess.run([sys.executable, "-c", code.format(str(files / "edges.csv"))], capture_output=True, env=poor)
     assert (done.returncode, done.stderr) == (0, b"")

@@ -23,9 +23,7 @@ from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
 from cge.report.contents import facts_of
 from cge.store import pack_values
-from tests.unit.test_cge import TRUE, some
-from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 HALF = "half a pair \ud83d"  # no encoding can write it
 
@@ -49,17 +47,19 @@ ORDERS = ["strongest first", "heaviest first", "random order"]  # in which paths
 
 def hostile() -> tuple[cge.CGE, np.ndarray]:
     """Return a model of a graph with names that try to break out, and the labels of all nodes."""
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     ids = [HOSTILE[node] if node < len(HOSTILE) else f"node {node}" for node in range(len(graph))]
     source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
     pairs = [(ids[u], ids[v]) for u, v in zip(source, graph.indices, strict=True) if u < v]
     named = cge.Graph.from_edges(pairs, node_ids=ids, features=graph.features)
     classes = np.array(CLASSES)
-    y = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some() >= 0)}
-    validation = {ids[node]: str(classes[TRUE[node]]) for node in np.flatnonzero(some(TRUE, 4) >= 0)}
-    model = paths("cosine", classifier="consistency", label_propagation="no").fit(named, y, validation)
+    y = {ids[node]: str(classes[TRUE_LABELS[node]]) for node in np.flatnonzero(partial_labels() >= 0)}
+    validation = {
+        ids[node]: str(classes[TRUE_LABELS[node]]) for node in np.flatnonzero(partial_labels(TRUE_LABELS, 4) >= 0)
+    }
+    model = quick_cge("cosine", classifier="consistency", label_propagation="no").fit(named, y, validation)
     places = np.searchsorted(model.classes_, classes)
-    return model, places[TRUE]
+    return model, places[TRUE_LABELS]
 
 
 @pytest.fixture(scope="module")
@@ -363,7 +363,7 @@ def test_the_page_is_one_small_file_that_says_nothing_by_itself(page: Path) -> N
 def test_what_the_page_counts_is_so() -> None:
     model, truth = hostile()
     facts = facts_of(model, name="x", truth=truth)
-    known = {model.graph_.index_of(one) for one in np.array(model.node_ids_)[some() >= 0]}
+    known = {model.graph_.index_of(one) for one in np.array(model.node_ids_)[partial_labels() >= 0]}
     told = np.searchsorted(model.classes_, model.predict())
     chosen = set(model._fitted.chosen.nodes.tolist())
     tested = [node for node in range(40) if node not in known | chosen]
@@ -419,8 +419,8 @@ class Umap(ModuleType):
 def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    model = paths("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0, random_state=5)
-    model.fit(words(two_groups()), some()).save(tmp_path / "model")
+    model = quick_cge("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0, random_state=5)
+    model.fit(with_sparse_features(two_groups()), partial_labels()).save(tmp_path / "model")
     plain = facts_of(model)
     assert "(the first two principal components)" in plain["hints"]["map-words"]
     assert "UMAP" not in plain["hints"]["map-words"]
@@ -446,12 +446,14 @@ def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
 
 
 def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, small = words(two_groups()), {"max_epochs": 2, "classifier": "mlp", "hops": 1, "dim": 4}
-    alone = cge.CGE(weighting="degree", **small).fit(graph, some())
+    graph, small = with_sparse_features(two_groups()), {"max_epochs": 2, "classifier": "mlp", "hops": 1, "dim": 4}
+    alone = cge.CGE(weighting="degree", **small).fit(graph, partial_labels())
     assert facts_of(alone)["command"] == (
         "cge.CGE(dim=4, hops=1, random_state=0, reader='plain', rounds=2, weighting='degree').fit(graph, y)"
     )
-    given = cge.CGE(weighting="degree", refit=False, **small).fit(graph, some(), some(TRUE, 4))
+    given = cge.CGE(weighting="degree", refit=False, **small).fit(
+        graph, partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
     assert facts_of(given)["command"].endswith("refit=False, rounds=2, weighting='degree').fit(graph, y, validation)")
     given.save(tmp_path / "python")
     again = cge.load(tmp_path / "python")
@@ -483,8 +485,8 @@ def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pyte
 def test_colors_go_to_the_largest_classes_and_every_label_counts() -> None:
     lists = {node: ["a", "m"] if node % 2 else ["m", "z"] for node in range(0, 40, 3)}
     lists |= {node: [f"class {node}"] for node in range(1, 40, 3)}
-    model = paths("degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5, validation_fraction=0.0)
-    model.fit(words(two_groups()), lists)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5, validation_fraction=0.0)
+    model.fit(with_sparse_features(two_groups()), lists)
     facts = facts_of(model)
     nodes, names = facts["nodes"], facts["classes"]
     assert [names[nodes["shade"][node]] for node in (0, 3, 1)] == ["m", "m", "class 1"]
@@ -506,13 +508,13 @@ def test_a_page_needs_a_trained_model() -> None:
         facts_of(cge.CGE())
 
 
-SEVERAL = np.eye(2, dtype=int)[TRUE] | (np.arange(40) % 5 == 0)[:, None]
+SEVERAL = np.eye(2, dtype=int)[TRUE_LABELS] | (np.arange(40) % 5 == 0)[:, None]
 
 
 def rows_of(several: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return training and selection labels."""
     if not several:
-        return some(), np.where(some() >= 0, -1, some(TRUE, 4))
+        return partial_labels(), np.where(partial_labels() >= 0, -1, partial_labels(TRUE_LABELS, 4))
     train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
     return SEVERAL * train[:, None], SEVERAL * chosen[:, None]
 
@@ -520,8 +522,8 @@ def rows_of(several: bool) -> tuple[np.ndarray, np.ndarray]:
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("given", [False, True])
 def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: bool) -> None:
-    graph, (y, validation) = words(two_groups()), rows_of(several)
-    model = paths("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
+    graph, (y, validation) = with_sparse_features(two_groups()), rows_of(several)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
     model.fit(graph, y, validation if given else None)
     measured = measured_by(model)
     assert measured is not None
@@ -550,10 +552,10 @@ def test_models_are_compared_by_labels_that_did_not_train(several: bool, given: 
 
 
 def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
-    model = paths("none", classifier="mlp", hops=2, max_epochs=5, label_propagation="no").fit(
-        two_groups(features=False), some()
+    model = quick_cge("none", classifier="mlp", hops=2, max_epochs=5, label_propagation="no").fit(
+        two_groups(features=False), partial_labels()
     )
-    measured = measured_by(model, TRUE)
+    measured = measured_by(model, TRUE_LABELS)
     assert measured is not None
     assert measured.unseen
     assert len(measured.nodes) == 40 - model.labels_seen_["train"]
@@ -561,13 +563,15 @@ def test_without_features_or_with_equal_weights_fewer_are_compared() -> None:
     rows = compared(model, measured, asked.append)
     assert [row["method"] for row in rows] == ["cge", "label propagation"]
     assert asked == ["label propagation"]
-    lonely = paths("none", classifier="mlp", max_epochs=5, validation_fraction=0.0).fit(two_groups(), some())
+    lonely = quick_cge("none", classifier="mlp", max_epochs=5, validation_fraction=0.0).fit(
+        two_groups(), partial_labels()
+    )
     assert measured_by(lonely) is None
     assert "no labels to measure it by" in facts_of(lonely)["words"][1]
 
 
 def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
-    model = paths(
+    model = quick_cge(
         "degree",
         classifier="mlp",
         n_estimators=2,
@@ -576,7 +580,7 @@ def test_one_of_several_readers_is_named(browser: Any, tmp_path: Path) -> None:
         max_epochs=3,
         validation_fraction=0.0,
     )
-    model.fit(words(two_groups()), some())
+    model.fit(with_sparse_features(two_groups()), partial_labels())
     fitted: Any = model._fitted
     with torch.no_grad():  # the first one always says 1, the second is surer of 0
         fitted.ensemble[0][1].score.bias += torch.tensor([-9.0, 9.0])
@@ -598,10 +602,10 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
     many = np.arange(40) % 20  # more classes than there are colors
     if kind == "table":
         small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2}
-        model = cge.CGE("table", "average", **small).fit(two_groups(features=False), some())
+        model = cge.CGE("table", "average", **small).fit(two_groups(features=False), partial_labels())
     else:
-        model = paths("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
-        model.fit(words(two_groups()), many if kind == "many" else rows_of(True)[0])
+        model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
+        model.fit(with_sparse_features(two_groups()), many if kind == "many" else rows_of(True)[0])
     file = tmp_path / "report.html"
     write_page(model, file)
     tab, wrong = opened(browser, file, 390)
@@ -628,13 +632,15 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
 
 
 def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    graph = words(two_groups())
-    paths("degree", classifier="mlp", hops=2, max_epochs=5).fit(graph, some(), some(TRUE, 4)).save(tmp_path / "model")
+    graph = with_sparse_features(two_groups())
+    quick_cge("degree", classifier="mlp", hops=2, max_epochs=5).fit(
+        graph, partial_labels(), partial_labels(TRUE_LABELS, 4)
+    ).save(tmp_path / "model")
     out, labels = str(tmp_path / "page.html"), tmp_path / "test.csv"
-    labels.write_text("node,label\n" + "".join(f"{node},{TRUE[node]}\n" for node in range(40)))
+    labels.write_text("node,label\n" + "".join(f"{node},{TRUE_LABELS[node]}\n" for node in range(40)))
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    served = (some() >= 0) | (some(TRUE, 4) >= 0)
+    served = (partial_labels() >= 0) | (partial_labels(TRUE_LABELS, 4) >= 0)
     assert found["measured_by"] == {"labels": int((~served).sum()), "unseen": True}
     assert len(found["accuracy"]) == 5
     assert found["worth"]["weights"] == "degree"
@@ -642,7 +648,7 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
     found = json.loads(capsys.readouterr().out)
     assert ([row["method"] for row in found["accuracy"]], found["measured_by"]["unseen"]) == (["cge"], False)
     assert 0 <= found["calibration_error"] <= 1
-    labels.write_text("who,what,node\n" + "".join(f"{node},{TRUE[node]},x\n" for node in range(40)))
+    labels.write_text("who,what,node\n" + "".join(f"{node},{TRUE_LABELS[node]},x\n" for node in range(40)))
     by = ["--node", "who", "--label", "what", "--no-compare", "--json"]
     assert run(["report", str(tmp_path / "model"), "--out", out, "--labels", str(labels), *by]) == 0
     assert json.loads(capsys.readouterr().out)["measured_by"]["unseen"]
@@ -662,9 +668,9 @@ def test_the_command_compares_and_says_by_what(tmp_path: Path, capsys: pytest.Ca
 
 
 def test_the_page_names_what_is_known_and_shows_settings_that_count() -> None:
-    graph = words(two_groups())
-    model = paths("degree", classifier="mlp", hops=2, max_epochs=5, label_propagation="auto").fit(
-        graph, some(), some(TRUE, 4)
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", classifier="mlp", hops=2, max_epochs=5, label_propagation="auto").fit(
+        graph, partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     facts = facts_of(model)
     assert facts["title"] == "cge: 40 nodes"

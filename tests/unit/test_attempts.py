@@ -19,18 +19,18 @@ from cge.training.model_search import ModelSearch
 from cge.training.paper_settings import Task
 from studies import attempts
 from studies.attempts import ATTEMPTS, HopPropagation, Situation, attempt
-from tests.unit.test_path_weights import QUICK, planted, weighted_of
+from tests.fixtures import QUICK_OUTER, edge_propagation, planted_task
 
 
 def with_validation() -> Task:
-    return replace(planted(typed=False, told=1.5), validation=torch.arange(60, 70))
+    return replace(planted_task(typed=False, signal=1.5), validation=torch.arange(60, 70))
 
 
 def situation(task: Task) -> Situation:
     data = EncoderData(task.graph, n_jobs=1)
     settings = encoder_settings(cge.CGE(weighting="steps", label_propagation="no", max_epochs=30, dim=4), 2)
     maker = ModelSearch(task, data, settings)
-    return Situation(task, data, maker, maker.best_closed_form("degree"), QUICK)
+    return Situation(task, data, maker, maker.best_closed_form("degree"), QUICK_OUTER)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
@@ -65,15 +65,15 @@ def test_lent_labels_are_held_out_and_never_read(monkeypatch: pytest.MonkeyPatch
 
 def test_unrolled_scores_know_how_the_last_layer_follows() -> None:
     task = with_validation()
-    weighted, _ = weighted_of(task)
-    outer = attempts._UnrolledOuter(task, torch.zeros(80, 6), weighted, QUICK)
+    weighted, _ = edge_propagation(task)
+    outer = attempts._UnrolledOuter(task, torch.zeros(80, 6), weighted, QUICK_OUTER)
     classifier = MLPClassifier(6, 4, 2).double()
     propagated = torch.randn(80, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0)).requires_grad_()
     own, held = np.arange(20, 60), np.arange(20)
     assert torch.autograd.gradcheck(lambda x: outer.held_out_scores(classifier, x, own, held), (propagated,))
     (slope,) = torch.autograd.grad(outer.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert slope[own].abs().max() > 1e-4  # what readers see matters as well
-    plain = Outer(task, torch.zeros(80, 6), weighted, QUICK)
+    plain = Outer(task, torch.zeros(80, 6), weighted, QUICK_OUTER)
     (slope,) = torch.autograd.grad(plain.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert not slope[own].any()
 
@@ -85,7 +85,7 @@ def test_gates_of_hops_begin_as_shared_ones_and_part() -> None:
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
     assert len(own.parameters()) == len(own.prior()) == 1 + 3 * 4
-    Outer(now.task, now.data.inputs("l2"), own, QUICK).run()
+    Outer(now.task, now.data.inputs("l2"), own, QUICK_OUTER).run()
     gates = [part.gate.detach() for part in own.parts]
     assert max(float((gates[0] - other).abs().max()) for other in gates[1:]) > 0.01
 

@@ -20,29 +20,21 @@ import cge
 from cge.estimators.labels import encode_labels
 from cge.estimators.settings import settings_of
 from cge.training.history import PaperEpoch
-from tests.unit.test_trainer import Constant, two_groups
-
-SMALL: dict[str, Any] = {"dim": 16, "window": 4, "walks_per_node": 4, "hidden": 8, "outer_paths": 64}
-SIZE = 20
-TRUE = np.array([0] * SIZE + [1] * SIZE)
-
-
-def some(labels: Any = TRUE, every: int = 3) -> Any:
-    """Return labels of every third node, the others unknown."""
-    found = np.full(len(labels), -1)
-    found[::every] = labels[::every]
-    return found
-
-
-def pairs(encoder: str = "table", weighting: Any = "lstm", **settings: Any) -> cge.CGE:
-    """Return an estimator of the paper's algorithm, which trains on pairs of path ends."""
-    return cge.CGE(encoder, weighting, **settings)
+from tests.fixtures import (
+    GROUP_SIZE,
+    SMALL_PAPER,
+    TRUE_LABELS,
+    ConstantWeighting,
+    paper_cge,
+    partial_labels,
+    two_groups,
+)
 
 
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
-    model = pairs(weighting="average", weighting_lr=0.1, **SMALL)
-    return model.fit(two_groups(), some(), validation=some(TRUE, 4))
+    model = paper_cge(weighting="average", weighting_lr=0.1, **SMALL_PAPER)
+    return model.fit(two_groups(), partial_labels(), validation=partial_labels(TRUE_LABELS, 4))
 
 
 # ---------------------------------------------------------------------- the contract
@@ -57,14 +49,14 @@ def test_the_contract_of_scikit_learn() -> None:
     for call in (model.predict, model.predict_proba, model.transform, lambda: model.save("x")):
         with pytest.raises(NotFittedError, match="this CGE has not been trained yet; call fit first"):
             call()
-    assert clone(cge.CGE(weighting=Constant)).weighting is Constant
+    assert clone(cge.CGE(weighting=ConstantWeighting)).weighting is ConstantWeighting
 
 
 def test_the_constructor_only_stores() -> None:
     model = cge.CGE(encoder="nonsense", dim=-1)  # type: ignore[arg-type]
     assert model.dim == -1
     with pytest.raises(cge.CgeError, match="encoder must be one of 'paths', 'table', 'features', found 'nonsense'"):
-        model.fit(two_groups(), some())
+        model.fit(two_groups(), partial_labels())
 
 
 @pytest.mark.parametrize(
@@ -87,20 +79,20 @@ def test_the_constructor_only_stores() -> None:
 )
 def test_wrong_settings_name_what_is_legal(name: str, value: Any, legal: str) -> None:
     with pytest.raises(cge.CgeError) as caught:
-        pairs(**{name: value}).fit(two_groups(), some())
+        paper_cge(**{name: value}).fit(two_groups(), partial_labels())
     assert str(caught.value) == f"{name} must be {legal}, found {value!r}"
 
 
 def test_what_is_learned(fitted: cge.CGE) -> None:
-    assert fitted.embedding_.shape == (2 * SIZE, 16)
+    assert fitted.embedding_.shape == (2 * GROUP_SIZE, 16)
     assert fitted.embedding_.dtype == np.float32
     assert fitted.classes_.tolist() == [0, 1]
-    assert fitted.node_ids_.tolist() == list(range(2 * SIZE))
+    assert fitted.node_ids_.tolist() == list(range(2 * GROUP_SIZE))
     probabilities = fitted.predict_proba()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, rtol=1e-5)
     assert np.array_equal(fitted.predict(), fitted.classes_[probabilities.argmax(axis=1)])
     assert np.array_equal(fitted.predict([5, 2]), fitted.predict()[[5, 2]])
-    assert fitted.score(fitted.node_ids_, TRUE) > 0.9
+    assert fitted.score(fitted.node_ids_, TRUE_LABELS) > 0.9
     assert len(fitted.history_) == 6
     # Every third node trains, every twelfth is in both and stays with training.
     assert fitted.labels_seen_ == {"train": 14, "outer": 14, "selection": 6}
@@ -127,7 +119,7 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
     assert ((weights > 0) & (weights < 1)).all()
     assert fitted.path_weights([[0, 1]])[0] == weights[1]
     assert fitted.path_weights([]).shape == (0,)
-    twin = pairs(weighting="uniform", **SMALL).fit(two_groups(), some())
+    twin = paper_cge(weighting="uniform", **SMALL_PAPER).fit(two_groups(), partial_labels())
     assert twin.path_weights([[0, 1], [3]]).tolist() == [1, 1]
     with pytest.raises(cge.CgeError, match="1 node in paths is not in the graph: 99"):
         fitted.path_weights([[0, 99]])
@@ -137,7 +129,9 @@ def test_weights_of_paths(fitted: cge.CGE) -> None:
 
 def test_progress_is_told_round_by_round() -> None:
     told: list[PaperEpoch] = []
-    model = pairs(weighting="uniform", **SMALL).fit(two_groups(), some(), some(TRUE, 4), callback=told.append)
+    model = paper_cge(weighting="uniform", **SMALL_PAPER).fit(
+        two_groups(), partial_labels(), partial_labels(TRUE_LABELS, 4), callback=told.append
+    )
     assert told == list(model.history_)
     assert [(one.number, one.of) for one in told] == [(k, 6) for k in range(1, 7)]
 
@@ -148,16 +142,16 @@ def test_progress_is_told_round_by_round() -> None:
 def test_labels_in_every_form_give_the_same_model() -> None:
     graph = two_groups()
     names = np.array(["ape", "bee"])
-    as_numbers = pairs(weighting="uniform", **SMALL).fit(graph, some())
+    as_numbers = paper_cge(weighting="uniform", **SMALL_PAPER).fit(graph, partial_labels())
     forms: list[Any] = [
-        {int(i): str(names[TRUE[i]]) for i in range(0, 2 * SIZE, 3)},
-        np.array([names[TRUE[i]] if i % 3 == 0 else None for i in range(2 * SIZE)], object),
-        [names[TRUE[i]] if i % 3 == 0 else -1 for i in range(2 * SIZE)],
-        {int(i): TRUE[i] for i in range(0, 2 * SIZE, 3)},
-        np.where(np.arange(2 * SIZE) % 3 == 0, TRUE, np.nan),
+        {int(i): str(names[TRUE_LABELS[i]]) for i in range(0, 2 * GROUP_SIZE, 3)},
+        np.array([names[TRUE_LABELS[i]] if i % 3 == 0 else None for i in range(2 * GROUP_SIZE)], object),
+        [names[TRUE_LABELS[i]] if i % 3 == 0 else -1 for i in range(2 * GROUP_SIZE)],
+        {int(i): TRUE_LABELS[i] for i in range(0, 2 * GROUP_SIZE, 3)},
+        np.where(np.arange(2 * GROUP_SIZE) % 3 == 0, TRUE_LABELS, np.nan),
     ]
     for form in forms:
-        model = pairs(weighting="uniform", **SMALL).fit(graph, form)
+        model = paper_cge(weighting="uniform", **SMALL_PAPER).fit(graph, form)
         assert np.array_equal(model.embedding_, as_numbers.embedding_)
         assert np.array_equal(np.searchsorted(model.classes_, model.predict()), as_numbers.predict())
 
@@ -165,10 +159,14 @@ def test_labels_in_every_form_give_the_same_model() -> None:
 def test_a_column_with_an_index_goes_by_it() -> None:
     pandas = pytest.importorskip("pandas")
     graph = two_groups()
-    known = {node: int(TRUE[node]) for node in range(0, 40, 3)}
+    known = {node: int(TRUE_LABELS[node]) for node in range(0, 40, 3)}
     column = pandas.Series(known)
     expected, classes = encode_labels(graph, known, "y")
-    for y in (column, column.iloc[::-1], pandas.Series(some_codes := np.where(np.arange(40) % 3 == 0, TRUE, -1))):
+    for y in (
+        column,
+        column.iloc[::-1],
+        pandas.Series(some_codes := np.where(np.arange(40) % 3 == 0, TRUE_LABELS, -1)),
+    ):
         found, names = encode_labels(graph, y, "y")
         assert np.array_equal(found, expected)
         assert np.array_equal(names, classes)
@@ -179,19 +177,19 @@ def test_a_column_with_an_index_goes_by_it() -> None:
 @pytest.mark.filterwarnings("ignore:path weights stayed flat")  # an early round is as good as any
 def test_several_labels_per_node() -> None:
     graph = two_groups()
-    matrix = np.column_stack([TRUE == 0, TRUE == 1, np.arange(2 * SIZE) % 2]).astype(int)
-    known = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], matrix, 0)
-    model = pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, known)
+    matrix = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(2 * GROUP_SIZE) % 2]).astype(int)
+    known = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], matrix, 0)
+    model = paper_cge(weighting="average", **SMALL_PAPER, max_epochs=8).fit(graph, known)
     probabilities = model.predict_proba()
-    assert probabilities.shape == (2 * SIZE, 3)
+    assert probabilities.shape == (2 * GROUP_SIZE, 3)
     assert not np.allclose(probabilities.sum(axis=1), 1)
     assert set(np.unique(model.predict())) <= {0, 1}
     predicted = model.predict()
     hits = np.sum((predicted == 1) & (matrix == 1))
     assert model.score(model.node_ids_, matrix) == pytest.approx(2 * hits / (predicted.sum() + matrix.sum()))
     assert np.mean(predicted[:, :2] == matrix[:, :2]) > 0.9
-    lists = {i: [name for name, has in zip("abc", matrix[i], strict=True) if has] for i in range(0, 2 * SIZE, 3)}
-    named = pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, lists)
+    lists = {i: [name for name, has in zip("abc", matrix[i], strict=True) if has] for i in range(0, 2 * GROUP_SIZE, 3)}
+    named = paper_cge(weighting="average", **SMALL_PAPER, max_epochs=8).fit(graph, lists)
     assert named.classes_.tolist() == ["a", "b", "c"]
     assert named.score(list(lists), list(lists.values())) == model.score(list(lists), matrix[list(lists)])
     assert model.score([0, 3], matrix[[0, 3]].tolist()) == model.score([0, 3], matrix[[0, 3]])
@@ -200,7 +198,7 @@ def test_several_labels_per_node() -> None:
     assert np.array_equal(named.predict_proba(), probabilities)
     unknown = np.where(known.any(axis=1, keepdims=True), known, -1)
     assert np.array_equal(
-        pairs(weighting="average", **SMALL, max_epochs=8).fit(graph, unknown).predict_proba(), probabilities
+        paper_cge(weighting="average", **SMALL_PAPER, max_epochs=8).fit(graph, unknown).predict_proba(), probabilities
     )
 
 
@@ -220,45 +218,45 @@ def test_several_labels_per_node() -> None:
 )
 def test_wrong_labels_are_refused_in_one_sentence(labels: Any, sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        pairs(**SMALL).fit(two_groups(), labels)
+        paper_cge(**SMALL_PAPER).fit(two_groups(), labels)
 
 
 def test_validation_labels_must_fit_the_training_labels() -> None:
     with pytest.raises(cge.CgeError, match="validation has the class 5, which no training label has"):
-        pairs(**SMALL).fit(two_groups(), some(), {1: 5})
+        paper_cge(**SMALL_PAPER).fit(two_groups(), partial_labels(), {1: 5})
     with pytest.raises(cge.CgeError, match="y and validation must have the same form"):
-        pairs(**SMALL).fit(two_groups(), some(), np.ones((40, 2)))
+        paper_cge(**SMALL_PAPER).fit(two_groups(), partial_labels(), np.ones((40, 2)))
     with pytest.raises(cge.CgeError, match="every node of validation has a label in y, too, so none is left"):
-        pairs(**SMALL).fit(two_groups(), some(), some())
+        paper_cge(**SMALL_PAPER).fit(two_groups(), partial_labels(), partial_labels())
 
 
 def test_one_labeled_node_cannot_weigh_paths() -> None:
     with pytest.raises(cge.CgeError, match="weights are learned from at least two labeled nodes; label more, or"):
-        pairs(**SMALL).fit(two_groups(), {3: ["a", "b"]})
-    assert pairs(weighting="uniform", **SMALL).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
+        paper_cge(**SMALL_PAPER).fit(two_groups(), {3: ["a", "b"]})
+    assert paper_cge(weighting="uniform", **SMALL_PAPER).fit(two_groups(), {3: ["a", "b"]}).predict().shape == (40, 2)
 
 
 # ---------------------------------------------------------------------- which labels do what
 
 
 def test_without_validation_labels_some_are_held_out_and_then_used() -> None:
-    refit = pairs(weighting="uniform", **SMALL).fit(two_groups(), some())
+    refit = paper_cge(weighting="uniform", **SMALL_PAPER).fit(two_groups(), partial_labels())
     assert refit.labels_seen_ == {"train": 14, "outer": 0, "selection": 3}
     assert refit.selection_history_ is not None
     assert set(refit.history_.column("stage")) == {"refit"}
     assert len(refit.history_) == refit.best_epoch_
     chosen = refit.selection_history_.column("validation_accuracy")
     assert chosen[refit.best_epoch_ - 1] == max(chosen)
-    kept = pairs(weighting="uniform", refit=False, **SMALL).fit(two_groups(), some())
+    kept = paper_cge(weighting="uniform", refit=False, **SMALL_PAPER).fit(two_groups(), partial_labels())
     assert kept.labels_seen_ == {"train": 11, "outer": 0, "selection": 3}
     assert kept.selection_history_ is None
-    last = pairs(weighting="uniform", validation_fraction=0.0, **SMALL).fit(two_groups(), some())
+    last = paper_cge(weighting="uniform", validation_fraction=0.0, **SMALL_PAPER).fit(two_groups(), partial_labels())
     assert last.labels_seen_["selection"] == 0
     assert last.best_epoch_ == 6
 
 
 def test_no_class_loses_its_last_label_to_the_choice() -> None:
-    model = pairs(weighting="uniform", validation_fraction=0.5, **SMALL).fit(
+    model = paper_cge(weighting="uniform", validation_fraction=0.5, **SMALL_PAPER).fit(
         two_groups(), {0: "a", 1: "a", 2: "a", 25: "b"}
     )
     assert set(model.predict_proba().shape) == {40, 2}
@@ -266,38 +264,42 @@ def test_no_class_loses_its_last_label_to_the_choice() -> None:
 
 
 def test_half_of_the_validation_labels_can_weigh_paths() -> None:
-    model = pairs(weighting="average", outer_labels="validation", **SMALL)
-    model.fit(two_groups(), some(), some(TRUE, 4))
+    model = paper_cge(weighting="average", outer_labels="validation", **SMALL_PAPER)
+    model.fit(two_groups(), partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.labels_seen_ == {"train": 14, "outer": 3, "selection": 3}
     assert all(one.outer_loss is not None for one in model.history_)
     with pytest.raises(cge.CgeError, match="outer_labels='validation' needs validation labels; pass validation="):
-        pairs(outer_labels="validation", **SMALL).fit(two_groups(), some())
+        paper_cge(outer_labels="validation", **SMALL_PAPER).fit(two_groups(), partial_labels())
     with pytest.raises(cge.CgeError, match="needs at least two validation labels; pass more of them"):
-        pairs(outer_labels="validation", **SMALL).fit(two_groups(), some(), {4: 0})
+        paper_cge(outer_labels="validation", **SMALL_PAPER).fit(two_groups(), partial_labels(), {4: 0})
 
 
 def test_folds_need_rounds_without_labels() -> None:
     with pytest.raises(cge.CgeError, match="use pretrain=1 or more, or outer_labels='validation'"):
-        pairs(pretrain=0, **SMALL).fit(two_groups(), some())
-    pairs(pretrain=0, weighting="uniform", **SMALL).fit(two_groups(), some())
+        paper_cge(pretrain=0, **SMALL_PAPER).fit(two_groups(), partial_labels())
+    paper_cge(pretrain=0, weighting="uniform", **SMALL_PAPER).fit(two_groups(), partial_labels())
 
 
 # ---------------------------------------------------------------------- odd graphs
 
 
 def test_a_label_for_every_node() -> None:
-    model = pairs(weighting="average", **SMALL).fit(two_groups(), TRUE)
-    assert model.score(model.node_ids_, TRUE) == 1.0
+    model = paper_cge(weighting="average", **SMALL_PAPER).fit(two_groups(), TRUE_LABELS)
+    assert model.score(model.node_ids_, TRUE_LABELS) == 1.0
 
 
 def test_isolated_nodes_and_components_are_predicted() -> None:
     plain = two_groups()
-    ids = [f"n{i}" for i in range(2 * SIZE)]
-    edges = [(ids[u], ids[v]) for u, v in zip(*plain.to_scipy().nonzero(), strict=True) if (u < SIZE) == (v < SIZE)]
+    ids = [f"n{i}" for i in range(2 * GROUP_SIZE)]
+    edges = [
+        (ids[u], ids[v])
+        for u, v in zip(*plain.to_scipy().nonzero(), strict=True)
+        if (u < GROUP_SIZE) == (v < GROUP_SIZE)
+    ]
     graph = cge.Graph.from_edges(edges, node_ids=[*ids, "alone"])
-    labels = {ids[i]: int(TRUE[i]) for i in range(0, 2 * SIZE, 3)}
-    model = pairs(weighting="lstm", **SMALL).fit(graph, labels)
-    assert model.score(ids, TRUE) == 1.0
+    labels = {ids[i]: int(TRUE_LABELS[i]) for i in range(0, 2 * GROUP_SIZE, 3)}
+    model = paper_cge(weighting="lstm", **SMALL_PAPER).fit(graph, labels)
+    assert model.score(ids, TRUE_LABELS) == 1.0
     assert not model.embedding_[-1].any()
     assert model.predict(["alone"])[0] in (0, 1)
     assert np.isfinite(model.predict_proba(["alone"])).all()
@@ -306,7 +308,7 @@ def test_isolated_nodes_and_components_are_predicted() -> None:
 def test_directed_and_weighted_graphs() -> None:
     edges = [(i, (i + 1) % 10) for i in range(10)] + [(10 + i, 10 + (i + 1) % 10) for i in range(10)] + [(0, 10)]
     graph = cge.Graph.from_edges(edges, directed=True, weights=np.arange(1, 22))
-    model = pairs(weighting="cnn", **SMALL).fit(graph, {0: "a", 4: "a", 10: "b", 15: "b"})
+    model = paper_cge(weighting="cnn", **SMALL_PAPER).fit(graph, {0: "a", 4: "a", 10: "b", 15: "b"})
     assert model.predict([2, 13]).tolist() == ["a", "b"]
 
 
@@ -327,17 +329,17 @@ def test_features_of_every_form_and_of_no_node() -> None:
     dense = graph.with_features(features)
     sparse = graph.with_features(sp.csr_array(features))
     for encoder in ("table", "features"):
-        one = pairs(encoder, "none", **SMALL).fit(dense, some())
-        two = pairs(encoder, "none", **SMALL).fit(sparse, some())
+        one = paper_cge(encoder, "none", **SMALL_PAPER).fit(dense, partial_labels())
+        two = paper_cge(encoder, "none", **SMALL_PAPER).fit(sparse, partial_labels())
         np.testing.assert_allclose(one.predict_proba(), two.predict_proba(), atol=2e-3)
         assert np.isfinite(one.predict_proba([5])).all()
     with pytest.raises(cge.CgeError, match="encoder='features' needs node features, and the graph has none"):
-        pairs("features", **SMALL).fit(two_groups(features=False), some())
+        paper_cge("features", **SMALL_PAPER).fit(two_groups(features=False), partial_labels())
 
 
 def test_unseen_nodes_need_features() -> None:
     graph = two_groups()
-    model = pairs("features", "average", weighting_lr=0.2, **SMALL).fit(graph, some())
+    model = paper_cge("features", "average", weighting_lr=0.2, **SMALL_PAPER).fit(graph, partial_labels())
     assert np.array_equal(model.transform(), model.embedding_)
     swapped = cge.Graph.from_edges([("x", "y")], node_ids=["x", "y"], features=np.array(graph.features)[[7, 3]])
     np.testing.assert_allclose(model.transform(swapped), model.embedding_[[7, 3]], rtol=1e-5, atol=1e-6)
@@ -346,7 +348,7 @@ def test_unseen_nodes_need_features() -> None:
     )
     with pytest.raises(cge.CgeError, match="new nodes need 6 features, as in training, found 0"):
         model.transform(two_groups(features=False))
-    table = pairs("table", "none", **SMALL).fit(graph, some())
+    table = paper_cge("table", "none", **SMALL_PAPER).fit(graph, partial_labels())
     with pytest.raises(cge.CgeError, match="use encoder='features' or 'paths' for new ones"):
         table.transform(swapped)
 
@@ -355,7 +357,7 @@ def test_a_window_fits_into_a_walk() -> None:
     with pytest.raises(
         cge.CgeError, match="window must be at most walk_length, 3, for no path is longer than its walk"
     ):
-        pairs(**SMALL, walk_length=3).fit(two_groups(), some())
+        paper_cge(**SMALL_PAPER, walk_length=3).fit(two_groups(), partial_labels())
 
 
 # ---------------------------------------------------------------------- guards of the weights
@@ -363,22 +365,22 @@ def test_a_window_fits_into_a_walk() -> None:
 
 def test_flat_weights_are_said() -> None:
     with pytest.warns(cge.CgeWarning, match=r"path weights stayed flat \(spread 0 around 0.5\)"):
-        pairs(weighting=Constant, **SMALL).fit(two_groups(), some())
+        paper_cge(weighting=ConstantWeighting, **SMALL_PAPER).fit(two_groups(), partial_labels())
 
 
 def test_collapsed_weights_are_said() -> None:
-    settings = SMALL | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "max_epochs": 6, "patience": 99}
-    for validation in (some(TRUE, 4), None):
+    settings = SMALL_PAPER | {"outer": "paper", "weighting_lr": 0.5, "outer_steps": 20, "max_epochs": 6, "patience": 99}
+    for validation in (partial_labels(TRUE_LABELS, 4), None):
         with pytest.warns(cge.CgeWarning, match=r"path weights collapsed to a mean of .*; use outer='unrolled'"):
-            pairs(weighting="average", **settings).fit(two_groups(), some(), validation)
+            paper_cge(weighting="average", **settings).fit(two_groups(), partial_labels(), validation)
 
 
-class Wide(Constant):
+class Wide(ConstantWeighting):
     def score(self, projected: Any, length: Any) -> Any:
         return projected[:, 0, :2]
 
 
-class Endless(Constant):
+class Endless(ConstantWeighting):
     def score(self, projected: Any, length: Any) -> Any:
         return projected[:, 0, 0] * float("nan") * self.unused.sum()
 
@@ -394,13 +396,13 @@ class Fixed(cge.PathWeighting):
         (Wide, r"Wide.score must return one number for each of \d+ paths, shape \(\d+,\), found \(\d+, 2\)"),
         (Endless, "Endless gave weights that are no numbers; try a tenth of weighting_lr"),
         (Fixed, "Fixed has no parameters, so there is nothing to learn"),
-        (Constant(16), "weighting must be the class Constant or what makes it, not a made one"),
+        (ConstantWeighting(16), "weighting must be the class Constant or what makes it, not a made one"),
         (lambda dim: dim, "a weighting must make a cge.PathWeighting, but .* made a int"),
     ],
 )
 def test_faulty_weightings_are_named(weighting: Any, sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        pairs(weighting=weighting, **SMALL).fit(two_groups(), some())
+        paper_cge(weighting=weighting, **SMALL_PAPER).fit(two_groups(), partial_labels())
 
 
 @pytest.mark.slow
@@ -410,10 +412,10 @@ def test_the_printed_rule_collapses_on_cora_and_the_unrolled_does_not() -> None:
     y[data.split.train], v[data.split.validation] = data.labels[data.split.train], data.labels[data.split.validation]
     settings: dict[str, Any] = {"weighting": "average", "outer_steps": 40, "patience": 99}
     with pytest.warns(cge.CgeWarning, match="path weights collapsed"):
-        paper = pairs(outer="paper", **settings).fit(data.graph, y, v)
+        paper = paper_cge(outer="paper", **settings).fit(data.graph, y, v)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        unrolled = pairs(outer="unrolled", **settings).fit(data.graph, y, v)
+        unrolled = paper_cge(outer="unrolled", **settings).fit(data.graph, y, v)
     assert paper.history_[-1].weight_mean < 0.02
     assert unrolled.history_[-1].weight_mean > 0.2
     test = data.graph.node_ids[data.split.test]
@@ -439,7 +441,7 @@ def test_a_saved_model_comes_back_whole(tmp_path: Path, fitted: cge.CGE) -> None
 
 def test_strings_several_labels_and_walk_vectors_come_back(tmp_path: Path) -> None:
     graph = cge.Graph.from_edges([("ä", "b"), ("b", "c"), ("c", "ä"), ("d", "e"), ("e", "f"), ("f", "d")])
-    model = pairs(weighting="uniform", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
+    model = paper_cge(weighting="uniform", dim=8).fit(graph, {"ä": ["x"], "d": ["x", "y"], "e": ["y"]})
     model.save(tmp_path / "several")
     back = cge.load(tmp_path / "several")
     assert back.classes_.tolist() == ["x", "y"]
@@ -454,19 +456,19 @@ def test_strings_several_labels_and_walk_vectors_come_back(tmp_path: Path) -> No
 
 def test_own_weightings_are_given_again(tmp_path: Path) -> None:
     with pytest.warns(cge.CgeWarning, match="flat"):
-        model = pairs(weighting=Constant, **SMALL).fit(two_groups(), some())
+        model = paper_cge(weighting=ConstantWeighting, **SMALL_PAPER).fit(two_groups(), partial_labels())
     model.save(tmp_path)
     with pytest.raises(cge.CgeError, match=r"weighs paths with 'Constant'; pass it as load\(…, weighting=…\)"):
         cge.load(tmp_path)
     with pytest.raises(cge.CgeError, match="weighs paths with 'Constant', but weighting is 'Wide'; pass the one"):
         cge.load(tmp_path, weighting=Wide)
-    assert cge.load(tmp_path, weighting=Constant).path_weights([[0, 1]]).tolist() == [0.5]
+    assert cge.load(tmp_path, weighting=ConstantWeighting).path_weights([[0, 1]]).tolist() == [0.5]
 
 
 def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.CGE) -> None:
     fitted.save(tmp_path)
     with pytest.raises(cge.CgeError, match="was not trained with a weighting of your own; leave weighting out"):
-        cge.load(tmp_path, weighting=Constant)
+        cge.load(tmp_path, weighting=ConstantWeighting)
     manifest = tmp_path / "model.json"
     whole = manifest.read_text()
     for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"several": false', '"zeveral": 0')):
@@ -483,30 +485,36 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.CGE) -> None:
 
 def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
     graph = two_groups()
-    pairs(weighting="uniform", **SMALL).fit(graph, some(), resume=tmp_path)
-    again = pairs(weighting="uniform", n_jobs=1, **SMALL).fit(graph, some(), resume=tmp_path)  # nothing left to do
-    assert np.array_equal(again.embedding_, pairs(weighting="uniform", **SMALL).fit(graph, some()).embedding_)
-    for other, labels in ((pairs(weighting="uniform", **SMALL, random_state=1), some()), (again, some(TRUE, 2))):
+    paper_cge(weighting="uniform", **SMALL_PAPER).fit(graph, partial_labels(), resume=tmp_path)
+    again = paper_cge(weighting="uniform", n_jobs=1, **SMALL_PAPER).fit(
+        graph, partial_labels(), resume=tmp_path
+    )  # nothing left to do
+    assert np.array_equal(
+        again.embedding_, paper_cge(weighting="uniform", **SMALL_PAPER).fit(graph, partial_labels()).embedding_
+    )
+    for other, labels in (
+        (paper_cge(weighting="uniform", **SMALL_PAPER, random_state=1), partial_labels()),
+        (again, partial_labels(TRUE_LABELS, 2)),
+    ):
         with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
             clone(other).fit(graph, labels, resume=tmp_path)
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):  # of a stage that it will not reach
-        clone(again).fit(graph, some(), some(TRUE, 4), resume=tmp_path)
+        clone(again).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4), resume=tmp_path)
     file = next(tmp_path.glob("*.json"))
     content = json.loads(file.read_text())
     content["facts"]["best_round"] = 1000
     file.write_text(json.dumps(content))
     with pytest.raises(cge.CgeError, match="holds a checkpoint that was changed since it was written"):
-        clone(again).fit(graph, some(), resume=tmp_path)
+        clone(again).fit(graph, partial_labels(), resume=tmp_path)
 
 
 _FIT = """
 import sys
 import numpy as np
 import cge
-from tests.unit.test_cge import SMALL, some
-from tests.unit.test_trainer import two_groups
-model = cge.CGE("table", weighting="lstm", rounds=8, patience=99, **SMALL)
-model.fit(two_groups(100), some(np.repeat([0, 1], 100)), resume=sys.argv[1])
+from tests.fixtures import SMALL_PAPER, partial_labels, two_groups
+model = cge.CGE("table", weighting="lstm", rounds=8, patience=99, **SMALL_PAPER)
+model.fit(two_groups(100), partial_labels(np.repeat([0, 1], 100)), resume=sys.argv[1])
 model.save(sys.argv[2])
 """
 

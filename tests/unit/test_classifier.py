@@ -22,10 +22,18 @@ from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.label_roles import hold_out
 from cge.estimators.settings import settings_of
 from cge.store import read_folder, write_folder
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import (
+    GROUP_SIZE,
+    TRAIN_NODES,
+    TRUE_LABELS,
+    VALIDATION_NODES,
+    groups_with_sparse_features,
+    labels_at,
+    multilabel_targets,
+    normalized_adjacency,
+    two_groups,
+)
 
-SIZE = 20
-TRUE = np.repeat([0, 1], SIZE)
 KINDS: dict[str, NodeClassifier] = {
     "features": FeatureClassifier(),
     "sgc": SGC(hops=3),
@@ -43,24 +51,6 @@ CLASSES = (FeatureClassifier, SGC, LabelPropagation, WalkClassifier, GCN, APPNP)
 def model(request: pytest.FixtureRequest) -> NodeClassifier:
     found: NodeClassifier = clone(KINDS[request.param])
     return found
-
-
-def labels_of(nodes: Any, true: Any = TRUE) -> Any:
-    """Return the labels of some nodes, the others unknown."""
-    found = np.full_like(true, -1 if true.ndim == 1 else 0)
-    found[nodes] = true[nodes]
-    return found
-
-
-def words(seed: int = 0, dense: bool = False) -> cge.Graph:
-    """Two groups of nodes with sparse features that tell them apart."""
-    random = np.random.default_rng(seed)
-    tells = np.where(TRUE[:, None] == np.arange(24) % 2, 0.6, 0.15)
-    x = (random.random((2 * SIZE, 24)) < tells) * random.random((2 * SIZE, 24))
-    return two_groups().with_features(x if dense else sp.csr_array(x))
-
-
-TRAIN, CHOOSE = np.arange(0, 40, 4), np.arange(1, 40, 4)
 
 
 # ---------------------------------------------------------------------- what is known
@@ -95,11 +85,11 @@ def test_several_labels_of_a_node() -> None:
 
 
 def test_labels_that_choose_do_not_change_what_was_given() -> None:
-    y = labels_of(TRAIN)
+    y = labels_at(TRAIN_NODES)
     before = y.copy()
-    known = known_labels(words(), y, labels_of(CHOOSE))
+    known = known_labels(groups_with_sparse_features(), y, labels_at(VALIDATION_NODES))
     assert np.array_equal(y, before)
-    assert np.array_equal(known.codes, labels_of(np.r_[TRAIN, CHOOSE]))
+    assert np.array_equal(known.codes, labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES]))
 
 
 @pytest.mark.parametrize(
@@ -141,11 +131,13 @@ def test_only_a_graph_can_be_trained_on() -> None:
 
 
 def test_what_every_classifier_does(model: NodeClassifier) -> None:
-    graph = words()
-    names = np.array(["left", "right"])[TRUE]
-    ids = np.array([f"n{node}" for node in range(2 * SIZE)], object)
+    graph = groups_with_sparse_features()
+    names = np.array(["left", "right"])[TRUE_LABELS]
+    ids = np.array([f"n{node}" for node in range(2 * GROUP_SIZE)], object)
     graph = cge.Graph.from_codes(*graph.to_scipy().nonzero(), ids, directed=True).with_features(graph.features)
-    told = model.fit(graph, {ids[node]: names[node] for node in TRAIN}, {ids[node]: names[node] for node in CHOOSE})
+    told = model.fit(
+        graph, {ids[node]: names[node] for node in TRAIN_NODES}, {ids[node]: names[node] for node in VALIDATION_NODES}
+    )
     assert told is model
     assert model.classes_.tolist() == ["left", "right"]
     assert model.node_ids_.tolist() == ids.tolist()
@@ -167,38 +159,40 @@ def test_what_every_classifier_does(model: NodeClassifier) -> None:
 
 
 def test_without_validation_labels_a_fifth_chooses_and_then_all_train(model: NodeClassifier) -> None:
-    graph, y = words(), labels_of(np.r_[TRAIN, CHOOSE])
+    graph, y = groups_with_sparse_features(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES])
     alone = clone(model).fit(graph, y)
     assert alone.labels_seen_ | {"outer": 0} == {"train": 20, "outer": 0, "selection": 4}
-    train, held = hold_out(y, np.sort(np.r_[TRAIN, CHOOSE]), 0.2, model.get_params().get("random_state", 0))
+    train, held = hold_out(
+        y, np.sort(np.r_[TRAIN_NODES, VALIDATION_NODES]), 0.2, model.get_params().get("random_state", 0)
+    )
     assert len(held) == 4
     again, every = clone(model), known_labels(graph, y)
     _, choice = again._train(graph, replace(every, train=train, selection=held))
     final, _ = again._train(graph, replace(every, choice=choice))
     assert final.astype(np.float32).tobytes() == alone.predict_proba().tobytes()
-    told = clone(model).fit(graph, labels_of(train), labels_of(held))
+    told = clone(model).fit(graph, labels_at(train), labels_at(held))
     assert told.predict_proba().tobytes() != alone.predict_proba().tobytes()  # four labels less
     nothing = clone(model).fit(graph, y, np.full(40, -1))
     assert nothing.predict_proba().tobytes() == alone.predict_proba().tobytes()
 
 
 def test_few_labels_all_train(model: NodeClassifier) -> None:
-    model.fit(words(), {0: 0, 5: 0, 25: 1})
+    model.fit(groups_with_sparse_features(), {0: 0, 5: 0, 25: 1})
     assert model.labels_seen_ == {"train": 3, "outer": 0, "selection": 0}
     assert np.isfinite(model.predict_proba()).all()
 
 
 def test_nodes_without_edges_or_features(model: NodeClassifier) -> None:
-    graph = words()
+    graph = groups_with_sparse_features()
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
     x = sp.csr_array(sp.vstack([graph.features, sp.csr_array((2, 24))]))
     lonely = cge.Graph.from_edges(edges, features=x, num_nodes=42)
-    y = np.r_[labels_of(TRAIN), 1, -1]  # one of the two has a label
-    model.fit(lonely, y, np.r_[labels_of(CHOOSE), -1, -1])
+    y = np.r_[labels_at(TRAIN_NODES), 1, -1]  # one of the two has a label
+    model.fit(lonely, y, np.r_[labels_at(VALIDATION_NODES), -1, -1])
     probabilities = model.predict_proba()
     assert np.isfinite(probabilities).all()
     np.testing.assert_allclose(probabilities.sum(axis=1), 1, atol=1e-5)
-    assert model.score(range(40), TRUE) > 0.8
+    assert model.score(range(40), TRUE_LABELS) > 0.8
 
 
 def test_the_contract_of_scikit_learn(model: NodeClassifier) -> None:
@@ -233,7 +227,7 @@ def test_every_setting_is_documented(kind: type) -> None:
 )
 def test_wrong_settings_name_what_is_legal(made: NodeClassifier, sentence: str) -> None:
     with pytest.raises(InputError) as caught:
-        made.fit(words(), labels_of(TRAIN))
+        made.fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
     assert str(caught.value) == sentence
 
 
@@ -242,9 +236,9 @@ def test_wrong_settings_name_what_is_legal(made: NodeClassifier, sentence: str) 
 
 @pytest.mark.parametrize("several", [False, True])
 def test_every_classifier_comes_back_from_its_folder(model: NodeClassifier, several: bool, tmp_path: Path) -> None:
-    graph = words()
+    graph = groups_with_sparse_features()
     names = [["left"], ["right", "odd"]] if several else ["left", "right"]
-    y: dict[int, Any] = {int(node): names[TRUE[node]] for node in np.r_[TRAIN, CHOOSE]}
+    y: dict[int, Any] = {int(node): names[TRUE_LABELS[node]] for node in np.r_[TRAIN_NODES, VALIDATION_NODES]}
     model.fit(graph, y)
     model.save(tmp_path / "model")
     again = cge.load(tmp_path / "model")
@@ -269,7 +263,7 @@ def test_every_classifier_comes_back_from_its_folder(model: NodeClassifier, seve
     ],
 )
 def test_a_folder_that_does_not_fit_is_refused(array: str, wrong: Any, says: str, tmp_path: Path) -> None:
-    WalkClassifier(dim=8).fit(words(), labels_of(TRAIN)).save(tmp_path)
+    WalkClassifier(dim=8).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES)).save(tmp_path)
     stored = read_folder(tmp_path)
     write_folder(tmp_path, stored.kind, stored.facts, stored.arrays | {array: wrong})
     with pytest.raises(FileFormatError) as caught:
@@ -280,14 +274,9 @@ def test_a_folder_that_does_not_fit_is_refused(array: str, wrong: Any, says: str
 # ---------------------------------------------------------------------- several labels per node
 
 
-def matrix() -> Any:
-    """Classes: the two groups, what every third node has, what all have, and what nobody has."""
-    return np.stack([TRUE == 0, TRUE == 1, np.arange(40) % 3 == 0, np.ones(40), np.zeros(40)], axis=1).astype(int)
-
-
 def test_several_labels_per_node(model: NodeClassifier) -> None:
-    true = matrix()
-    model.fit(words(), labels_of(TRAIN, true), labels_of(CHOOSE, true))
+    true = multilabel_targets()
+    model.fit(groups_with_sparse_features(), labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
     probabilities = model.predict_proba()
     assert probabilities.shape == (40, 5)
     assert ((probabilities >= 0) & (probabilities <= 1)).all()
@@ -320,20 +309,13 @@ def unit(graph: cge.Graph) -> Any:
     return x / np.maximum(np.sqrt((x * x).sum(axis=1, keepdims=True)), 1e-12)
 
 
-def with_loops(graph: cge.Graph) -> Any:
-    """Return (D+1)^-½ (A+1) (D+1)^-½, dense."""
-    looped = graph.to_scipy().toarray() + np.eye(len(graph))
-    root = np.diag(looped.sum(axis=1) ** -0.5)
-    return root @ looped @ root
-
-
 @pytest.mark.parametrize("hops", [0, 1, 2, 5])
 @pytest.mark.parametrize("dense", [True, False])
 def test_chances_are_those_of_the_best_regression(hops: int, dense: bool) -> None:
     """The gradient of the loss is zero at its minimum: w = C Σ_i x_i (y_i − p_i), with C = 10."""
-    graph = words(dense=dense)
+    graph = groups_with_sparse_features(dense=dense)
     model = SGC(hops).fit(graph, {2: 0, 9: 0, 23: 1}) if hops else FeatureClassifier().fit(graph, {2: 0, 9: 0, 23: 1})
-    x = np.linalg.matrix_power(with_loops(graph), hops) @ unit(graph)
+    x = np.linalg.matrix_power(normalized_adjacency(graph), hops) @ unit(graph)
     probabilities = model.predict_proba().astype(np.float64)
     train = [2, 9, 23]
     weights = 10 * x[train].T @ (np.array([0, 0, 1]) - probabilities[train, 1])
@@ -343,22 +325,22 @@ def test_chances_are_those_of_the_best_regression(hops: int, dense: bool) -> Non
 
 @pytest.mark.parametrize("hops", [0, 2])
 def test_the_strength_is_chosen_by_the_selection_labels(hops: int) -> None:
-    graph = words(seed=5)
+    graph = groups_with_sparse_features(seed=5)
     made: NodeClassifier = SGC(hops) if hops else FeatureClassifier()
-    x = np.linalg.matrix_power(with_loops(graph), hops) @ unit(graph)
+    x = np.linalg.matrix_power(normalized_adjacency(graph), hops) @ unit(graph)
     found = [
-        LogisticRegression(C=strength, max_iter=1000).fit(x[TRAIN], TRUE[TRAIN]).predict_proba(x)
+        LogisticRegression(C=strength, max_iter=1000).fit(x[TRAIN_NODES], TRUE_LABELS[TRAIN_NODES]).predict_proba(x)
         for strength in (0.1, 1.0, 10.0, 100.0, 1000.0)
     ]
     for seed in range(4):  # labels of chance, so that not always the same strength is the best
         choose = np.random.default_rng(seed).integers(0, 2, 40)
-        right = [np.mean(one[CHOOSE].argmax(axis=1) == choose[CHOOSE]) for one in found]
-        told = clone(made).fit(graph, labels_of(TRAIN), labels_of(CHOOSE, choose)).predict_proba()
+        right = [np.mean(one[VALIDATION_NODES].argmax(axis=1) == choose[VALIDATION_NODES]) for one in found]
+        told = clone(made).fit(graph, labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES, choose)).predict_proba()
         np.testing.assert_allclose(told, found[int(np.argmax(right))], atol=2e-3)
 
 
 def test_features_alone_see_no_edge() -> None:
-    graph, y = words(), labels_of(TRAIN)
+    graph, y = groups_with_sparse_features(), labels_at(TRAIN_NODES)
     other = cge.Graph.from_edges([(0, 1)], features=graph.features)
     with_edges, without = (FeatureClassifier().fit(one, y).predict_proba() for one in (graph, other))
     assert with_edges.tobytes() == without.tobytes()
@@ -368,7 +350,7 @@ def test_features_alone_see_no_edge() -> None:
 @pytest.mark.parametrize("made", [FeatureClassifier(), SGC(), WalkClassifier(features=True, dim=4)])
 def test_features_are_needed(made: NodeClassifier) -> None:
     with pytest.raises(InputError, match="this method needs node features, and the graph has none"):
-        made.fit(two_groups(features=False), labels_of(TRAIN))
+        made.fit(two_groups(features=False), labels_at(TRAIN_NODES))
 
 
 # ---------------------------------------------------------------------- labels that spread
@@ -388,7 +370,7 @@ def spread(graph: cge.Graph, labels: Any, passed: float, steps: int | None = Non
     return (1 - passed) * terms @ labels + last @ labels
 
 
-def one_hot(nodes: Any, true: Any = TRUE) -> Any:
+def one_hot(nodes: Any, true: Any = TRUE_LABELS) -> Any:
     return np.eye(int(true.max()) + 1)[true] * np.isin(np.arange(len(true)), nodes)[:, None]
 
 
@@ -407,8 +389,8 @@ CORNERS = np.array([0, 5, 12, 15, 17, 20])
 def test_labels_spread_as_the_closed_form_says(directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "_KEPT", (0.5,))
     graph = heavy(directed)
-    y = labels_of(CORNERS, RING)
-    found = LabelPropagation().fit(graph, y, labels_of([1, 13], RING)).predict_proba()
+    y = labels_at(CORNERS, RING)
+    found = LabelPropagation().fit(graph, y, labels_at([1, 13], RING)).predict_proba()
     expected = spread(graph, one_hot(CORNERS, RING), 0.5)
     total = expected.sum(axis=1, keepdims=True)
     reached = total[:, 0] > 0
@@ -430,9 +412,9 @@ def test_how_far_labels_spread_is_chosen(mass: bool) -> None:
     best = []
     choose = np.setdiff1d(np.arange(40), train)
     for seed in range(6):
-        labels_told = np.where(np.random.default_rng(seed).random(40) < 0.3, 1 - TRUE, TRUE)
+        labels_told = np.where(np.random.default_rng(seed).random(40) < 0.3, 1 - TRUE_LABELS, TRUE_LABELS)
         best.append(int(np.argmax([np.mean(one[choose].argmax(axis=1) == labels_told[choose]) for one in found])))
-        model = LabelPropagation(mass).fit(graph, labels_of(train), labels_of(choose, labels_told))
+        model = LabelPropagation(mass).fit(graph, labels_at(train), labels_at(choose, labels_told))
         np.testing.assert_allclose(model.predict_proba(), found[best[-1]], atol=1e-6)
     assert len({one.tobytes() for one in found}) == 5
     assert mass or len(set(best)) > 1  # else nothing was chosen
@@ -443,9 +425,9 @@ def test_the_mass_of_a_class_is_its_share_of_the_labels(monkeypatch: pytest.Monk
     graph, train = two_groups(), np.array([0, 4, 8, 12, 30])  # class 0 has four labels, class 1 one
     told = spread(graph, one_hot(train), 0.5)
     scaled = told / told.sum(axis=0) * [4 / 5, 1 / 5]
-    found = LabelPropagation(class_mass=True).fit(graph, labels_of(train), {35: 1}).predict_proba()
+    found = LabelPropagation(class_mass=True).fit(graph, labels_at(train), {35: 1}).predict_proba()
     np.testing.assert_allclose(found, scaled / scaled.sum(axis=1, keepdims=True), atol=1e-6)
-    plain = LabelPropagation().fit(graph, labels_of(train), {35: 1}).predict_proba()
+    plain = LabelPropagation().fit(graph, labels_at(train), {35: 1}).predict_proba()
     assert np.abs(found - plain).max() > 1e-3
 
 
@@ -453,12 +435,12 @@ def test_the_mass_of_a_class_is_its_share_of_the_labels(monkeypatch: pytest.Monk
 def test_several_labels_spread_each_on_its_own(mass: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "_KEPT", (0.5,))
     graph = cge.Graph.from_edges(two_groups().to_scipy().nonzero(), num_nodes=41)  # the last has no edge
-    true = np.r_[matrix()[:, :4], [[0, 0, 0, 0]]]
-    labels = np.where(np.isin(np.arange(41), TRAIN)[:, None], true, 0)
-    model = LabelPropagation(mass).fit(graph, labels, labels_of(CHOOSE, true))
+    true = np.r_[multilabel_targets()[:, :4], [[0, 0, 0, 0]]]
+    labels = np.where(np.isin(np.arange(41), TRAIN_NODES)[:, None], true, 0)
+    model = LabelPropagation(mass).fit(graph, labels, labels_at(VALIDATION_NODES, true))
     told = spread(graph, labels.astype(float), 0.5)
-    reach = spread(graph, np.isin(np.arange(41), TRAIN).astype(float), 0.5)  # what all labeled nodes spread
-    rate = labels[TRAIN].mean(axis=0)
+    reach = spread(graph, np.isin(np.arange(41), TRAIN_NODES).astype(float), 0.5)  # what all labeled nodes spread
+    rate = labels[TRAIN_NODES].mean(axis=0)
     expected = told[:40] / reach[:40, None]
     if mass:
         expected *= rate / (told.sum(axis=0) / reach.sum())
@@ -471,19 +453,19 @@ def test_several_labels_spread_each_on_its_own(mass: bool, monkeypatch: pytest.M
 
 
 def test_vectors_are_those_of_the_walks_alone() -> None:
-    graph = words()
-    deep = WalkClassifier(dim=8, random_state=2).fit(graph, labels_of(TRAIN))
+    graph = groups_with_sparse_features()
+    deep = WalkClassifier(dim=8, random_state=2).fit(graph, labels_at(TRAIN_NODES))
     assert deep.embedding_.tobytes() == cge.DeepWalk(8, random_state=2).fit(graph).embedding_.tobytes()
     walked: dict[str, Any] = {"walk_length": 20, "walks_per_node": 3, "window": 4, "p": 0.25, "q": 4.0}
-    node = WalkClassifier("node2vec", dim=8, **walked).fit(graph, labels_of(TRAIN))
+    node = WalkClassifier("node2vec", dim=8, **walked).fit(graph, labels_at(TRAIN_NODES))
     assert node.embedding_.tobytes() == cge.Node2Vec(8, **walked).fit(graph).embedding_.tobytes()
-    other = WalkClassifier(dim=8, random_state=2).fit(graph, labels_of(CHOOSE))
+    other = WalkClassifier(dim=8, random_state=2).fit(graph, labels_at(VALIDATION_NODES))
     assert other.embedding_.tobytes() == deep.embedding_.tobytes()
     assert other.predict_proba().tobytes() != deep.predict_proba().tobytes()
 
 
 def test_a_regression_reads_vectors_of_unit_length_and_features() -> None:
-    graph, y = words(), {2: 0, 9: 0, 23: 1}
+    graph, y = groups_with_sparse_features(), {2: 0, 9: 0, 23: 1}
     for features in (False, True):
         model = WalkClassifier(features=features, dim=8).fit(graph, y)
         vectors = model.embedding_.astype(np.float64)
@@ -496,7 +478,10 @@ def test_a_regression_reads_vectors_of_unit_length_and_features() -> None:
 
 
 def test_walks_give_the_same_bytes_on_any_threads() -> None:
-    found = [WalkClassifier(dim=8, n_jobs=n_jobs).fit(words(), labels_of(TRAIN)) for n_jobs in (1, 2)]
+    found = [
+        WalkClassifier(dim=8, n_jobs=n_jobs).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
+        for n_jobs in (1, 2)
+    ]
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
 
 

@@ -19,7 +19,7 @@ from cge.randomness import STEP, generator, mix
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer, sharpened
 from cge.training.paper_parameters import seeded
 from cge.training.paper_training import accuracy_of
-from tests.unit.test_trainer import task_of, two_groups
+from tests.fixtures import make_task, two_groups
 
 SMALL = ClassifierSettings(
     n_augmentations=2,
@@ -55,7 +55,7 @@ def trainer(
         steps, edge_inputs, EdgeWeighting([0.0] * len(scale.names), 0.0, 0.5, [1.0] * 4)
     ).fixed()
     inputs = SparseFeatures(sp.csr_array(graph.features), n_jobs) if sparse else torch.tensor(graph.features)
-    made = task_of(graph, **task)
+    made = make_task(graph, **task)
     with seeded(settings.seed, "classifier"):
         if classifier == "sparse":
             features = torch.tensor(graph.features)

@@ -24,8 +24,16 @@ from cge.randomness import generator
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, _thinned, train_network
 from cge.training.paper_parameters import seeded
-from tests.unit.test_classifier import CHOOSE, TRAIN, TRUE, labels_of, matrix, with_loops, words
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import (
+    TRAIN_NODES,
+    TRUE_LABELS,
+    VALIDATION_NODES,
+    groups_with_sparse_features,
+    labels_at,
+    multilabel_targets,
+    normalized_adjacency,
+    two_groups,
+)
 
 SETTINGS = NetworkSettings(epochs=12, patience=100, drop=0.0, rate=0.05, weight_decay=0.0, seed=0)
 EDGES = [(0, 1), (0, 2), (1, 2), (2, 3), (3, 4), (5, 5)]  # 5 has a loop of its own, 6 has nothing
@@ -167,28 +175,33 @@ def test_the_form_is_up_to_the_subclass() -> None:
 
 
 def trained(
-    graph: cge.Graph, settings: NetworkSettings, selection: Any = (), true: Any = TRUE, kind: str = "gcn", seed: int = 0
+    graph: cge.Graph,
+    settings: NetworkSettings,
+    selection: Any = (),
+    true: Any = TRUE_LABELS,
+    kind: str = "gcn",
+    seed: int = 0,
 ) -> tuple[Tensor, TwoLayers]:
     """Train a small network of float32 and return scores and network."""
     x = torch.from_numpy(numbers(40, 5)).float()
     made = network(kind, graph, seed=seed).float()
     nodes = torch.tensor(selection, dtype=torch.int64)
-    return train_network(made, x, torch.tensor(true), torch.tensor(TRAIN), nodes, settings)[0], made
+    return train_network(made, x, torch.tensor(true), torch.tensor(TRAIN_NODES), nodes, settings)[0], made
 
 
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("kind", ["gcn", "appnp"])
 def test_an_epoch_is_a_step_of_adam(kind: str, several: bool) -> None:
     graph, x = two_groups(), torch.from_numpy(numbers(40, 5))
-    true = matrix()[:, :3] if several else TRUE
+    true = multilabel_targets()[:, :3] if several else TRUE_LABELS
     before = network(kind, graph)
-    scores = dense_scores(before, kind, torch.from_numpy(with_loops(graph)), x)[TRAIN]
+    scores = dense_scores(before, kind, torch.from_numpy(normalized_adjacency(graph)), x)[TRAIN_NODES]
     if several:
         chance = torch.sigmoid(scores)
-        wanted = torch.from_numpy(true[TRAIN]).double()
+        wanted = torch.from_numpy(true[TRAIN_NODES]).double()
         loss = -(wanted * chance.log() + (1 - wanted) * (1 - chance).log()).sum(1).mean()
     else:
-        loss = -torch.log_softmax(scores, dim=1)[torch.arange(len(TRAIN)), TRUE[TRAIN]].mean()
+        loss = -torch.log_softmax(scores, dim=1)[torch.arange(len(TRAIN_NODES)), TRUE_LABELS[TRAIN_NODES]].mean()
     _, after = trained(graph, replace(SETTINGS, epochs=1, weight_decay=0.1), true=true, kind=kind)
     for name, slope in zip(
         ("first", "first_bias", "last", "last_bias"),
@@ -212,11 +225,15 @@ def judged(scores: Tensor, nodes: Any, true: Any) -> tuple[float, float]:
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_the_best_epoch_is_kept(seed: int) -> None:
     graph = two_groups()
-    true = np.where(np.random.default_rng(seed).random(40) < 0.3, 1 - TRUE, TRUE)  # the best is not simply the last
+    true = np.where(
+        np.random.default_rng(seed).random(40) < 0.3, 1 - TRUE_LABELS, TRUE_LABELS
+    )  # the best is not simply the last
     settings = replace(SETTINGS, epochs=12, drop=0.3, rate=0.3, seed=seed)
     each = [trained(graph, replace(settings, epochs=epochs), seed=seed)[0] for epochs in range(1, 13)]
-    scores = [judged(one, CHOOSE, true) for one in each]
-    found, made = trained(graph, settings, CHOOSE, np.where(np.isin(np.arange(40), TRAIN), TRUE, true), seed=seed)
+    scores = [judged(one, VALIDATION_NODES, true) for one in each]
+    found, made = trained(
+        graph, settings, VALIDATION_NODES, np.where(np.isin(np.arange(40), TRAIN_NODES), TRUE_LABELS, true), seed=seed
+    )
     best = max(range(12), key=lambda epoch: scores[epoch])
     assert found.numpy().tobytes() == each[best].numpy().tobytes()
     assert best < 11 or seed
@@ -228,11 +245,11 @@ def test_where_accuracies_are_level_the_loss_decides() -> None:
     graph, slow = two_groups(), replace(SETTINGS, rate=0.005)
     true = trained(graph, replace(slow, epochs=1))[0].argmax(dim=1).numpy()  # what it says anyway
     each = [trained(graph, replace(slow, epochs=epochs), true=true)[0] for epochs in range(1, 13)]
-    scores = [judged(one, CHOOSE, true) for one in each]
+    scores = [judged(one, VALIDATION_NODES, true) for one in each]
     assert {accuracy for accuracy, _ in scores} == {1.0}
     best = max(range(12), key=lambda epoch: scores[epoch])
     assert best > 0
-    assert trained(graph, slow, CHOOSE, true)[0].numpy().tobytes() == each[best].numpy().tobytes()
+    assert trained(graph, slow, VALIDATION_NODES, true)[0].numpy().tobytes() == each[best].numpy().tobytes()
 
 
 @pytest.mark.parametrize("patience", [1, 3, 50])
@@ -246,8 +263,14 @@ def test_patience_ends_the_training(patience: int) -> None:
             return found
 
     graph = two_groups()
-    x, train, choose = torch.from_numpy(numbers(40, 5)).float(), torch.tensor(TRAIN), torch.tensor(CHOOSE)
-    wrong = torch.tensor(np.where(np.isin(np.arange(40), CHOOSE), 1 - TRUE, TRUE))  # it gets worse and worse
+    x, train, choose = (
+        torch.from_numpy(numbers(40, 5)).float(),
+        torch.tensor(TRAIN_NODES),
+        torch.tensor(VALIDATION_NODES),
+    )
+    wrong = torch.tensor(
+        np.where(np.isin(np.arange(40), VALIDATION_NODES), 1 - TRUE_LABELS, TRUE_LABELS)
+    )  # it gets worse and worse
     settings = replace(SETTINGS, epochs=12, patience=patience, rate=0.1)
     with seeded(0, "watched"):
         made = Watched(TransitionMatrix(graph, 1), 5, 4, 3)
@@ -261,7 +284,7 @@ def test_patience_ends_the_training(patience: int) -> None:
         none = torch.empty(0, dtype=torch.int64)
         whole.append(train_network(again, x, wrong, train, none, replace(settings, epochs=epochs))[0])
     best, ended = 0, 12
-    scores = [judged(one, CHOOSE, wrong.numpy()) for one in whole]
+    scores = [judged(one, VALIDATION_NODES, wrong.numpy()) for one in whole]
     for epoch, score in enumerate(scores):
         best = epoch if score > scores[best] else best
         if epoch - best >= patience:
@@ -298,10 +321,10 @@ def test_what_is_dropped_follows_from_seed_and_epoch() -> None:
 @pytest.mark.parametrize("kind", [GCN, APPNP])
 def test_the_same_bytes_on_any_threads(kind: Any, features: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
-    graph = two_groups(features=False) if features == "none" else words(dense=features == "dense")
+    graph = two_groups(features=False) if features == "none" else groups_with_sparse_features(dense=features == "dense")
     found = []
     for settings in ({"n_jobs": 1}, {"n_jobs": 2}, {"n_jobs": 1}, {"random_state": 1}):
-        model = kind(epochs=5, hidden=8, **settings).fit(graph, labels_of(TRAIN), labels_of(CHOOSE))
+        model = kind(epochs=5, hidden=8, **settings).fit(graph, labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES))
         found.append(model.predict_proba().tobytes())
     assert found[0] == found[1] == found[2] != found[3]
 
@@ -318,16 +341,18 @@ def test_chances_are_made_of_the_scores_of_the_network(
         return torch.from_numpy(numbers(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1
 
     monkeypatch.setattr(estimators, "train_network", fake)
-    true = matrix() if several else TRUE
-    graph = words()
+    true = multilabel_targets() if several else TRUE_LABELS
+    graph = groups_with_sparse_features()
     model = kind(
         hidden=7, drop=0.2, learning_rate=0.3, weight_decay=0.4, epochs=5, patience=6, random_state=8, n_jobs=1
-    ).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
+    ).fit(graph, labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
     made, features, labels, train, selection, settings = told
     assert settings == NetworkSettings(epochs=5, patience=6, drop=0.2, rate=0.3, weight_decay=0.4, seed=8)
     assert (made.first.shape, made.last.shape) == ((24, 7), (7, 5 if several else 2))
-    assert (train.tolist(), selection.tolist()) == (TRAIN.tolist(), CHOOSE.tolist())
-    assert np.array_equal(labels.numpy(), labels_of(np.r_[TRAIN, CHOOSE], true))  # those of others are not given
+    assert (train.tolist(), selection.tolist()) == (TRAIN_NODES.tolist(), VALIDATION_NODES.tolist())
+    assert np.array_equal(
+        labels.numpy(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES], true)
+    )  # those of others are not given
     sums = np.asarray(abs(features.rows).sum(axis=1)).ravel()
     np.testing.assert_allclose(sums, 1, rtol=1e-5)
     scores = numbers(40, 5 if several else 2)
@@ -338,36 +363,38 @@ def test_chances_are_made_of_the_scores_of_the_network(
 def test_settings_of_appnp_reach_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
     monkeypatch.setattr(estimators, "train_network", lambda one, *_: made.append(one) or (torch.zeros(40, 2), 1))
-    APPNP(hops=2, back=0.25).fit(words(), labels_of(TRAIN))
+    APPNP(hops=2, back=0.25).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
     assert made[0].spread.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
 
 
 @pytest.mark.parametrize("kind", [GCN, APPNP])
 def test_both_learn(kind: Any) -> None:
-    for graph in (words(), words(dense=True), two_groups(features=False)):
-        model = kind(epochs=60, learning_rate=0.05).fit(graph, labels_of(TRAIN), labels_of(CHOOSE))
-        assert model.score(range(40), TRUE) > 0.9
-    true = matrix()[:, [0, 1, 3]]
-    several = kind(epochs=60, learning_rate=0.05).fit(words(), labels_of(TRAIN, true), labels_of(CHOOSE, true))
+    for graph in (groups_with_sparse_features(), groups_with_sparse_features(dense=True), two_groups(features=False)):
+        model = kind(epochs=60, learning_rate=0.05).fit(graph, labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES))
+        assert model.score(range(40), TRUE_LABELS) > 0.9
+    true = multilabel_targets()[:, [0, 1, 3]]
+    several = kind(epochs=60, learning_rate=0.05).fit(
+        groups_with_sparse_features(), labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true)
+    )
     assert several.score(range(40), true) > 0.9
 
 
 def test_long_and_short_rows_of_sparse_features_count_alike() -> None:
-    graph = words()
+    graph = groups_with_sparse_features()
     longer = graph.with_features(sp.csr_array(sp.diags_array(2.0 ** (np.arange(40) % 5)) @ graph.features))
-    found = [GCN(epochs=5).fit(one, labels_of(TRAIN)).predict_proba().tobytes() for one in (graph, longer)]
+    found = [GCN(epochs=5).fit(one, labels_at(TRAIN_NODES)).predict_proba().tobytes() for one in (graph, longer)]
     assert found[0] == found[1]
 
 
 def test_a_graph_without_edges_is_read_by_features() -> None:
-    graph = cge.Graph.from_edges([], features=words().features)
-    model = GCN(epochs=40, learning_rate=0.05).fit(graph, labels_of(TRAIN), labels_of(CHOOSE))
-    assert model.score(range(40), TRUE) > 0.7
+    graph = cge.Graph.from_edges([], features=groups_with_sparse_features().features)
+    model = GCN(epochs=40, learning_rate=0.05).fit(graph, labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES))
+    assert model.score(range(40), TRUE_LABELS) > 0.7
 
 
 def test_random_numbers_of_others_go_on_as_before() -> None:
     before = torch.random.get_rng_state()
-    GCN(epochs=2).fit(words(), labels_of(TRAIN))
+    GCN(epochs=2).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
     assert torch.equal(torch.random.get_rng_state(), before)
 
 
@@ -400,14 +427,14 @@ def test_chances_are_further_features(dense: bool, several: bool, monkeypatch: p
     monkeypatch.setattr(estimators, "CGE", Told)
     monkeypatch.setattr(estimators, "train_network", lambda _, x, *__: seen.append(x) or (torch.zeros(40, width), 1))
     Told.made.clear()
-    graph, true = words(dense=dense), matrix() if several else TRUE
+    graph, true = groups_with_sparse_features(dense=dense), multilabel_targets() if several else TRUE_LABELS
     width = 5 if several else 2
-    GCN("cge", random_state=4, n_jobs=1).fit(graph, labels_of(TRAIN, true), labels_of(CHOOSE, true))
+    GCN("cge", random_state=4, n_jobs=1).fit(graph, labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
     (told,) = Told.made
     assert told.settings == {"prior_correction": "no", "random_state": 4, "n_jobs": 1}
     assert told.graph is graph
-    assert np.array_equal(told.y, labels_of(TRAIN, true))
-    assert np.array_equal(told.validation, labels_of(CHOOSE, true))
+    assert np.array_equal(told.y, labels_at(TRAIN_NODES, true))
+    assert np.array_equal(told.validation, labels_at(VALIDATION_NODES, true))
     own: Any = EncoderData(graph, n_jobs=1).inputs("l1")
     (given,) = seen
     rows, before = (given, own) if dense else (given.rows.toarray(), own.rows.toarray())
@@ -421,18 +448,18 @@ def test_chances_are_further_features(dense: bool, several: bool, monkeypatch: p
 def test_without_selection_labels_cge_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "CGE", Told)
     Told.made.clear()
-    model = GCN("cge", epochs=2).fit(words(), {0: "a", 5: "a", 25: "b"})
+    model = GCN("cge", epochs=2).fit(groups_with_sparse_features(), {0: "a", 5: "a", 25: "b"})
     assert model.labels_seen_ == {"train": 3, "outer": 2, "selection": 0}  # those that weigh paths in CGE
     assert Told.made[0].validation is None
-    assert GCN(epochs=2).fit(words(), {0: "a", 5: "a", 25: "b"}).labels_seen_["outer"] == 0
+    assert GCN(epochs=2).fit(groups_with_sparse_features(), {0: "a", 5: "a", 25: "b"}).labels_seen_["outer"] == 0
     assert np.flatnonzero(Told.made[0].y >= 0).tolist() == [0, 5, 25]
 
 
 def test_gcn_with_the_real_thing(monkeypatch: pytest.MonkeyPatch) -> None:
     quick = partial(cge.CGE, weighting="degree", classifier="mlp", label_propagation="no", max_epochs=30, dim=8)
     monkeypatch.setattr(estimators, "CGE", quick)
-    graph, y, more = words(), labels_of(TRAIN), labels_of(CHOOSE)
+    graph, y, more = groups_with_sparse_features(), labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES)
     model = GCN("cge", epochs=60).fit(graph, y, more)
     assert model.labels_seen_ == {"train": 10, "outer": 0, "selection": 10}
-    assert model.score(range(40), TRUE) > 0.9
+    assert model.score(range(40), TRUE_LABELS) > 0.9
     assert model.predict_proba().tobytes() != GCN(epochs=60).fit(graph, y, more).predict_proba().tobytes()

@@ -18,15 +18,21 @@ from cge.explain.all_paths import AllPaths
 from cge.explain.explanation import Explanation
 from cge.explain.sampled_paths import SampledPaths
 from cge.training.classifier_recipes import CLASSIFIERS
-from tests.unit.test_cge import TRUE, pairs, some
-from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import Constant, two_groups
+from tests.fixtures import (
+    GROUP_SIZE,
+    TRUE_LABELS,
+    ConstantWeighting,
+    paper_cge,
+    partial_labels,
+    quick_cge,
+    two_groups,
+    with_sparse_features,
+)
 
 Array = npt.NDArray[Any]
 
-SIZE = 20
 NAMES = np.array(["left", "right"])
-SEVERAL = np.column_stack([TRUE == 0, TRUE == 1, np.arange(2 * SIZE) % 2]).astype(int)
+SEVERAL = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(2 * GROUP_SIZE) % 2]).astype(int)
 KINDS = np.array(["near", "far"])
 
 
@@ -36,10 +42,10 @@ def typed(features: bool = True) -> cge.Graph:
     left, right = plain.to_scipy().nonzero()
     once = left < right
     left, right = left[once], right[once]
-    ids = [f"n{node}" for node in range(2 * SIZE)]
+    ids = [f"n{node}" for node in range(2 * GROUP_SIZE)]
     edges = [(ids[u], ids[v]) for u, v in zip(left.tolist(), right.tolist(), strict=True)]
     graph = cge.Graph.from_edges(edges, node_ids=ids, edge_types=KINDS[(np.abs(left - right) > 2).astype(int)])
-    return words(graph) if features else graph
+    return with_sparse_features(graph) if features else graph
 
 
 def adds_up(found: Explanation) -> None:
@@ -85,17 +91,17 @@ def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, 
         ("cnn", "mlp", "no", False),
         ("lstm", "consistency", "yes", False),
         ("degree", "distilled", "yes", False),
-        (Constant, "sparse-light", "no", False),
+        (ConstantWeighting, "sparse-light", "no", False),
     ],
 )
 def test_paths_votes_and_a_constant_add_up_to_the_scores(
     weighting: Any, classifier: str, votes: str, several: bool
 ) -> None:
-    labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
-    model = paths(
+    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else partial_labels()
+    model = quick_cge(
         weighting, classifier=classifier, hops=2, label_propagation=votes, max_epochs=8, validation_fraction=0.0
     )
-    model.fit(words(two_groups()), labels)
+    model.fit(with_sparse_features(two_groups()), labels)
     assert len(model._fitted.ensemble) == 1  # type: ignore[union-attr]
     for node in (0, 33):
         found = model.explain(node, top=100_000)
@@ -127,14 +133,18 @@ def test_paths_votes_and_a_constant_add_up_to_the_scores(
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
     graph = typed()
-    known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
-    return paths("steps", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(graph, known)
+    known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
+    return quick_cge("steps", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(
+        graph, known
+    )
 
 
 @pytest.fixture(scope="module")
 def format_list() -> cge.CGE:
-    known = {f"n{node}": str(NAMES[TRUE[node]]) for node in range(0, 2 * SIZE, 3)}
-    return paths("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(typed(), known)
+    known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
+    return quick_cge("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(
+        typed(), known
+    )
 
 
 def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
@@ -155,7 +165,7 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
             far = abs(int(here[1:]) - int(there[1:])) > 2
             assert kind == ("(stays)" if here == there else KINDS[int(far)])
             assert here == there or there in graph.neighbors(here)
-        expected = [str(NAMES[TRUE[int(one[1:])]]) if int(one[1:]) % 3 == 0 else None for one in share.path]
+        expected = [str(NAMES[TRUE_LABELS[int(one[1:])]]) if int(one[1:]) % 3 == 0 else None for one in share.path]
         assert list(share.labels) == expected
     assert any(share.length > share.diversity for share in fitted.explain("n7", top=50))
     facts = json.loads(json.dumps(found.facts()))
@@ -167,9 +177,9 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
 
 
 def test_several_labels_are_known_together() -> None:
-    lists = {node: ["a", "b"] if node % 2 else ["a"] for node in range(0, 2 * SIZE, 3)} | {1: ["b"]}
-    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3).fit(
-        words(two_groups()), lists
+    lists = {node: ["a", "b"] if node % 2 else ["a"] for node in range(0, 2 * GROUP_SIZE, 3)} | {1: ["b"]}
+    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3).fit(
+        with_sparse_features(two_groups()), lists
     )
     assert model.explain(3, top=1, hop=0)[0].labels == (("a", "b"),)
     assert model.explain(4, top=1, hop=0)[0].labels == (None,)
@@ -230,7 +240,7 @@ def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.Fixtur
 
 def test_nodes_that_no_path_joins_bring_nothing() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)])
-    model = paths("degree", classifier="mlp", hops=2, validation_fraction=0.0, max_epochs=3).fit(
+    model = quick_cge("degree", classifier="mlp", hops=2, validation_fraction=0.0, max_epochs=3).fit(
         graph, {0: 0, 1: 0, 3: 1, 4: 1}
     )
     found = model.explain_pair(0, 5)
@@ -276,10 +286,10 @@ def test_a_class_is_the_mean_of_its_nodes(
 
 
 def test_a_class_that_nobody_is_in_has_no_paths() -> None:
-    known = np.zeros((2 * SIZE, 3), int)
+    known = np.zeros((2 * GROUP_SIZE, 3), int)
     known[::3, 0], known[0, 1], known[1, 2] = 1, 1, 1
-    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation="no").fit(
-        words(two_groups()), known
+    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation="no").fit(
+        with_sparse_features(two_groups()), known
     )
     assert not model.predict()[:, 2].any()
     found = model.explain_class(2)
@@ -291,8 +301,8 @@ def test_a_class_that_nobody_is_in_has_no_paths() -> None:
 
 
 def test_each_of_several_readers_is_explained() -> None:
-    model = paths("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=5).fit(
-        words(two_groups()), some()
+    model = quick_cge("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=5).fit(
+        with_sparse_features(two_groups()), partial_labels()
     )
     found = [model.explain(3, classifier=place) for place in (0, 1)]
     for place, one in enumerate(found):
@@ -324,8 +334,8 @@ def test_each_of_several_readers_is_explained() -> None:
 
 @pytest.mark.parametrize("weighting", ["steps", "average"])
 def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Path) -> None:
-    model = paths(weighting, hops=2, classifier="mlp", label_propagation="yes").fit(
-        words(two_groups()), some(), some(TRUE, 4)
+    model = quick_cge(weighting, hops=2, classifier="mlp", label_propagation="yes").fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     first = model.explain(4)
     model.save(tmp_path / "m")
@@ -335,9 +345,9 @@ def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Pat
 
 
 def test_another_fit_is_explained_anew() -> None:
-    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3)
-    first = model.fit(words(two_groups()), some()).explain(4)
-    again = model.fit(words(two_groups(), seed=1), some()).explain(4)
+    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3)
+    first = model.fit(with_sparse_features(two_groups()), partial_labels()).explain(4)
+    again = model.fit(with_sparse_features(two_groups(), seed=1), partial_labels()).explain(4)
     assert not np.allclose(first.scores, again.scores)
 
 
@@ -367,8 +377,8 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
 
 def test_many_classes_are_named_in_part() -> None:
     labels = {node: node % 12 for node in range(24)}
-    model = paths("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=1).fit(
-        words(two_groups()), labels
+    model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=1).fit(
+        with_sparse_features(two_groups()), labels
     )
     with pytest.raises(cge.CgeError, match=r"there is no class 12; the classes are 0, 1, .*, 9 and 2 more"):
         model.explain_class(np.int64(12))
@@ -384,7 +394,7 @@ def test_many_classes_are_named_in_part() -> None:
     [
         ("table", "none", True, False),
         ("table", "lstm", False, True),
-        ("table", Constant, True, False),
+        ("table", ConstantWeighting, True, False),
         ("features", "average", True, False),
         ("features", "none", True, True),
     ],
@@ -392,7 +402,7 @@ def test_many_classes_are_named_in_part() -> None:
 def test_the_papers_encoders_attribute_scores_to_paths(
     encoder: str, weighting: Any, features: bool, several: bool
 ) -> None:
-    labels = np.where((np.arange(2 * SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else some()
+    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else partial_labels()
     small: dict[str, Any] = {
         "dim": 8,
         "window": 3,
@@ -401,7 +411,7 @@ def test_the_papers_encoders_attribute_scores_to_paths(
         "walks_per_node": 2,
         "validation_fraction": 0.0,
     }
-    model = pairs(encoder, weighting, **small).fit(two_groups(features=features), labels)
+    model = paper_cge(encoder, weighting, **small).fit(two_groups(features=features), labels)
     found = model.explain(7, top=100_000)
     adds_up(found)
     assert not found.exact
@@ -447,15 +457,15 @@ def test_the_papers_encoders_attribute_scores_to_paths(
 @pytest.mark.filterwarnings("ignore:path weights stayed flat")
 def test_a_node_without_edges_has_no_paths_but_its_own() -> None:
     plain = two_groups()
-    graph = cge.Graph.from_edges(list(zip(*plain.to_scipy().nonzero(), strict=True)), num_nodes=2 * SIZE + 1)
-    labels = {node: int(TRUE[node]) for node in range(0, 2 * SIZE, 3)}
+    graph = cge.Graph.from_edges(list(zip(*plain.to_scipy().nonzero(), strict=True)), num_nodes=2 * GROUP_SIZE + 1)
+    labels = {node: int(TRUE_LABELS[node]) for node in range(0, 2 * GROUP_SIZE, 3)}
     settings: dict[str, Any] = {"max_epochs": 2, "validation_fraction": 0.0}
-    model = pairs("table", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
-    found = model.explain(2 * SIZE)
+    model = paper_cge("table", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
+    found = model.explain(2 * GROUP_SIZE)
     assert len(found) == 0
     assert not found.hops.any()
     adds_up(found)
-    model = paths("degree", classifier="mlp", hops=2, **settings).fit(graph, labels)
-    found = model.explain(2 * SIZE)
+    model = quick_cge("degree", classifier="mlp", hops=2, **settings).fit(graph, labels)
+    found = model.explain(2 * GROUP_SIZE)
     assert {share.diversity for share in found} <= {1}
     adds_up(found)

@@ -11,9 +11,7 @@ import pytest
 
 import cge
 from cge.explain.faithfulness import SHARES, Faithfulness, deleted, faithfulness, inserted
-from tests.unit.test_cge import TRUE, some
-from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 Array = npt.NDArray[Any]
 
@@ -64,8 +62,8 @@ def probabilities(model: cge.CGE, node: int, vector: Array, place: int) -> float
 
 
 def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
-    model = paths("degree", classifier="mlp", hops=1, label_propagation="no", validation_fraction=0.0).fit(
-        words(two_groups()), some()
+    model = quick_cge("degree", classifier="mlp", hops=1, label_propagation="no", validation_fraction=0.0).fit(
+        with_sparse_features(two_groups()), partial_labels()
     )
     node = 1  # its neighbors differ in degree
     found = model.faithfulness([node], shares=[0.0, 0.5, 1.0], repeats=3)
@@ -93,11 +91,11 @@ def test_paths_are_taken_out_of_the_vector_that_the_reader_reads() -> None:
 
 @pytest.mark.parametrize(("several", "votes"), [(False, "yes"), (True, "no")])
 def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes: str) -> None:
-    both = np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
+    both = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(40) % 2]).astype(int)
     train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
-    y, validation = (both * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
-    model = paths("degree", classifier="mlp", hops=1, label_propagation=votes, max_epochs=15)
-    model.fit(words(two_groups()), y, validation)
+    y, validation = (both * one[:, None] if several else np.where(one, TRUE_LABELS, -1) for one in (train, chosen))
+    model = quick_cge("degree", classifier="mlp", hops=1, label_propagation=votes, max_epochs=15)
+    model.fit(with_sparse_features(two_groups()), y, validation)
     fitted: Any = model._fitted
     assert len(fitted.ensemble) == 1
     for temperature in (fitted.temperature, 0.4, 3.0):
@@ -109,8 +107,8 @@ def test_with_all_paths_the_chance_is_that_of_predict_proba(several: bool, votes
 
 
 def test_with_two_readers_the_chance_is_that_of_one() -> None:
-    model = paths("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=8).fit(
-        words(two_groups()), some()
+    model = quick_cge("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=8).fit(
+        with_sparse_features(two_groups()), partial_labels()
     )
     first, second = (model.faithfulness([7], shares=[0.0], classifier=place).deletion[0, 0] for place in (0, 1))
     assert first != second
@@ -139,7 +137,9 @@ def _step(model: cge.CGE, u: int, v: int) -> float:
     ],
 )
 def test_explanations_know_more_than_chance(encoder: str, weighting: str, settings: dict[str, Any]) -> None:
-    model = cge.CGE(encoder, weighting, validation_fraction=0.0, **settings).fit(words(two_groups()), some(TRUE, 2))
+    model = cge.CGE(encoder, weighting, validation_fraction=0.0, **settings).fit(
+        with_sparse_features(two_groups()), partial_labels(TRUE_LABELS, 2)
+    )
     found = model.faithfulness(model.node_ids_[::5])
     assert found.shares.tolist() == list(SHARES)
     assert found.deletion.shape == (8, len(SHARES))

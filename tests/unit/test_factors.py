@@ -10,7 +10,7 @@ import pytest
 from cge.graph import Graph
 from cge.training import walk_factorization
 from cge.training.walk_factorization import path_factors
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import two_groups
 
 Array = np.ndarray[Any, Any]
 

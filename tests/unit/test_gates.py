@@ -13,7 +13,7 @@ import cge
 from cge.models.edge_features import cosines
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
 from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, pool, product
-from tests.unit.test_pooling import alike
+from tests.fixtures import neighborhood_cosines
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
 WEIGHTS = [2.0, 0.5, 1.5, 3.0, 0.25, 4.0, 7.0]
@@ -36,7 +36,7 @@ def small(directed: bool = False, **changed: Any) -> cge.Graph:
 def plain_inputs(graph: cge.Graph, features: np.ndarray, idf: np.ndarray) -> dict[tuple[int, int], list[float]]:
     """Return the five inputs of each step that moves, as they are before any scale."""
     rows = [graph.indices[graph.indptr[u] : graph.indptr[u + 1]].astype(int).tolist() for u in range(graph.num_nodes)]
-    cosine, found = alike(graph, features * idf), {}
+    cosine, found = neighborhood_cosines(graph, features * idf), {}
     for u, near in enumerate(rows):
         for v in near:
             if u == v:

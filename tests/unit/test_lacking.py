@@ -14,14 +14,14 @@ import cge
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.predictions import EVIDENCE, predict_nodes
 from cge.evaluation.calibration import fit_temperature, scale_probabilities
-from tests.unit.test_path_fit import TRUE, paths, some, two_groups, words
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
-KNOWN, CHOOSING = some(TRUE, 4), some(TRUE, 1)
+KNOWN, CHOOSING = partial_labels(TRUE_LABELS, 4), partial_labels(TRUE_LABELS, 1)
 CHOSEN = np.setdiff1d(np.flatnonzero(CHOOSING >= 0), np.flatnonzero(KNOWN >= 0))
 
 
 def the_graph(kind: str) -> cge.Graph:
-    sparse = words(two_groups())
+    sparse = with_sparse_features(two_groups())
     if kind == "table":
         return two_groups(features=False)
     return sparse if kind == "sparse" else sparse.with_features(sparse.features.toarray() * 3 + 1)
@@ -44,32 +44,32 @@ def robbed(graph: cge.Graph, part: str) -> cge.Graph:
 @pytest.mark.parametrize("votes", ["yes", "no"])
 def test_heats_are_those_of_selection_labels_robbed_of_a_part(kind: str, part: str, votes: str) -> None:
     graph = the_graph(kind)
-    model = paths("degree", classifier="mlp", label_propagation=votes).fit(graph, KNOWN, CHOOSING)
+    model = quick_cge("degree", classifier="mlp", label_propagation=votes).fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
     told = model.predict_proba(graph.node_ids[CHOSEN], robbed(graph, part)).astype(np.float64)
     found = fitted.temperatures["edges only" if part == "features" else "features only"]
     assert found == pytest.approx(
-        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE[CHOSEN]), rel=1e-3
+        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE_LABELS[CHOSEN]), rel=1e-3
     )
     assert found != fitted.temperature
 
 
 def test_nodes_that_carry_themselves_are_nothing_without_edges() -> None:
     graph = the_graph("table")
-    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
     ids = graph.node_ids.copy()
     ids[CHOSEN] += 1000
     told = model.predict_proba(ids[CHOSEN], replace(graph, node_ids=ids)).astype(np.float64)
     assert list(fitted.temperatures) == ["edges only"]
     assert fitted.temperatures["edges only"] == pytest.approx(
-        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE[CHOSEN]), rel=1e-3
+        fit_temperature(scale_probabilities(told, 1 / fitted.temperature), TRUE_LABELS[CHOSEN]), rel=1e-3
     )
 
 
 def test_new_nodes_are_told_at_the_heat_of_their_way(tmp_path: Path) -> None:
     graph = the_graph("sparse")
-    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     model.save(tmp_path / "model")
     again = cge.load(tmp_path / "model")
     fitted: Any = again._fitted
@@ -96,12 +96,12 @@ def test_new_nodes_are_told_at_the_heat_of_their_way(tmp_path: Path) -> None:
 
 def test_labels_that_are_held_out_and_trained_later_are_asked_before() -> None:
     graph = the_graph("sparse")
-    refitted = paths("degree", classifier="mlp", label_propagation="no", validation_fraction=0.5).fit(
-        graph, some(TRUE, 2)
+    refitted = quick_cge("degree", classifier="mlp", label_propagation="no", validation_fraction=0.5).fit(
+        graph, partial_labels(TRUE_LABELS, 2)
     )
     assert refitted.labels_seen_["selection"] >= 5
     assert set(refitted._fitted.temperatures) == {"edges only", "features only"}  # type: ignore[union-attr]
-    few = paths("degree", classifier="mlp", label_propagation="no", validation_fraction=0.0).fit(graph, KNOWN)
+    few = quick_cge("degree", classifier="mlp", label_propagation="no", validation_fraction=0.0).fit(graph, KNOWN)
     assert few._fitted.temperatures == {}  # type: ignore[union-attr]
 
 
@@ -110,7 +110,7 @@ def test_labels_that_are_held_out_and_trained_later_are_asked_before() -> None:
 )
 def test_heats_that_are_none_are_refused(temperatures: dict[str, float]) -> None:
     graph = the_graph("sparse")
-    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     fitted: Any = model._fitted
     fitted.temperatures = temperatures
     with pytest.raises(cge.CgeError, match="the heats of chances must be positive and finite"):
@@ -120,9 +120,9 @@ def test_heats_that_are_none_are_refused(temperatures: dict[str, float]) -> None
 def test_nodes_that_carry_nothing_are_told_so() -> None:
     """Dense features at the mean, and those of a column that is the same everywhere, say nothing."""
     random = np.random.default_rng(0)
-    rows = np.concatenate([TRUE[:, None] + random.normal(0, 0.3, (40, 2)), np.full((40, 1), 7.0)], axis=1)
+    rows = np.concatenate([TRUE_LABELS[:, None] + random.normal(0, 0.3, (40, 2)), np.full((40, 1), 7.0)], axis=1)
     graph = two_groups().with_features(rows.astype(np.float32))
-    model = paths("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no").fit(graph, KNOWN, CHOOSING)
     mean = rows.mean(axis=0)
     told = np.array([mean, [*mean[:2], 9.0], [1.0, 1.0, 7.0]], np.float32)
     found, _ = predict_nodes(model, None, GraphUpdate([(103, 100)], feature_ids=[100, 101, 102], features=told))

@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor
 from torch.nn import functional
 
 from cge.losses import negative_sampling_loss, path_loss, softmax_loss, supervised_loss, total_loss
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
+from tests.fixtures import directional_derivative
 
 SOURCES = torch.tensor([[1.0, 0.0], [0.0, 2.0]], dtype=torch.float64)
 TARGETS = torch.tensor([[1.0, 1.0], [0.0, 1.0]], dtype=torch.float64)
@@ -50,14 +50,6 @@ def test_supervised_loss_for_one_and_for_several_labels() -> None:
     assert math.isclose(several, math.log(2) + math.log(4))
 
 
-def along(values: Tensor, inputs: list[Tensor], direction: list[Tensor]) -> Tensor:
-    """The derivative of `values` along a direction of the inputs: twice backward, which autograd does exactly."""
-    upstream = torch.ones_like(values, requires_grad=True)
-    gradients = torch.autograd.grad(values, inputs, upstream, create_graph=True)
-    total = sum((g * v).sum() for g, v in zip(gradients, direction, strict=True))
-    return torch.autograd.grad(total, upstream)[0]
-
-
 def test_objectives_agree_with_autograd() -> None:
     """The fused kernels: losses, gradients and directional derivatives, float64."""
     torch.manual_seed(1)
@@ -76,5 +68,5 @@ def test_objectives_agree_with_autograd() -> None:
         gradients = torch.autograd.grad((weights * expected).sum(), tables)
         for found, wanted in zip(objective.gradient(weights, *tables), gradients, strict=True):
             torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-14)
-        slope = along(form(*tables), tables, direction)
+        slope = directional_derivative(form(*tables), tables, direction)
         torch.testing.assert_close(objective.alignment(*tables, *direction), slope, rtol=1e-10, atol=1e-14)

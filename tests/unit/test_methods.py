@@ -28,7 +28,7 @@ from cge.training.history import Epoch
 from studies import tables
 from studies.cells import Cell, read_cells
 from studies.tables import TABLES, cells, read_table, tables_of, write_report
-from tests.unit.test_classifier import TRUE, words
+from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 
 SPLIT = Split([0, 5, 9, 22, 31, 36], [2, 8, 27, 33], [1, 11, 14, 21, 29, 38])
 PAIRS = {"dim": 4, "walks_per_node": 1, "max_epochs": 1, "pretrain": 1, "outer_paths": 32, "outer_steps": 1}
@@ -36,8 +36,8 @@ PATHS = {"dim": 4, "max_epochs": 4}
 QUICK: dict[str, dict[str, Any]] = {"WalkClassifier": {"dim": 4}, "GCN": {"epochs": 4}, "APPNP": {"epochs": 4}}
 
 
-def groups(labels: Any = TRUE, split: Split | None = SPLIT, name: str = "groups") -> Dataset:
-    return Dataset(name, words(), labels, ("left", "right"), split)
+def groups(labels: Any = TRUE_LABELS, split: Split | None = SPLIT, name: str = "groups") -> Dataset:
+    return Dataset(name, groups_with_sparse_features(), labels, ("left", "right"), split)
 
 
 def quick(method: str) -> dict[str, Any]:
@@ -578,7 +578,7 @@ def test_the_best_settings_can_be_written_and_read(tmp_path: Path) -> None:
     assert set(params) == {"hidden", "drop", "learning_rate", "weight_decay"}
     model, data = make("gcn", 0, **read_settings(file)), groups()
     model.fit(data.graph, data.labels_of(SPLIT.train), data.labels_of(SPLIT.validation))
-    assert model.score(SPLIT.validation, TRUE[SPLIT.validation]) == value
+    assert model.score(SPLIT.validation, TRUE_LABELS[SPLIT.validation]) == value
 
 
 def test_settings_as_toml() -> None:
@@ -587,7 +587,7 @@ def test_settings_as_toml() -> None:
 
 
 def test_test_labels_are_not_looked_at() -> None:
-    labels = TRUE.copy()
+    labels = TRUE_LABELS.copy()
     labels[SPLIT.test] = -1  # not even there
     found = []
     for data in (groups(), groups(labels)):
@@ -595,7 +595,7 @@ def test_test_labels_are_not_looked_at() -> None:
         tune(data, "gcn", 3, storage, fixed=FEW)
         found.append(trials_of(storage, NAME))
     assert found[0] == found[1]
-    labels = TRUE.copy()
+    labels = TRUE_LABELS.copy()
     labels[SPLIT.validation] = 1 - labels[SPLIT.validation]
     tune(groups(labels), "gcn", 3, storage := in_memory(), fixed=FEW)
     assert trials_of(storage, NAME) != found[0]  # but those of validation are
@@ -649,7 +649,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 def test_the_mean_over_splits_counts(scripted: list[Any]) -> None:
     scripted.append(lambda hops, seed: hops / 10 + seed)
     other = Split([1, 23], [2], [3])
-    data = Dataset("two", words(), TRUE, ("a", "b"), splits=(SPLIT, other))
+    data = Dataset("two", groups_with_sparse_features(), TRUE_LABELS, ("a", "b"), splits=(SPLIT, other))
     found = tune(data, "sgc", 2, in_memory(), seeds=3)
     assert found.accuracy == pytest.approx(found.settings["hops"] / 10 + 1)
     assert (
@@ -741,7 +741,7 @@ def test_a_study_of_other_data_is_refused(scripted: list[Any], change: str) -> N
     scripted.append(lambda *_: 0.5)
     storage = in_memory()
     tune(groups(), "sgc", 1, storage)
-    labels, split, graph = TRUE.copy(), SPLIT, words()
+    labels, split, graph = TRUE_LABELS.copy(), SPLIT, groups_with_sparse_features()
     if change == "labels":
         labels[SPLIT.train[0]] = 1 - labels[SPLIT.train[0]]
     elif change == "edges":
@@ -753,7 +753,7 @@ def test_a_study_of_other_data_is_refused(scripted: list[Any], change: str) -> N
     other = Dataset("groups", graph, labels, ("a", "b"), split)
     with pytest.raises(InputError, match="holds a study called 'groups/sgc' of another graph or other labels"):
         tune(other, "sgc", 2, storage)
-    labels = TRUE.copy()
+    labels = TRUE_LABELS.copy()
     labels[SPLIT.test] = 0
     assert tune(groups(labels), "sgc", 2, storage).trials == 2  # test labels are not looked at
 
@@ -791,7 +791,7 @@ SLOW = {
 
 def test_hopeless_trials_are_ended() -> None:
     """Five others were right everywhere; labels of chance cannot be, so the sixth ends half-way."""
-    labels = np.where(np.isin(np.arange(40), SPLIT.validation), [0, 1] * 20, TRUE)
+    labels = np.where(np.isin(np.arange(40), SPLIT.validation), [0, 1] * 20, TRUE_LABELS)
     data, storage = groups(labels), in_memory()
     fixed = SLOW | {"dim": 4, "drop_node": 0.1, "drop_feature": 0.1, "dropout": 0.1}
     name = ", ".join(["groups/cge", *(f"{one}={value}" for one, value in sorted(fixed.items()))])

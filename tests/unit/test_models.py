@@ -14,7 +14,7 @@ from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighti
 from cge.models.path_tree import PathTree, _tanh
 from cge.models.sparse_products import SparseFeatures, feature_product, take_rows
 from cge.sampling import PathTable, Walker
-from tests.unit.test_losses import along
+from tests.fixtures import directional_derivative
 
 DIM = 5
 
@@ -167,7 +167,7 @@ def test_feature_encoder_and_its_tangent() -> None:
     encoder, x = FeatureEncoder(4, DIM).double(), torch.randn(6, 4, dtype=torch.float64)
     torch.testing.assert_close(encoder(x), torch.tanh(x @ encoder.weight + encoder.bias))
     direction = {name: torch.randn_like(value) for name, value in encoder.named_parameters()}
-    slope = along(encoder(x), list(encoder.parameters()), list(direction.values()))
+    slope = directional_derivative(encoder(x), list(encoder.parameters()), list(direction.values()))
     torch.testing.assert_close(encoder.tangent(x, direction), slope)
     table = TableEncoder(6, DIM)
     assert table().shape == (6, DIM)

@@ -30,31 +30,25 @@ from cge.training.learned_weighting import Learned
 from cge.training.model_comparison import CandidateScore, closed_form_weightings
 from cge.training.model_search import ModelSearch
 from cge.training.paper_settings import Task
-from tests.unit.test_cge import TRUE, some
-from tests.unit.test_trainer import Constant, two_groups
+from tests.fixtures import (
+    GROUP_SIZE,
+    TRUE_LABELS,
+    ConstantWeighting,
+    partial_labels,
+    quick_cge,
+    two_groups,
+    with_sparse_features,
+)
 
-FEW: dict[str, Any] = {"max_epochs": 25, "patience": 25, "dim": 8}
-SIZE = 20
-MOST = np.where(np.arange(2 * SIZE) % 4 > 0, TRUE, -1)  # enough to hold some out
-
-
-def paths(weighting: Any = "auto", **settings: Any) -> cge.CGE:
-    return cge.CGE("paths", weighting, **(FEW | settings))
-
-
-def words(graph: cge.Graph, seed: int = 0) -> cge.Graph:
-    """Return the graph with sparse features that tell the groups apart a little."""
-    random = np.random.default_rng(seed)
-    tells = np.where(TRUE[:, None] == np.arange(12) % 2, 0.5, 0.2)
-    return graph.with_features(sp.csr_array((random.random((2 * SIZE, 12)) < tells).astype(np.float32)))
+MOST = np.where(np.arange(2 * GROUP_SIZE) % 4 > 0, TRUE_LABELS, -1)  # enough to hold some out
 
 
 @pytest.mark.parametrize("features", [True, False])
 def test_no_argument_is_needed(features: bool) -> None:
-    graph = words(two_groups()) if features else two_groups(features=False)
+    graph = with_sparse_features(two_groups()) if features else two_groups(features=False)
     told: list[Any] = []
     model = cge.CGE().fit(graph, MOST, callback=told.append)
-    assert model.score(model.node_ids_, TRUE) > 0.9
+    assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     assert model.embedding_.shape == (40, 32)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weights"] for row in model.search_results_}
@@ -68,7 +62,9 @@ def test_no_argument_is_needed(features: bool) -> None:
 
 
 def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
-    model = paths(label_propagation="no").fit(words(two_groups()), some(), some(TRUE, 4))
+    model = quick_cge(label_propagation="no").fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
     assert model.selection_history_ is None
     assert model.labels_seen_["selection"] == 6  # of ten, four are in y as well
     compared = {(row["weights"], row["classifier"]) for row in model.search_results_}
@@ -80,20 +76,22 @@ def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
 
 
 def test_without_selection_labels_nothing_is_compared() -> None:
-    model = paths(validation_fraction=0.0).fit(words(two_groups()), some())
+    model = quick_cge(validation_fraction=0.0).fit(with_sparse_features(two_groups()), partial_labels())
     assert (model.search_results_, model.weighting_, model.classifiers_) == ([], "degree", ["mlp"])
     assert model.best_epoch_ == 25
     few = cge.CGE().fit(two_groups(features=False), {0: "left", 5: "left", 25: "right"})
-    assert few.score(few.node_ids_, np.where(TRUE == 0, "left", "right")) > 0.8  # they do not all agree on one class
+    assert (
+        few.score(few.node_ids_, np.where(TRUE_LABELS == 0, "left", "right")) > 0.8
+    )  # they do not all agree on one class
     assert model.labels_seen_ == {"train": 14, "outer": 0, "selection": 0}
 
 
 @pytest.mark.parametrize(
-    "weighting", ["none", "degree", "cosine", "edges", "steps", "average", "cnn", "lstm", Constant]
+    "weighting", ["none", "degree", "cosine", "edges", "steps", "average", "cnn", "lstm", ConstantWeighting]
 )
 def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path) -> None:
-    graph = words(two_groups())
-    model = paths(weighting).fit(graph, some(), some(TRUE, 4))
+    graph = with_sparse_features(two_groups())
+    model = quick_cge(weighting).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     model.save(tmp_path / "m")
     again = cge.load(tmp_path / "m", weighting=weighting if callable(weighting) else None)
     assert np.array_equal(again.predict_proba(), model.predict_proba())
@@ -107,16 +105,19 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
     )
     assert again.history_.rows() == model.history_.rows()
     assert again.weight_parameters_ == model.weight_parameters_
-    assert model.score(model.node_ids_, TRUE) > 0.8
+    assert model.score(model.node_ids_, TRUE_LABELS) > 0.8
 
 
 def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
     monkeypatch.setattr("cge.models.propagation._BLOCK", 7)
     monkeypatch.setattr("cge.models.edge_features._BLOCK", 7)
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     told: dict[str, Any] = {"classifier": "consistency", "label_propagation": "yes"}
-    found = [paths("steps", n_jobs=n_jobs, **told).fit(graph, some(), some(TRUE, 4)) for n_jobs in (1, 2)]
+    found = [
+        quick_cge("steps", n_jobs=n_jobs, **told).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+        for n_jobs in (1, 2)
+    ]
     assert found[0].embedding_.tobytes() == found[1].embedding_.tobytes()
     assert found[0].predict_proba().tobytes() == found[1].predict_proba().tobytes()
 
@@ -127,8 +128,10 @@ class StopError(Exception):
 
 @cache
 def never_stopped(validation: bool) -> cge.CGE:
-    graph = words(two_groups())
-    return paths(label_propagation="no").fit(graph, *((some(), some(TRUE, 4)) if validation else (MOST,)))
+    graph = with_sparse_features(two_groups())
+    return quick_cge(label_propagation="no").fit(
+        graph, *((partial_labels(), partial_labels(TRUE_LABELS, 4)) if validation else (MOST,))
+    )
 
 
 @pytest.mark.parametrize(("after", "validation"), [(3, True), (60, True), (90, True), (160, False)])
@@ -136,8 +139,8 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
     after: int, validation: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cge.estimators.encoder_fit._SAVED_EVERY", 0.0)
-    graph, more = words(two_groups()), some(TRUE, 4) if validation else None
-    y = some() if validation else MOST
+    graph, more = with_sparse_features(two_groups()), partial_labels(TRUE_LABELS, 4) if validation else None
+    y = partial_labels() if validation else MOST
     whole = never_stopped(validation)
     count = 0
 
@@ -148,18 +151,18 @@ def test_a_stopped_fit_goes_on_to_the_same_bytes(
             raise StopError
 
     with pytest.raises(StopError):
-        paths(label_propagation="no").fit(graph, y, more, resume=tmp_path, callback=stop)
-    again = paths(label_propagation="no").fit(graph, y, more, resume=tmp_path)
+        quick_cge(label_propagation="no").fit(graph, y, more, resume=tmp_path, callback=stop)
+    again = quick_cge(label_propagation="no").fit(graph, y, more, resume=tmp_path)
     assert again.embedding_.tobytes() == whole.embedding_.tobytes()
     assert again.predict_proba().tobytes() == whole.predict_proba().tobytes()
     assert again.search_results_ == whole.search_results_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        paths(label_propagation="no", random_state=5).fit(graph, y, more, resume=tmp_path)
+        quick_cge(label_propagation="no", random_state=5).fit(graph, y, more, resume=tmp_path)
 
 
 def test_new_nodes_with_features_and_edges() -> None:
-    graph = words(two_groups())
-    model = paths("degree").fit(graph, some(), some(TRUE, 4))
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
     same = cge.Graph.from_edges(edges, features=graph.features, num_nodes=40)
     np.testing.assert_allclose(model.predict_proba(graph=same), model.predict_proba(), atol=1e-6)
@@ -174,7 +177,7 @@ def test_new_nodes_with_features_and_edges() -> None:
 
 def test_new_nodes_with_edges_only() -> None:
     graph = two_groups(features=False)
-    model = paths("degree").fit(graph, some(), some(TRUE, 4))
+    model = quick_cge("degree").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
     grown = cge.Graph.from_edges([*edges.tolist(), [40, 20], [40, 25], [41, 3], [41, 4]], num_nodes=42)
     assert model.predict([40, 41], graph=grown).tolist() == [1, 0]
@@ -182,12 +185,12 @@ def test_new_nodes_with_edges_only() -> None:
 
 @pytest.mark.parametrize("several", [False, True])
 def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) -> None:
-    graph = words(two_groups())
-    codes = torch.from_numpy(TRUE + 0)
+    graph = with_sparse_features(two_groups())
+    codes = torch.from_numpy(TRUE_LABELS + 0)
     codes[7] = 2  # the only one
     labels = torch.eye(3, dtype=torch.int64)[codes] if several else codes
     nodes, none = torch.arange(10), torch.empty(0, dtype=torch.int64)
-    data, settings = EncoderData(graph, n_jobs=1), encoder_settings(paths("degree"), 2)
+    data, settings = EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("degree"), 2)
     maker = ModelSearch(Task(graph, None, labels, 3, nodes, none, []), data, settings)
     weights = maker._first_weights()
     members = np.eye(3)[codes[nodes]]
@@ -200,9 +203,9 @@ def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) ->
 @pytest.mark.parametrize("votes", ["yes", "no"])
 def test_known_labels_at_the_ends_of_paths_vote(votes: str, tmp_path: Path) -> None:
     graph = two_groups(features=False)
-    model = paths("degree", label_propagation=votes).fit(graph, some(), some(TRUE, 4))
+    model = quick_cge("degree", label_propagation=votes).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.label_propagation_ == (votes == "yes")
-    assert model.score(model.node_ids_, TRUE) > 0.9
+    assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     model.save(tmp_path)
     assert np.array_equal(cge.load(tmp_path).predict_proba(), model.predict_proba())
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
@@ -211,10 +214,10 @@ def test_known_labels_at_the_ends_of_paths_vote(votes: str, tmp_path: Path) -> N
 
 
 def test_several_labels_per_node(tmp_path: Path) -> None:
-    graph = words(two_groups())
-    matrix = np.stack([TRUE == 0, TRUE == 1, np.ones(40)], axis=1).astype(int)
+    graph = with_sparse_features(two_groups())
+    matrix = np.stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.ones(40)], axis=1).astype(int)
     known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
-    model = paths(label_propagation="yes").fit(graph, known)
+    model = quick_cge(label_propagation="yes").fit(graph, known)
     assert model.predict().shape == (40, 3)
     assert model.score(model.node_ids_, matrix) > 0.85
     model.save(tmp_path)
@@ -225,9 +228,9 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
     """By default with several labels and no features; new nodes are reached through known ones."""
     graph = two_groups(features=False)
     quick: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no", "n_jobs": 1}
-    matrix = np.stack([TRUE == 0, TRUE == 1], axis=1).astype(int)
+    matrix = np.stack([TRUE_LABELS == 0, TRUE_LABELS == 1], axis=1).astype(int)
     known = np.where((np.arange(40) % 3 == 0)[:, None], matrix, 0)
-    model = paths("degree", **quick).fit(graph, known)
+    model = quick_cge("degree", **quick).fit(graph, known)
     carried: Any = model._fitted.data.inputs("l2")
     assert carried.shape == (40, 128)
     np.testing.assert_allclose(np.linalg.norm(carried.numpy(), axis=1), 1, rtol=1e-5)
@@ -239,7 +242,7 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
     np.testing.assert_allclose(
         model.embedding_ - model._fitted.classifier[1].bias.detach().numpy(), propagated, atol=1e-4
     )
-    asked = paths("degree", inputs="walks", **quick).fit(graph, known)
+    asked = quick_cge("degree", inputs="walks", **quick).fit(graph, known)
     assert np.array_equal(asked.embedding_, model.embedding_)
     model.save(tmp_path)
     again = cge.load(tmp_path)
@@ -251,24 +254,24 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
         assert probabilities[0].argmax() == 0
         assert np.array_equal(probabilities[1], probabilities[2])
     choosing = np.where((np.arange(40) % 3 == 1)[:, None], matrix, 0)
-    own = paths("auto", **quick).fit(graph, known, choosing)
+    own = quick_cge("auto", **quick).fit(graph, known, choosing)
     assert own.search_results_[0]["weights"] == "own"  # which hold what paths bring, and others have to beat
     assert {"none", "degree"} <= {row["weights"] for row in own.search_results_}
     told, _ = predict_nodes(own, new=GraphUpdate([(0, 40), (1, 40), (2, 40)]))
     assert (told.predicted, told.counts()) == ([[0]], {"new: edges only": 1})
-    single = paths("degree", **quick).fit(graph, MOST)
+    single = quick_cge("degree", **quick).fit(graph, MOST)
     assert single._fitted.data.table is None  # with one label per node they carry themselves
-    asked = paths("degree", inputs="walks", **quick).fit(graph, MOST)
-    assert asked.score(asked.node_ids_, TRUE) > 0.9
+    asked = quick_cge("degree", inputs="walks", **quick).fit(graph, MOST)
+    assert asked.score(asked.node_ids_, TRUE_LABELS) > 0.9
 
 
 def test_balanced_classes_find_the_rare_one() -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     y = np.full(40, -1)
     y[:18], y[[20, 27]] = 0, 1
     recalls = []
     for weight in ("none", "balanced"):
-        model = paths("degree", classifier="mlp", validation_fraction=0.0, class_weight=weight, max_epochs=15).fit(
+        model = quick_cge("degree", classifier="mlp", validation_fraction=0.0, class_weight=weight, max_epochs=15).fit(
             graph, y
         )
         recalls.append(float((model.predict_proba()[20:, 1]).mean()))
@@ -279,7 +282,7 @@ def test_directed_weighted_and_typed_graphs() -> None:
     edges = [(i, (i + 1) % 10) for i in range(10)] + [(10 + i, 10 + (i + 1) % 10) for i in range(10)] + [(0, 10)]
     kinds = ["good"] * 20 + ["bad"]
     graph = cge.Graph.from_edges(edges, directed=True, weights=np.arange(1, 22), edge_types=kinds)
-    model = paths("steps").fit(graph, {0: "a", 4: "a", 7: "a", 10: "b", 15: "b", 18: "b"}, {1: "a", 12: "b"})
+    model = quick_cge("steps").fit(graph, {0: "a", 4: "a", 7: "a", 10: "b", 15: "b", 18: "b"}, {1: "a", 12: "b"})
     assert model.predict([2, 13]).tolist() == ["a", "b"]
     assert {"type good", "type bad"} <= set(model.weight_parameters_["gate"])
     without = cge.Graph.from_edges(edges, directed=True)
@@ -289,19 +292,21 @@ def test_directed_weighted_and_typed_graphs() -> None:
 def test_isolated_nodes_and_nodes_without_features() -> None:
     graph = two_groups(features=False)
     edges = np.stack(graph.to_scipy().nonzero(), axis=1)
-    x = sp.csr_array(words(graph).features)
+    x = sp.csr_array(with_sparse_features(graph).features)
     x = sp.vstack([x, sp.csr_array((1, 12))]).tocsr()
-    model = paths("cosine").fit(cge.Graph.from_edges(edges, features=x, num_nodes=41), dict(enumerate(TRUE[:35:2])))
+    model = quick_cge("cosine").fit(
+        cge.Graph.from_edges(edges, features=x, num_nodes=41), dict(enumerate(TRUE_LABELS[:35:2]))
+    )
     assert np.isfinite(model.predict_proba()).all()
 
 
 def test_dense_features_of_any_scale() -> None:
     random = np.random.default_rng(0)
     features = random.normal(size=(40, 4)) * [1e4, 1, 1e-3, 1] + [1e5, 0, 0, 7]
-    features[:, 1] += 3 * TRUE
+    features[:, 1] += 3 * TRUE_LABELS
     graph = two_groups(features=False).with_features(features)
-    model = paths().fit(graph, some(), some(TRUE, 4))
-    assert model.score(model.node_ids_, TRUE) > 0.9
+    model = quick_cge().fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     one = cge.Graph.from_edges([(0, 1)], features=features[:2])
     assert np.isfinite(model.predict_proba(graph=one)).all()
 
@@ -319,11 +324,11 @@ def test_units_of_dense_features_do_not_matter() -> None:
 
 
 def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     weighted = Graph.from_scipy(graph.to_scipy() * 2.5, weighted=True).with_features(graph.features)
-    made = {"degree": paths("degree"), "cosine": paths("cosine")}
+    made = {"degree": quick_cge("degree"), "cosine": quick_cge("cosine")}
     for name, model in made.items():
-        model.fit(weighted, some(), some(TRUE, 4)).save(tmp_path / name)
+        model.fit(weighted, partial_labels(), partial_labels(TRUE_LABELS, 4)).save(tmp_path / name)
     expected = {name: model.predict_proba() for name, model in made.items()}
     asked = []
     monkeypatch.setattr(
@@ -338,10 +343,10 @@ def test_what_no_weight_looks_at_is_not_found_out(tmp_path: Path, monkeypatch: p
 def test_weights_of_paths() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], features=np.eye(4))
     y = {0: "a", 1: "a", 2: "b", 3: "b"}
-    alike = paths("none", validation_fraction=0.0).fit(graph, y)
+    alike = quick_cge("none", validation_fraction=0.0).fit(graph, y)
     routes = [[0], [0, 1], [0, 1, 2, 3], [0, 0, 1], [0, 2], [0, 1, 0, 1, 0, 1]]
     assert alike.path_weights(routes).tolist() == [1, 1, 1, 1, 0, 0]  # no edge, and more than four steps
-    degree = paths("degree", validation_fraction=0.0).fit(graph, y)
+    degree = quick_cge("degree", validation_fraction=0.0).fit(graph, y)
     # Degrees and a step to itself: 2, 3, 3, 2.
     np.testing.assert_allclose(degree.path_weights([[0, 1, 2], [1, 0]]), [(2 / 3) ** 0.5, (3 / 2) ** 0.5], rtol=1e-5)
     with pytest.raises(cge.CgeError, match="a path needs at least one node"):
@@ -349,7 +354,7 @@ def test_weights_of_paths() -> None:
 
 
 def test_heavy_edges_elsewhere_leave_what_is_known_of_old_nodes() -> None:
-    graph, weights = words(two_groups()), np.random.default_rng(1).random
+    graph, weights = with_sparse_features(two_groups()), np.random.default_rng(1).random
     source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
     once = source < graph.indices
     edges = np.stack([source[once], graph.indices[once]], axis=1)
@@ -362,20 +367,22 @@ def test_heavy_edges_elsewhere_leave_what_is_known_of_old_nodes() -> None:
         features=sp.vstack([graph.features, graph.features[:2]]).tocsr(),
     )
     for weighting in ("degree", "cosine"):
-        model = paths(weighting, classifier="mlp", label_propagation="no").fit(weighted, some(), some(TRUE, 4))
+        model = quick_cge(weighting, classifier="mlp", label_propagation="no").fit(
+            weighted, partial_labels(), partial_labels(TRUE_LABELS, 4)
+        )
         np.testing.assert_allclose(model.predict_proba(range(len(graph)), graph=more), model.predict_proba(), atol=1e-6)
 
 
 def test_more_models_are_averaged() -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     settings = {"classifier": "consistency", "label_propagation": "no"}
-    three = paths("degree", n_estimators=3, **settings).fit(graph, some(), some(TRUE, 4))
-    one = paths("degree", **settings).fit(graph, some(), some(TRUE, 4))
+    three = quick_cge("degree", n_estimators=3, **settings).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    one = quick_cge("degree", **settings).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert len(three._fitted.ensemble) == 3  # type: ignore[union-attr]
     assert np.array_equal(three.embedding_, one.embedding_)  # of the first
     fitted: Any = three._fitted
     alone = [
-        uncalibrated_probabilities(fitted.data, fitted.plan, [leader], None, False, np.arange(2 * SIZE))
+        uncalibrated_probabilities(fitted.data, fitted.plan, [leader], None, False, np.arange(2 * GROUP_SIZE))
         for leader in fitted.ensemble
     ]
     assert not np.allclose(alone[0], alone[2])
@@ -384,13 +391,16 @@ def test_more_models_are_averaged() -> None:
 
 
 def test_chances_are_calibrated_on_the_selection_labels() -> None:
-    graph = words(two_groups())
-    model = paths("degree", classifier="consistency").fit(graph, some(), some(TRUE, 4))
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", classifier="consistency").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     fitted: Any = model._fitted
     nodes = np.setdiff1d(np.arange(0, 40, 4), np.arange(0, 40, 3))
     scale_probabilities = model.predict_proba()[nodes].astype(float)
     raw = calibration.scale_probabilities(scale_probabilities, 1 / fitted.temperature)
-    assert calibration.log_loss(scale_probabilities, TRUE[nodes]) <= calibration.log_loss(raw, TRUE[nodes]) + 1e-6
+    assert (
+        calibration.log_loss(scale_probabilities, TRUE_LABELS[nodes])
+        <= calibration.log_loss(raw, TRUE_LABELS[nodes]) + 1e-6
+    )
     assert np.array_equal(scale_probabilities.argmax(1), raw.argmax(1))
 
 
@@ -398,7 +408,7 @@ def test_chances_are_calibrated_on_the_selection_labels() -> None:
 def test_chances_of_nodes_that_calibrated_nothing_mean_more_than_before() -> None:
     data = cge.load_dataset("cora")
     assert data.split is not None
-    model = paths("degree", classifier="mlp", label_propagation="no", max_epochs=100, dim=32)
+    model = quick_cge("degree", classifier="mlp", label_propagation="no", max_epochs=100, dim=32)
     model.fit(data.graph, data.labels_of(data.split.train), data.labels_of(data.split.validation))
     fitted, labels = model._fitted, data.labels[data.split.test]
     told = model.predict_proba()[data.split.test].astype(float)
@@ -428,8 +438,8 @@ def test_classes_are_expected_as_often_as_among_given_selection_labels(tmp_path:
     validation[choosing] = labels[choosing]
     others = np.setdiff1d(rest, choosing)
     settings: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
-    model = paths("none", **settings).fit(graph, y, validation)
-    fixed = paths("none", prior_correction="no", **settings).fit(graph, y, validation)
+    model = quick_cge("none", **settings).fit(graph, y, validation)
+    fixed = quick_cge("none", prior_correction="no", **settings).fit(graph, y, validation)
     assert (model.prior_correction_, fixed.prior_correction_) == (True, False)
     assert model.score(others, labels[others]) > fixed.score(others, labels[others]) + 0.02
     # For one reader it is Bayes' rule: chances times how much commoner a class is; only the heat is found again.
@@ -510,30 +520,30 @@ def test_classes_stay_as_common_as_among_training_labels_where_nothing_speaks_ag
     random = np.random.default_rng(3).permutation(800)
     y, validation = (np.where(np.isin(np.arange(800), some), labels, -1) for some in (random[:200], random[200:500]))
     assert (
-        not paths("none", classifier="mlp", label_propagation="no").fit(graph, y, validation).prior_correction_
+        not quick_cge("none", classifier="mlp", label_propagation="no").fit(graph, y, validation).prior_correction_
     )  # as common
     balanced, few = np.full(800, -1), np.full(800, -1)
     balanced[[*range(40), *range(600, 640)]] = labels[[*range(40), *range(600, 640)]]
     few[100:104] = 0  # four selection labels prove nothing
     for told in (balanced, few):
         assert (
-            not paths("none", classifier="mlp")
+            not quick_cge("none", classifier="mlp")
             .fit(graph, balanced, None if told is balanced else few)
             .prior_correction_
         )
-    asked = paths("none", classifier="mlp", label_propagation="no", class_weight="balanced")
+    asked = quick_cge("none", classifier="mlp", label_propagation="no", class_weight="balanced")
     assert not asked.fit(graph, balanced, validation).prior_correction_  # every class was to count alike
 
 
 def test_no_label_reaches_itself() -> None:
     """A training label that is turned over changes what others say of the node by nothing but what it taught them."""
     graph = two_groups(features=False)
-    y = some()
+    y = partial_labels()
     turned = y.copy()
     turned[0] = 1
     votes = []
     for labels in (y, turned):
-        model = paths("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, labels)
+        model = quick_cge("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, labels)
         fitted: Any = model._fitted
         votes.append(fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, several=False))
     assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
@@ -545,12 +555,14 @@ def test_paths_that_return_are_found_once_and_kept_with_the_model(
     refit: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = two_groups(features=False)
-    labels: tuple[Any, ...] = (some(TRUE, 2),) if refit else (some(), some(TRUE, 4))
-    model = paths("degree", label_propagation="yes").fit(graph, *labels)
+    labels: tuple[Any, ...] = (
+        (partial_labels(TRUE_LABELS, 2),) if refit else (partial_labels(), partial_labels(TRUE_LABELS, 4))
+    )
+    model = quick_cge("degree", label_propagation="yes").fit(graph, *labels)
     expected = model.predict_proba()
     model._fitted.data.returns.clear()  # type: ignore[union-attr]
     assert np.array_equal(model.predict_proba(), expected)
-    model = paths("degree", label_propagation="yes").fit(graph, *labels)
+    model = quick_cge("degree", label_propagation="yes").fit(graph, *labels)
     model.save(tmp_path / "model")
 
     def never(*_: Any) -> None:
@@ -575,7 +587,9 @@ def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, mon
         return trained[-1]
 
     monkeypatch.setattr(candidates, "ConsistencyTrainer", spy)
-    model = paths("degree", classifier=classifier, label_propagation="yes").fit(words(two_groups()), MOST)
+    model = quick_cge("degree", classifier=classifier, label_propagation="yes").fit(
+        with_sparse_features(two_groups()), MOST
+    )
     fitted: Any = model._fitted
     sizes = {len(one.task.train) for one in trained}
     assert max(sizes) == 30 > min(sizes)  # with labels held out, and again with all
@@ -599,17 +613,19 @@ def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, mon
 )
 def test_settings_that_do_not_go_together(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        cge.CGE(**settings).fit(two_groups(features=False), some())
+        cge.CGE(**settings).fit(two_groups(features=False), partial_labels())
 
 
 @pytest.mark.parametrize("weighting", ["degree", "cosine", "edges", "steps"])
 def test_pairs_know_no_weights_of_steps(weighting: str) -> None:
     with pytest.raises(cge.CgeError, match="needs encoder='paths'"):
-        cge.CGE("table", weighting).fit(two_groups(), some())
+        cge.CGE("table", weighting).fit(two_groups(), partial_labels())
 
 
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
-    paths("steps").fit(words(two_groups()), some(), some(TRUE, 4)).save(tmp_path)
+    quick_cge("steps").fit(with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)).save(
+        tmp_path
+    )
     text = (tmp_path / "model.json").read_text()
     for old, new in (('"leaders"', '"ladders"'), ('"hops": 5', '"hops": 6'), ('"plan"', '"plane"')):
         assert old in text
@@ -623,14 +639,14 @@ def test_overflow_names_the_cure(monkeypatch: pytest.MonkeyPatch) -> None:
         "cge.training.classifier_training.supervised_loss", lambda *_: torch.tensor(np.inf, requires_grad=True)
     )
     with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of learning_rate \(now 0.01\)"):
-        paths("degree").fit(words(two_groups()), some())
+        quick_cge("degree").fit(with_sparse_features(two_groups()), partial_labels())
 
 
 def test_torch_keeps_its_random_numbers_and_threads() -> None:
     torch.manual_seed(3)
     expected, n_jobs = torch.rand(2), torch.get_num_threads()
     torch.manual_seed(3)
-    paths().fit(words(two_groups()), some())
+    quick_cge().fit(with_sparse_features(two_groups()), partial_labels())
     assert torch.equal(torch.rand(2), expected)
     assert torch.get_num_threads() == n_jobs
 
@@ -640,30 +656,30 @@ def test_torch_keeps_its_random_numbers_and_threads() -> None:
 
 @pytest.mark.parametrize("prior", ["none", "degree", "cosine"])
 def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     data = EncoderData(graph, n_jobs=1)
     weighting = closed_form_weightings(data.scale.names, 2)[prior]
     network = make_weighting("lstm", int(data.items(0).shape[1]))
     assert network is not None
     network.even()
     weights = NamedWeighting("lstm", network, (4000, 0), NamedWeighting(prior, weighting))
-    inputs = torch.randn(2 * SIZE, 3, generator=torch.Generator().manual_seed(0))
+    inputs = torch.randn(2 * GROUP_SIZE, 3, generator=torch.Generator().manual_seed(0))
     steps = data.steps.matrix(weighting.gates(data.edge_inputs).detach().double().numpy()).toarray()
     total = steps.sum(1)
     walk = steps / total[:, None]
-    sums = np.eye(2 * SIZE) + walk + walk @ walk  # all hops alike
+    sums = np.eye(2 * GROUP_SIZE) + walk + walk @ walk  # all hops alike
     shares = sums * total ** -weighting.normalization.item()
     expected = shares / shares.sum(1, keepdims=True) @ inputs.double().numpy()
     np.testing.assert_allclose(weights.propagation(data)(inputs).numpy(), expected, atol=0.06)
-    route = [np.array([0, int(graph.indices[graph.indptr[0]])]), np.array([3]), np.array([0, 2 * SIZE - 1, 0])]
+    route = [np.array([0, int(graph.indices[graph.indptr[0]])]), np.array([3]), np.array([0, 2 * GROUP_SIZE - 1, 0])]
     alone = NamedWeighting(prior, weighting).of(data, route)
     np.testing.assert_allclose(weights.of(data, route), 0.5 * alone, rtol=1e-6)
     assert alone[1] == pytest.approx(1.0)
 
 
 def test_a_network_multiplies_its_prior() -> None:
-    graph = words(two_groups())
-    model = paths("lstm").fit(graph, some(), some(TRUE, 4))
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("lstm").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     fitted: Any = model._fitted
     weights, data = fitted.plan.weights, fitted.data
     node = int(graph.indices[graph.indptr[0]])
@@ -682,7 +698,7 @@ def test_labels_that_teach_weights_nothing_are_told(
     weighting: str, told: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
     monkeypatch.setattr("cge.training.model_search.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
-    paths(weighting).fit(words(two_groups()), some(), some(TRUE, 4))
+    quick_cge(weighting).fit(with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4))
     said = [(str(one.message), one.filename) for one in recwarn if one.category is cge.CgeWarning]
     assert len(said) == told
     for message, place in said:
@@ -691,16 +707,16 @@ def test_labels_that_teach_weights_nothing_are_told(
 
 
 def test_large_graphs_get_fewer_epochs() -> None:
-    settings = encoder_settings(paths("degree", max_epochs=None, patience=None), 2)
+    settings = encoder_settings(quick_cge("degree", max_epochs=None, patience=None), 2)
     usual, large = settings.recipe("sparse", 0, 1000), settings.recipe("sparse", 0, int(1.25e9))  # times two passes
     assert usual == CLASSIFIERS["sparse"]
     assert (large.settings.epochs, large.evaluate_after) == (200, 66)
     assert (large.settings.alone, large.settings.ramp, large.settings.patience) == (16, 33, 33)
     assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
     assert settings.recipe("mlp", 0, 10**15).evaluate_after == 16
-    few = encoder_settings(paths("degree", max_epochs=1), 2).recipe("mlp", 0, 0)
+    few = encoder_settings(quick_cge("degree", max_epochs=1), 2).recipe("mlp", 0, 0)
     assert (few.settings.epochs, few.evaluate_after) == (1, 1)  # nothing untrained is judged
-    told = encoder_settings(paths("degree", max_epochs=300, patience=None), 2).recipe("sparse", 0, 10**15)
+    told = encoder_settings(quick_cge("degree", max_epochs=300, patience=None), 2).recipe("sparse", 0, 10**15)
     assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)
 
 
@@ -709,10 +725,10 @@ def test_a_gentle_reader_takes_the_place_of_a_sparse_one_only_where_it_is_better
     gentle: float, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     right = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.6, "sparse-light": gentle}
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     nodes = torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("degree"), 2))
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("degree"), 2))
 
     def judged(_: Any, classifier: str, votes: Any = None) -> CandidateScore:
         hits = (np.arange(100) < 100 * right[classifier]).astype(float)
@@ -732,8 +748,8 @@ def test_equal_weights_are_the_base_where_hits_and_surprise_agree(
 ) -> None:
     graph = two_groups()
     nodes = torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths(), 2))
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge(), 2))
 
     def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
         share = none if weights.name == "none" else 0.5
@@ -757,9 +773,11 @@ def test_vectors_of_walks_are_challenged_by_both_simple_weights(
     shares: dict[str, float], kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph, nodes = two_groups(features=False), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    data = EncoderData(graph, "walks", 1, table=np.random.default_rng(0).normal(size=(2 * SIZE, 4)).astype(np.float32))
-    maker = ModelSearch(task, data, encoder_settings(paths(classifier="consistency", label_propagation="no"), 2))
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    data = EncoderData(
+        graph, "walks", 1, table=np.random.default_rng(0).normal(size=(2 * GROUP_SIZE, 4)).astype(np.float32)
+    )
+    maker = ModelSearch(task, data, encoder_settings(quick_cge(classifier="consistency", label_propagation="no"), 2))
 
     def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
         share = shares[weights.name]
@@ -774,10 +792,12 @@ def test_vectors_of_walks_are_challenged_by_both_simple_weights(
 def test_a_challenger_wins_by_more_than_an_error_and_one_label(
     more: int, kept: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, nodes = words(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
     maker = ModelSearch(
-        task, EncoderData(graph, n_jobs=1), encoder_settings(paths(classifier="consistency", label_propagation="no"), 2)
+        task,
+        EncoderData(graph, n_jobs=1),
+        encoder_settings(quick_cge(classifier="consistency", label_propagation="no"), 2),
     )
 
     def judged(weights: NamedWeighting, classifier: str, votes: Any = None) -> CandidateScore:
@@ -803,11 +823,11 @@ def test_a_challenger_wins_by_more_than_an_error_and_one_label(
 def test_labels_vote_where_that_helps_more_than_agreement(
     right: dict[str, float], votes: bool, classifiers: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     nodes = torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
     maker = ModelSearch(
-        task, EncoderData(graph, n_jobs=1), encoder_settings(paths("degree", label_propagation="auto"), 2)
+        task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("degree", label_propagation="auto"), 2)
     )
 
     def judged(_: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
@@ -821,10 +841,10 @@ def test_labels_vote_where_that_helps_more_than_agreement(
 
 
 def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     with pytest.raises(InputError, match="taught by votes of known labels"):
-        paths("degree", classifier="distilled", label_propagation="no").fit(graph, some())
-    model = paths("degree", classifier="distilled").fit(graph, some(), some(TRUE, 4))
+        quick_cge("degree", classifier="distilled", label_propagation="no").fit(graph, partial_labels())
+    model = quick_cge("degree", classifier="distilled").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.label_propagation_
     assert model.classifiers_ == ["distilled"]
     model.save(tmp_path / "model")
@@ -835,10 +855,12 @@ def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
 def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
     votes: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     nodes = torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
-    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("auto", label_propagation=votes), 2))
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
+    maker = ModelSearch(
+        task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("auto", label_propagation=votes), 2)
+    )
     right = {"mlp": 0.7, "distilled": 0.5, "consistency": 0.5, "sparse": 0.5}
 
     def judged(_: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
@@ -856,13 +878,15 @@ def test_hop_profiles_are_asked_where_neighbors_differ_and_no_labels_vote(
 def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Return the weights that are compared where the search may cost so many products."""
     monkeypatch.setattr(classifier_recipes, "SEARCH", search)
-    model = paths(label_propagation="no", classifier="mlp", dim=32).fit(words(two_groups()), some(), some(TRUE, 4))
+    model = quick_cge(label_propagation="no", classifier="mlp", dim=32).fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
     return list(dict.fromkeys(row["weights"] for row in model.search_results_))
 
 
 def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
-    settings = encoder_settings(paths(dim=32), 2)
-    data = EncoderData(words(two_groups()), n_jobs=1)
+    settings = encoder_settings(quick_cge(dim=32), 2)
+    data = EncoderData(with_sparse_features(two_groups()), n_jobs=1)
     problem_size = ProblemSize(len(data.steps), data.graph.features.nnz, 0, 30, 2)
     evaluation_cost, learning = settings.evaluation_cost("mlp", problem_size), settings.learning(problem_size, 3)
     width = settings.products("mlp", problem_size)
@@ -882,12 +906,12 @@ def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_dense_features_are_summed_once_by_readers_that_drop_no_nodes() -> None:
-    graph, nodes = words(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
     dense = graph.with_features(graph.features.toarray())
     for given in (graph, dense):
         maker = ModelSearch(
-            task, EncoderData(given, n_jobs=1), encoder_settings(paths(drop_node=None, n_augmentations=None), 2)
+            task, EncoderData(given, n_jobs=1), encoder_settings(quick_cge(drop_node=None, n_augmentations=None), 2)
         )
         degree = maker._prior("degree")
         sums = {
@@ -942,9 +966,11 @@ def test_large_graphs_teach_weights_in_fewer_steps() -> None:
 def test_learning_starts_from_a_hop_profile_that_won(
     winner: str, started: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    graph, nodes = words(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
-    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("auto", label_propagation="no"), 2))
+    graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
+    maker = ModelSearch(
+        task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("auto", label_propagation="no"), 2)
+    )
     starts = {}
 
     def judged(weights: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
@@ -963,9 +989,9 @@ def test_learning_starts_from_a_hop_profile_that_won(
 
 @pytest.mark.parametrize("best", ["none", "degree", "cosine"])
 def test_weights_asked_for_by_name_start_from_the_best_prior(best: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    graph, nodes = words(two_groups()), torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
-    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(paths("steps"), 2))
+    graph, nodes = with_sparse_features(two_groups()), torch.arange(20)
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [nodes[:10], nodes[10:]])
+    maker = ModelSearch(task, EncoderData(graph, n_jobs=1), encoder_settings(quick_cge("steps"), 2))
 
     def judged(weights: Any, classifier: str, votes: bool | None = None) -> CandidateScore:
         right = 0.9 if weights.name == best else 0.7
@@ -982,17 +1008,26 @@ def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatc
     assert not settings.affordable("consistency", 10**10)  # 50 epochs of four passes
     assert settings.affordable("mlp", 10**10)
     monkeypatch.setattr(classifier_recipes, "_WORK", 1.0)
-    model = cge.CGE(weighting="degree", label_propagation="no").fit(words(two_groups()), some(), some(TRUE, 4))
+    model = cge.CGE(weighting="degree", label_propagation="no").fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
     assert {row["classifier"] for row in model.search_results_} == {"mlp"}
-    plan = plan_fit(cge.CGE(label_propagation="no"), words(two_groups()), some(), some(TRUE, 4))
+    plan = plan_fit(
+        cge.CGE(label_propagation="no"),
+        with_sparse_features(two_groups()),
+        partial_labels(),
+        partial_labels(TRUE_LABELS, 4),
+    )
     assert plan.classifiers == ("mlp",)
 
 
 def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
     model = cge.CGE("paths")
     assert [encoder_settings(model, classes).dim for classes in (2, 32, 33, 500)] == [32, 32, 64, 64]
-    assert encoder_settings(paths(), 500).dim == 8  # what is told counts
-    told = paths("degree", classifier="mlp", label_propagation="no").fit(words(two_groups()), some())
+    assert encoder_settings(quick_cge(), 500).dim == 8  # what is told counts
+    told = quick_cge("degree", classifier="mlp", label_propagation="no").fit(
+        with_sparse_features(two_groups()), partial_labels()
+    )
     told.set_params(dim=None).save(tmp_path / "m")  # as if the default had been another one then
     assert np.array_equal(cge.load(tmp_path / "m").predict_proba(), told.predict_proba())
 
@@ -1001,14 +1036,16 @@ def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
 @pytest.mark.parametrize("dense", [True, False])
 def test_features_of_any_size_are_read(dense: bool, scale: float) -> None:
     """Their squares are too large or too small for float32; one node in two has features of a usual size."""
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     usual = graph.features.toarray() if dense else graph.features
     sizes = np.ones(40) if dense else np.where(np.arange(40) % 2, 1.0, scale)  # dense columns have one size
     odd = (usual * sizes[:, None] * (scale if dense else 1)).astype(np.float32)
     probabilities = []
     for features in (usual, odd if dense else sp.csr_array(odd)):
-        model = paths("cosine", classifier="mlp", label_propagation="no", max_epochs=20)
-        probabilities.append(model.fit(graph.with_features(features), some(), some(TRUE, 4)).predict_proba())
+        model = quick_cge("cosine", classifier="mlp", label_propagation="no", max_epochs=20)
+        probabilities.append(
+            model.fit(graph.with_features(features), partial_labels(), partial_labels(TRUE_LABELS, 4)).predict_proba()
+        )
     np.testing.assert_allclose(probabilities[1], probabilities[0], atol=0.02)
     assert np.ptp(probabilities[0]) > 0.1
 
@@ -1016,12 +1053,12 @@ def test_features_of_any_size_are_read(dense: bool, scale: float) -> None:
 def test_wide_features_count_as_work() -> None:
     graph = two_groups()
     nodes = torch.arange(20)
-    task = Task(graph, None, torch.from_numpy(TRUE + 0), 2, nodes, nodes + 20, [])
+    task = Task(graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, nodes, nodes + 20, [])
     epochs = []
     for width in (10, 4_000_000):
         told = sp.csr_array((np.ones(40, np.float32), (np.arange(40), np.arange(40) % width)), shape=(40, width))
         maker = ModelSearch(
-            task, EncoderData(graph.with_features(told), n_jobs=1), encoder_settings(paths(max_epochs=None), 2)
+            task, EncoderData(graph.with_features(told), n_jobs=1), encoder_settings(quick_cge(max_epochs=None), 2)
         )
         maker.problem_size = replace(
             maker.problem_size, entries=40 * width

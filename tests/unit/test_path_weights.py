@@ -16,7 +16,7 @@ from torch import Tensor
 import cge
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier, SparseClassifier
-from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import FixedPropagation, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.training.learned_weighting import Learned, Outer, OuterSettings, learn_weighting
@@ -30,35 +30,9 @@ from cge.training.model_comparison import (
 )
 from cge.training.paper_parameters import seeded
 from cge.training.paper_settings import Task
+from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
 
-NODES = 80
-QUICK = OuterSettings(dim=4, steps=45, alone=15, weights_rate=0.1, penalty=0.1)
-STILL = replace(QUICK, drop_feature=0.0, dropout=0.0)
-
-
-def planted(typed: bool, told: float, labels: Any = None) -> Task:
-    """Two classes, more edges between them than within; features tell the class as loudly as `told`."""
-    random = np.random.default_rng(0)
-    classes = np.arange(NODES) % 2
-    pairs = random.integers(0, NODES, (2000, 2))
-    pairs = pairs[pairs[:, 0] != pairs[:, 1]]
-    same = classes[pairs[:, 0]] == classes[pairs[:, 1]]
-    edges = np.concatenate([pairs[same][:120], pairs[~same][:160]])
-    kinds = ["within"] * 120 + ["across"] * 160
-    features = np.concatenate([told * np.eye(2)[classes], random.normal(size=(NODES, 4))], axis=1)
-    features -= features.mean(0)
-    graph = cge.Graph.from_edges(edges, num_nodes=NODES, features=features, edge_types=kinds if typed else None)
-    train = torch.arange(60)
-    folds = [train[train // 2 % 3 == k] for k in range(3)]
-    true = torch.from_numpy(classes) if labels is None else labels
-    return Task(graph, None, true, 2, train, torch.empty(0, dtype=torch.int64), folds)
-
-
-def weighted_of(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgePropagation, Scale]:
-    steps = TransitionMatrix(task.graph, n_jobs)
-    edge_inputs, scale = make_edge_inputs(task.graph, steps)
-    given = {"gate": [0.0] * len(scale.names), "stay": 0.0, "discount": 0.5, "hops": [1.0] * 3} | changed
-    return EdgePropagation(steps, edge_inputs, EdgeWeighting(**given)), scale
+STILL = replace(QUICK_OUTER, drop_feature=0.0, dropout=0.0)
 
 
 def resolve_inputs(task: Task) -> Tensor:
@@ -66,9 +40,9 @@ def resolve_inputs(task: Task) -> Tensor:
 
 
 def learned(
-    task: Task, settings: OuterSettings = QUICK, **more: Any
+    task: Task, settings: OuterSettings = QUICK_OUTER, **more: Any
 ) -> tuple[Learned, dict[str, float], EdgePropagation]:
-    weighted, scale = weighted_of(task)
+    weighted, scale = edge_propagation(task)
     found = learn_weighting(task, resolve_inputs(task), weighted, settings, **more)
     return found, dict(zip(scale.names, weighted.weighting.gate.tolist(), strict=True)), weighted
 
@@ -77,7 +51,7 @@ def learned(
 
 
 def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     found, gate, weighted = learned(task)
     assert found.taught
     assert found.after < 0.5 * found.before
@@ -86,24 +60,24 @@ def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
     steps, labels = weighted.steps, task.labels.numpy()
     moves = steps.rows != steps.indices
     crossing = labels[steps.rows] != labels[steps.indices]
-    plain = weighted_of(task)[0].values()
+    plain = edge_propagation(task)[0].values()
     assert weighted.values()[crossing].sum() < 0.3 * plain[crossing].sum()
     assert weighted.values()[moves & ~crossing].sum() > plain[moves & ~crossing].sum()
 
 
 def test_gates_alone_leave_hops_and_discount() -> None:
-    task = planted(typed=True, told=0.5)
-    weighted, scale = weighted_of(task)
+    task = planted_task(typed=True, signal=0.5)
+    weighted, scale = edge_propagation(task)
     gates = EdgePropagation(weighted.steps, weighted.edge_inputs, weighted.weighting, gates_only=True)
     before = [one.detach().clone() for one in weighted.weighting.parameters()]
-    assert learn_weighting(task, resolve_inputs(task), gates, QUICK).taught
+    assert learn_weighting(task, resolve_inputs(task), gates, QUICK_OUTER).taught
     moved = [not torch.equal(one, other) for one, other in zip(weighted.weighting.parameters(), before, strict=True)]
     assert moved == [True, True, False, False]
     assert float(weighted.weighting.gate.detach()[scale.names.index("type across")]) < -0.5
 
 
 def test_steps_between_nodes_that_differ_sink() -> None:
-    found, gate, _ = learned(planted(typed=False, told=1.5))
+    found, gate, _ = learned(planted_task(typed=False, signal=1.5))
     assert found.taught
     assert found.after < 0.6 * found.before
     assert gate["cosine"] == max(gate.values())
@@ -111,12 +85,12 @@ def test_steps_between_nodes_that_differ_sink() -> None:
 
 
 def noise() -> Tensor:
-    return torch.from_numpy(np.random.default_rng(3).permutation(np.arange(NODES) % 2))
+    return torch.from_numpy(np.random.default_rng(3).permutation(np.arange(PLANTED_NODES) % 2))
 
 
 def test_labels_that_are_noise_teach_nothing() -> None:
-    task = planted(typed=True, told=0.0, labels=noise())
-    found, _, weighted = learned(task, replace(QUICK, weights_rate=0.03, penalty=1.0))
+    task = planted_task(typed=True, signal=0.0, labels=noise())
+    found, _, weighted = learned(task, replace(QUICK_OUTER, weights_rate=0.03, penalty=1.0))
     assert not found.taught
     assert found.after > 0.95 * np.log(2)
     for parameter, start in zip(weighted.parameters(), weighted.prior(), strict=True):
@@ -124,14 +98,14 @@ def test_labels_that_are_noise_teach_nothing() -> None:
 
 
 def test_skewed_labels_that_are_noise_teach_nothing() -> None:
-    labels = (torch.from_numpy(np.random.default_rng(9).random(NODES)) < 0.12).long()
+    labels = (torch.from_numpy(np.random.default_rng(9).random(PLANTED_NODES)) < 0.12).long()
     assert 4 <= int(labels[:60].sum()) <= 10
-    found, _, _ = learned(planted(True, 0.0, labels), replace(QUICK, weights_rate=0.03, penalty=1.0))
+    found, _, _ = learned(planted_task(True, 0.0, labels), replace(QUICK_OUTER, weights_rate=0.03, penalty=1.0))
     assert not found.taught
 
 
 def test_several_labels_per_node_teach_as_well() -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     matrix = torch.stack([task.labels == 0, task.labels == 1, task.labels == 1], dim=1).long()
     found, gate, _ = learned(replace(task, labels=matrix, classes=3))
     assert found.taught
@@ -142,13 +116,13 @@ def test_several_labels_per_node_teach_as_well() -> None:
 @pytest.mark.parametrize("balanced", [False, True])
 @pytest.mark.parametrize("several", [False, True])
 def test_who_guesses_knows_how_common_classes_are(balanced: bool, several: bool) -> None:
-    labels = torch.from_numpy(np.random.default_rng(4).integers(0, 3, NODES))
+    labels = torch.from_numpy(np.random.default_rng(4).integers(0, 3, PLANTED_NODES))
     labels = torch.stack([labels == 0, labels > 0], dim=1).long() if several else labels
-    task = replace(planted(typed=True, told=0.5, labels=labels), classes=2 if several else 3)
+    task = replace(planted_task(typed=True, signal=0.5, labels=labels), classes=2 if several else 3)
     known = labels[task.train]
     members = known if several else torch.eye(3)[known]
     weights = (1 / members.double().mean(0)) if balanced else None
-    outer = Outer(task, resolve_inputs(task), weighted_of(task)[0], QUICK, weights)
+    outer = Outer(task, resolve_inputs(task), edge_propagation(task)[0], QUICK_OUTER, weights)
     constants = torch.zeros(task.classes, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.LBFGS([constants], max_iter=200, line_search_fn="strong_wolfe")
 
@@ -166,15 +140,17 @@ def test_who_guesses_knows_how_common_classes_are(balanced: bool, several: bool)
 
 
 def test_weights_wait_for_the_readers_and_are_the_mean_of_the_last_third() -> None:
-    task = planted(typed=True, told=0.5)
-    weighted, _ = weighted_of(task)
+    task = planted_task(typed=True, signal=0.5)
+    weighted, _ = edge_propagation(task)
     seen: list[list[Tensor]] = []
 
     def look(step: int) -> None:
         assert step == len(seen)
         seen.append([one.detach().clone() for one in weighted.parameters()])
 
-    found = learn_weighting(task, resolve_inputs(task), weighted, replace(QUICK, steps=20, alone=12), on_step=look)
+    found = learn_weighting(
+        task, resolve_inputs(task), weighted, replace(QUICK_OUTER, steps=20, alone=12), on_step=look
+    )
     assert found.taught
     assert len(seen) == 32
     for parameter, start, *values in zip(weighted.parameters(), weighted.prior(), *seen, strict=True):
@@ -184,17 +160,17 @@ def test_weights_wait_for_the_readers_and_are_the_mean_of_the_last_third() -> No
 
 
 def test_a_penalty_keeps_weights_near_the_prior() -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     moved = []
     for penalty in (0.0, 1e4):
-        _, _, weighted = learned(task, replace(QUICK, steps=20, penalty=penalty))
+        _, _, weighted = learned(task, replace(QUICK_OUTER, steps=20, penalty=penalty))
         parts = zip(weighted.parameters(), weighted.prior(), strict=True)
         moved.append(max(float((one - start).detach().abs().max()) for one, start in parts))
     assert moved[1] < 0.1 * moved[0]
 
 
 def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     before = torch.get_num_threads()
     torch.manual_seed(3)
     expected = torch.rand(2)
@@ -207,9 +183,9 @@ def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
     for n_jobs in (1, 2):
         torch.set_num_threads(n_jobs)
         try:
-            weighted, _ = weighted_of(task, n_jobs)
+            weighted, _ = edge_propagation(task, n_jobs)
             inputs = SparseFeatures(sp.csr_array(np.array(task.graph.features)), n_jobs)
-            result = learn_weighting(task, inputs, weighted, replace(QUICK, steps=12), on_step=look)
+            result = learn_weighting(task, inputs, weighted, replace(QUICK_OUTER, steps=12), on_step=look)
             assert torch.get_num_threads() == n_jobs
         finally:
             torch.set_num_threads(before)
@@ -217,7 +193,7 @@ def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
     assert found[0] == found[1]
     assert within == {1}
     assert torch.equal(torch.rand(2), expected)
-    other = learned(task, replace(QUICK, steps=12, seed=1))[0]
+    other = learned(task, replace(QUICK_OUTER, steps=12, seed=1))[0]
     assert other.after != found[0][0].after
 
 
@@ -231,7 +207,7 @@ def one_thread() -> Iterator[None]:
 
 
 def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> Outer:
-    return Outer(task, resolve_inputs(task), weighted_of(task, **changed)[0], settings, class_weights)
+    return Outer(task, resolve_inputs(task), edge_propagation(task, **changed)[0], settings, class_weights)
 
 
 def state_of(classifier: MLPClassifier) -> list[tuple[bytes, bytes]]:
@@ -243,10 +219,10 @@ def state_of(classifier: MLPClassifier) -> list[tuple[bytes, bytes]]:
 @pytest.mark.parametrize("held", [0, 1, 2])
 @pytest.mark.usefixtures("one_thread")
 def test_the_labels_of_a_fold_do_not_reach_its_reader(held: int) -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     flipped = task.labels.clone()
     flipped[task.folds[held]] = 1 - flipped[task.folds[held]]
-    one, other = outer(task, QUICK), outer(replace(task, labels=flipped), QUICK)
+    one, other = outer(task, QUICK_OUTER), outer(replace(task, labels=flipped), QUICK_OUTER)
     for step in range(5):
         one._step(step, moving=False)
         other._step(step, moving=False)
@@ -255,10 +231,10 @@ def test_the_labels_of_a_fold_do_not_reach_its_reader(held: int) -> None:
 
 
 def test_labels_outside_the_training_labels_do_not_matter() -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     hidden = task.labels.clone()
     hidden[60:] = -1
-    settings = replace(QUICK, steps=6)
+    settings = replace(QUICK_OUTER, steps=6)
     assert learned(task, settings)[:2] == learned(replace(task, labels=hidden), settings)[:2]
 
 
@@ -268,7 +244,7 @@ def dense_values(weighted: EdgePropagation, parameters: list[Tensor]) -> Tensor:
     edge_inputs, steps = weighted.edge_inputs, weighted.steps
     rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
     exponent = edge_inputs.values.double() @ gate + self_loop * edge_inputs.self_loops.double()
-    gates = torch.zeros(NODES, NODES, dtype=torch.float64)
+    gates = torch.zeros(PLANTED_NODES, PLANTED_NODES, dtype=torch.float64)
     gates = gates.index_put((rows, ends), edge_inputs.weights.double() * torch.exp(exponent))
     z = gates.sum(1)
     return gates / (z[:, None] ** (1 - normalization) * z[None, :] ** normalization)
@@ -277,7 +253,7 @@ def dense_values(weighted: EdgePropagation, parameters: list[Tensor]) -> Tensor:
 @pytest.mark.parametrize("penalty", [0.0, 50.0])
 @pytest.mark.usefixtures("one_thread")
 def test_a_step_descends_the_loss_of_the_folds_and_the_penalty(penalty: float) -> None:
-    task = planted(typed=True, told=0.5)
+    task = planted_task(typed=True, signal=0.5)
     class_weights = torch.tensor([1.0, 3.0])
     start = {"gate": [0.3, -0.2, 0.1, 0.0, 0.4, 0.5, -0.5], "stay": 0.2, "discount": 0.4, "hops": [1.0, -0.5, 2.0]}
     one = outer(task, replace(STILL, penalty=penalty), class_weights, **start)
@@ -291,7 +267,7 @@ def test_a_step_descends_the_loss_of_the_folds_and_the_penalty(penalty: float) -
     parameters = [part.detach().double().requires_grad_() for part in one.weights]
     temperature = torch.tensor(0.7, dtype=torch.float64, requires_grad=True)
     moved, hops = dense_values(weighted, parameters), parameters[3] / parameters[3].abs().sum()
-    operator = hops[0] * torch.eye(NODES).double() + hops[1] * moved + hops[2] * moved @ moved
+    operator = hops[0] * torch.eye(PLANTED_NODES).double() + hops[1] * moved + hops[2] * moved @ moved
     outside, inside = torch.zeros(()).double(), []
     for classifier, fold in zip(one.classifiers, task.folds, strict=True):
         weight, bias, score, shift = (
@@ -300,9 +276,9 @@ def test_a_step_descends_the_loss_of_the_folds_and_the_penalty(penalty: float) -
         )
         hidden = torch.relu(operator @ (resolve_inputs(task).double() @ weight) + bias)
         log_loss = -torch.log_softmax(torch.exp(temperature) * (hidden @ score.T + shift), 1)[
-            torch.arange(NODES), task.labels
+            torch.arange(PLANTED_NODES), task.labels
         ]
-        own = -torch.log_softmax(hidden @ score.T + shift, 1)[torch.arange(NODES), task.labels]
+        own = -torch.log_softmax(hidden @ score.T + shift, 1)[torch.arange(PLANTED_NODES), task.labels]
         each = class_weights.double()[task.labels]
         outside = outside + (each * log_loss)[fold].sum() / each[fold].sum() * len(fold) / 60
         rest = torch.tensor(sorted(set(range(60)) - set(fold.tolist())))
@@ -337,15 +313,15 @@ class Asked:
 @pytest.mark.parametrize("count", [None, 25, 1000])
 @pytest.mark.usefixtures("one_thread")
 def test_a_step_looks_at_so_many_labeled_nodes(count: int | None) -> None:
-    task = planted(typed=True, told=0.5)
-    asked = Asked(weighted_of(task)[0])
+    task = planted_task(typed=True, signal=0.5)
+    asked = Asked(edge_propagation(task)[0])
     one = Outer(task, resolve_inputs(task), asked, replace(STILL, nodes=count), None)
     with torch.no_grad():
         classifier = one.classifiers[0]  # all begin alike
         scores = classifier.scores(
             asked.weighted.propagation()(classifier.project(resolve_inputs(task))) + classifier.bias
         ).double()
-    log_loss = -torch.log_softmax(scores, 1)[torch.arange(NODES), task.labels]
+    log_loss = -torch.log_softmax(scores, 1)[torch.arange(PLANTED_NODES), task.labels]
     loss = one._step(0, moving=True)
     seen = asked.nodes[0]
     assert len(set(seen.tolist())) == len(seen) == (25 if count == 25 else 60)

@@ -10,6 +10,7 @@ import torch
 import cge
 from cge.models.edge_features import common_neighbors, cosines
 from cge.models.propagation import UNREACHED, FixedPropagation, TransitionMatrix, normalized_weights, pool, propagate_to
+from tests.fixtures import neighborhood_cosines
 
 HOPS = [0.3, -0.7, 1.1, 0.5]
 
@@ -146,22 +147,6 @@ def test_common_neighbors_by_hand() -> None:
     assert found[3, 4] == 0
 
 
-def alike(graph: cge.Graph, told: np.ndarray) -> np.ndarray:
-    """Return how alike two nodes are among their neighbors, each without the other, for all pairs, `(n, n)`."""
-    weights = np.zeros((len(graph), len(graph)))
-    given = np.ones(len(graph.indices)) if graph.weights is None else graph.weights
-    np.add.at(weights, (np.repeat(np.arange(len(graph)), np.diff(graph.indptr)), graph.indices), given)
-    near = weights / np.maximum(np.linalg.norm(weights, axis=1, keepdims=True), 1e-300)
-    x = told / np.maximum(np.linalg.norm(told, axis=1, keepdims=True), 1e-300)
-    found = np.zeros_like(weights)
-    for u, v in np.ndindex(*found.shape):
-        here = 2 * x[u] + sum(near[u, w] * x[w] for w in range(len(x)) if w != v)
-        there = 2 * x[v] + sum(near[v, w] * x[w] for w in range(len(x)) if w != u)
-        sizes = np.linalg.norm(here) * np.linalg.norm(there)
-        found[u, v] = here @ there / sizes if sizes > 1e-9 else 0.0
-    return found
-
-
 def patchy() -> np.ndarray:
     features = np.random.default_rng(0).random((6, 7)) * (np.random.default_rng(1).random((6, 7)) > 0.4)
     features[[4, 5]] = 0
@@ -181,7 +166,7 @@ def test_cosines_of_dense_and_sparse_features(
 
     def check(found: np.ndarray, told: np.ndarray) -> None:
         assert found.dtype == np.float32
-        np.testing.assert_allclose(found[moves], alike(graph, told)[pairs][moves], atol=1e-6)
+        np.testing.assert_allclose(found[moves], neighborhood_cosines(graph, told)[pairs][moves], atol=1e-6)
 
     check(cosines(graph, features, n_jobs), features)
     idf = np.log1p(6 / np.maximum((features != 0).sum(0), 1))
@@ -195,7 +180,7 @@ def test_cosines_find_words_of_hubs_far_down_their_rows() -> None:
     graph = cge.Graph.from_edges([(0, other) for other in range(1, 40)] + [(7, 9), (9, 11)])
     pairs = np.repeat(np.arange(40), np.diff(graph.indptr)), graph.indices
     found = cosines(graph, sp.csr_array(features), idf=np.ones(300))
-    np.testing.assert_allclose(found, alike(graph, features)[pairs], atol=1e-6)
+    np.testing.assert_allclose(found, neighborhood_cosines(graph, features)[pairs], atol=1e-6)
 
 
 @pytest.mark.parametrize("directed", [True, False])

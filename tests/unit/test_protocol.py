@@ -22,18 +22,20 @@ from cge.estimators.graph_networks import GCN
 from cge.evaluation.calibration import fit_temperature, log_loss, scale_probabilities
 from cge.evaluation.protocol import drawn, metrics_of, packed, run_once, split_of, summary, unpacked, versions
 from cge.evaluation.significance import McNemar, mcnemar, share_interval, stars
-from tests.unit.test_classifier import TRUE, words
+from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 
 SPLIT = Split([0, 5, 22, 31], [2, 9, 27, 33], [1, 11, 14, 21, 29, 38])
 
 
-def groups(split: Split | None = SPLIT, labels: Any = TRUE, names: tuple[str, ...] = ("left", "right")) -> Dataset:
-    return Dataset("groups", words(), labels, names, split)
+def groups(
+    split: Split | None = SPLIT, labels: Any = TRUE_LABELS, names: tuple[str, ...] = ("left", "right")
+) -> Dataset:
+    return Dataset("groups", groups_with_sparse_features(), labels, names, split)
 
 
 def several(split: Split | None = SPLIT) -> Dataset:
-    matrix = np.stack([TRUE == 0, TRUE == 1, np.arange(40) % 3 == 0], axis=1).astype(int)
-    return Dataset("several", words(), matrix, ("left", "right", "third"), split)
+    matrix = np.stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(40) % 3 == 0], axis=1).astype(int)
+    return Dataset("several", groups_with_sparse_features(), matrix, ("left", "right", "third"), split)
 
 
 # ---------------------------------------------------------------------- splits that are drawn
@@ -70,7 +72,7 @@ def test_two_classes_are_needed_to_draw(labels: Any) -> None:
 
 def test_published_splits_are_taken_in_turn() -> None:
     other = Split([1], [2], [3])
-    data = Dataset("two", words(), TRUE, ("a", "b"), splits=(SPLIT, other))
+    data = Dataset("two", groups_with_sparse_features(), TRUE_LABELS, ("a", "b"), splits=(SPLIT, other))
     for seed in range(5):
         chosen, split = split_of(data, seed, each=2)
         assert chosen is data
@@ -79,7 +81,9 @@ def test_published_splits_are_taken_in_turn() -> None:
 
 def test_a_split_is_drawn_where_there_is_none() -> None:
     old = np.r_[np.arange(36) % 3, [4] * 4]
-    data = Dataset("none", words(), np.where(old == 4, 1, 2 * old), ("a", "rare", "b", "never", "c"))
+    data = Dataset(
+        "none", groups_with_sparse_features(), np.where(old == 4, 1, 2 * old), ("a", "rare", "b", "never", "c")
+    )
     chosen, split = split_of(data, 7, each=5)
     labels, expected = drawn(data.labels, 5, 7)
     assert split == expected == chosen.split
@@ -98,7 +102,7 @@ def test_a_share_of_the_labels_is_drawn_though_there_is_a_split(
     chosen, split = split_of(data, 1, share=share)
     assert chosen is data
     assert split.sizes == (trains, chooses, 40 - trains - chooses)
-    counts = [sizes_of(TRUE, split.train).get(one, 0) for one in (0, 1)]
+    counts = [sizes_of(TRUE_LABELS, split.train).get(one, 0) for one in (0, 1)]
     assert min(counts) >= 1
     if make is groups:
         assert abs(counts[0] - counts[1]) <= 1
@@ -173,8 +177,8 @@ def test_a_split_without_validation_gives_none() -> None:
 
 
 def test_a_class_without_a_training_label_is_never_told() -> None:
-    labels = np.where(np.arange(40) % 4 == 1, 1, 2 * TRUE)
-    data = Dataset("three", words(), labels, ("a", "b", "c"))
+    labels = np.where(np.arange(40) % 4 == 1, 1, 2 * TRUE_LABELS)
+    data = Dataset("three", groups_with_sparse_features(), labels, ("a", "b", "c"))
     row = run_once(Spy(classes=(0, 2)), data, Split([0, 22], [], [1, 2, 3, 21, 23, 24]))
     told, true = [2, 0, 2, 2, 2, 0], [1, 0, 0, 1, 2, 2]
     assert unpacked(row["right"], 6).tolist() == [one == other for one, other in zip(told, true, strict=True)]
@@ -196,8 +200,8 @@ def test_without_test_nodes_nothing_can_be_scored() -> None:
 
 
 def test_a_class_that_only_validation_has_is_named() -> None:
-    labels = np.where(np.arange(40) % 4 == 1, 1, 2 * TRUE)
-    data = Dataset("three", words(), labels, ("a", "b", "c"))
+    labels = np.where(np.arange(40) % 4 == 1, 1, 2 * TRUE_LABELS)
+    data = Dataset("three", groups_with_sparse_features(), labels, ("a", "b", "c"))
     with pytest.raises(InputError, match="three has validation nodes of the class 'b', but no training node of it"):
         run_once(Spy(classes=(0, 2)), data, Split([0, 22], [1, 2], [3]))
 
@@ -231,7 +235,7 @@ def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> Non
     x[SPLIT.test] = 1 - x[SPLIT.test]
     edges = [*np.argwhere(data.graph.to_scipy().toarray()).tolist(), [1, 38], [11, 0], [14, 22]]
     graph = cge.Graph.from_edges(edges, features=sp.csr_array(x), num_nodes=40)
-    labels = TRUE.copy()
+    labels = TRUE_LABELS.copy()
     labels[SPLIT.test] = 1 - labels[SPLIT.test]
     changed = Dataset("changed", graph, labels, data.class_names, SPLIT)
     found = []

@@ -8,16 +8,14 @@ import numpy as np
 import pytest
 
 from cge.report.strongest_paths import strongest_of
-from tests.unit.test_cge import TRUE, some
-from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 
 @pytest.mark.parametrize("settings", [{}, {"classifier": "sparse"}, {"weighting": "lstm", "classifier": "mlp"}])
 def test_paths_are_those_of_single_explanations(settings: dict[str, Any]) -> None:
-    graph = words(two_groups())
+    graph = with_sparse_features(two_groups())
     given: dict[str, Any] = {"weighting": "cosine", "classifier": "consistency", "label_propagation": "no"} | settings
-    model = paths(**given).fit(graph, some(), some(TRUE, 4))
+    model = quick_cge(**given).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     nodes = np.array([3, 21, 30])
     for node, mine in zip(nodes.tolist(), strongest_of(model, nodes, 3), strict=True):
         expected = model.explain(node, top=3)

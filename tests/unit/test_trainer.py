@@ -24,6 +24,7 @@ from cge.training.paper_inner import ends_of
 from cge.training.paper_settings import Task, TrainingSettings
 from cge.training.paper_training import Saved, Trainer, accuracy_of, train
 from cge.training.walk_partitions import make_parts
+from tests.fixtures import ConstantWeighting, make_task, two_groups
 
 DEFAULTS = {name: chosen(cge.CGE("table"), name) for name in settings_of(cge.CGE)}
 SMALL = TrainingSettings(
@@ -33,45 +34,15 @@ SMALL = TrainingSettings(
 )
 
 
-def two_groups(size: int = 20, features: bool = True) -> cge.Graph:
-    """Two groups of nodes: a ring each with chords, two edges between them; features that tell the group, faintly."""
-    ring = [(i, (i + k) % size) for i in range(size) for k in (1, 2, 5)]
-    edges = [*ring, *((i + size, j + size) for i, j in ring), (0, size), (3, size + 3)]
-    x = np.random.default_rng(0).random((2 * size, 6)) + 0.2 * np.repeat(np.eye(2, 6), size, axis=0)
-    return cge.Graph.from_edges(edges, num_nodes=2 * size, features=x if features else None)
-
-
-def task_of(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **changed: Any) -> Task:
-    size = graph.num_nodes // 2
-    true = torch.tensor([0] * size + [1] * size) if labels is None else labels
-    train_nodes = torch.tensor([1, 4, 7, 10, size + 1, size + 4, size + 7, size + 10])
-    validation = torch.arange(12, size).repeat(2) + torch.tensor([0, size]).repeat_interleave(size - 12)
-    folds = [train_nodes[::2], train_nodes[1::2]] if not outer_only else [torch.tensor([5, size + 5])]
-    x = torch.from_numpy(np.array(graph.features)) if graph.features is not None else None
-    task = Task(graph, x, true, 2, train_nodes, validation, folds, outer_only)
-    return replace(task, **changed)
-
-
-class Constant(cge.PathWeighting):
-    """Weighs every path with one half, whatever it learns."""
-
-    def __init__(self, dim: int) -> None:
-        super().__init__()
-        self.unused = nn.Parameter(torch.zeros(dim))
-
-    def score(self, projected: Tensor, length: Tensor) -> Tensor:
-        return 0 * projected.sum((1, 2)) * self.unused.sum()
-
-
 def arrays_of(trained: Any) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in trained.parameters.arrays().items()}
 
 
 def test_equal_weights_are_the_twin_without_weights() -> None:
-    twin = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="uniform")))
-    equal = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting=Constant)))
+    twin = arrays_of(train(make_task(two_groups()), replace(SMALL, weighting="uniform")))
+    equal = arrays_of(train(make_task(two_groups()), replace(SMALL, weighting=ConstantWeighting)))
     assert {name: equal[name] for name in twin} == twin
-    learned = arrays_of(train(task_of(two_groups()), replace(SMALL, weighting="average", weighting_lr=0.1)))
+    learned = arrays_of(train(make_task(two_groups()), replace(SMALL, weighting="average", weighting_lr=0.1)))
     assert learned["sources"] != twin["sources"]
 
 
@@ -80,7 +51,7 @@ def test_labels_do_not_touch_the_vectors_while_pretraining() -> None:
     wrong = torch.tensor([0, 1] * 20)
     settings = replace(SMALL, weighting="uniform", supervised_strength=1.0)
     states: dict[str, list[Saved]] = {"true": [], "wrong": []}
-    for name, task in (("true", task_of(graph)), ("wrong", task_of(graph, wrong))):
+    for name, task in (("true", make_task(graph)), ("wrong", make_task(graph, wrong))):
         train(task, settings, on_state=lambda state, name=name: states[name].append(state()))
     for number, (one, other) in enumerate(zip(states["true"], states["wrong"], strict=True)):
         same = np.array_equal(one.arrays["now.encoder.table"], other.arrays["now.encoder.table"])
@@ -89,7 +60,7 @@ def test_labels_do_not_touch_the_vectors_while_pretraining() -> None:
 
 @pytest.mark.parametrize("outer_only", [False, True])
 def test_folds_judge_only_vectors_that_do_not_know_them(outer_only: bool) -> None:
-    trained = train(task_of(two_groups(), outer_only=outer_only), replace(SMALL, weighting="average"))
+    trained = train(make_task(two_groups(), outer_only=outer_only), replace(SMALL, weighting="average"))
     judged = [one.outer_loss is not None for one in trained.history]
     assert judged == ([True] * 5 if outer_only else [True, True, False, False, False])
     assert trained.history.column("stage") == ["pretrain"] * 2 + ["train"] * 3
@@ -100,13 +71,13 @@ def test_outer_labels_are_unseen_labels() -> None:
     """Labels of a fold reach neither the fold's own head nor, before they judge, anything else of the inner problem."""
     graph = two_groups()
     flipped = torch.tensor([0] * 20 + [1] * 20)
-    fold = task_of(graph).folds[0]
+    fold = make_task(graph).folds[0]
     flipped[fold] = 1 - flipped[fold]
     settings = replace(SMALL, weighting="average", pretrain=1, max_epochs=1, outer_steps=1, outer="unrolled")
     heads = []
     for labels in (None, flipped):
         states: list[Saved] = []
-        train(task_of(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
+        train(make_task(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
         heads.append(states[0].arrays["fold.0.score_e.weight"])  # judged by fold 0 in round 1
     assert np.array_equal(*heads)
 
@@ -114,19 +85,19 @@ def test_outer_labels_are_unseen_labels() -> None:
 def test_validation_labels_choose_and_do_nothing_else() -> None:
     graph = two_groups()
     flipped = torch.tensor([0] * 20 + [1] * 20)
-    validation = task_of(graph).validation
+    validation = make_task(graph).validation
     flipped[validation] = 1 - flipped[validation]
     last = []
     for labels in (None, flipped):
         states: list[Saved] = []
         settings = replace(SMALL, weighting="average", supervised_strength=0.5)
-        train(task_of(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
+        train(make_task(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
         last.append({name: array for name, array in states[-1].arrays.items() if not name.startswith("best.")})
     assert all(np.array_equal(last[0][name], last[1][name]) for name in last[0])
 
 
 def trainer_with(**changed: Any) -> Trainer:
-    trainer = Trainer(task_of(two_groups()), replace(SMALL, **changed))
+    trainer = Trainer(make_task(two_groups()), replace(SMALL, **changed))
     if trainer.parameters.network is not None:
         with torch.no_grad():
             for parameter in trainer.parameters.network.parameters():
@@ -191,7 +162,7 @@ def test_labels_pull_vectors_down_the_supervised_loss() -> None:
 def test_the_outer_problem_goes_downhill() -> None:
     """Whatever virtual step is taken afterwards, unseen labels like it better than before."""
     settings = replace(SMALL, weighting="average", virtual_lr=50.0, weighting_lr=0.05, outer_paths=4096, outer_steps=1)
-    trainer = Trainer(task_of(two_groups()), settings)
+    trainer = Trainer(make_task(two_groups()), settings)
     trainer.run_epoch(0)
     assert trainer.outer is not None
     losses = [trainer.outer.descend(2 * number, True) for number in range(1, 40)]  # always fold 0
@@ -263,7 +234,7 @@ class Odd(cge.PathWeighting):
 
 
 def test_own_networks_may_have_buffers_and_dropout() -> None:
-    task, settings = task_of(two_groups()), replace(SMALL, weighting=Odd, weighting_lr=0.1)
+    task, settings = make_task(two_groups()), replace(SMALL, weighting=Odd, weighting_lr=0.1)
     states: list[Saved] = []
     torch.manual_seed(1)
     whole = train(task, settings, on_state=lambda state: states.append(state()))
@@ -298,7 +269,7 @@ def test_more_same_label_pairs_pull_more(encoder: str) -> None:
         settings = replace(
             SMALL, weighting="uniform", encoder=encoder, label_pairs=share, max_epochs=6, learning_rate=0.02
         )
-        task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+        task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
         e = torch.nn.functional.normalize(train(task, settings).parameters.vectors(task.features)[task.train])
         alike = e @ e.T
         return float(alike[:4, :4].mean() + alike[4:, 4:].mean() - 2 * alike[:4, 4:].mean())
@@ -311,9 +282,9 @@ def test_more_same_label_pairs_pull_more(encoder: str) -> None:
 @pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
 def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
     settings = replace(SMALL, encoder=encoder, weighting=weighting)
-    found = [arrays_of(train(task_of(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
+    found = [arrays_of(train(make_task(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
     assert found[0] == found[1] == found[2]
-    other = arrays_of(train(task_of(two_groups(200)), replace(settings, seed=1)))
+    other = arrays_of(train(make_task(two_groups(200)), replace(settings, seed=1)))
     assert other["sources"] != found[0]["sources"]
 
 
@@ -331,7 +302,7 @@ def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
     ids=str,
 )
 def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -> None:
-    task, settings = task_of(two_groups()), replace(SMALL, **changed)
+    task, settings = make_task(two_groups()), replace(SMALL, **changed)
     states: list[Saved] = []
     whole = train(task, settings, on_state=lambda state: states.append(state()))
     for state in states:
@@ -344,11 +315,11 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -
 
 def test_a_state_of_another_training_is_refused() -> None:
     states: list[Saved] = []
-    train(task_of(two_groups()), replace(SMALL, max_epochs=1), on_state=lambda state: states.append(state()))
+    train(make_task(two_groups()), replace(SMALL, max_epochs=1), on_state=lambda state: states.append(state()))
     with pytest.raises(cge.CgeError, match=r"the parameters sources must have shape \(40, 8\), found \(40, 16\)"):
-        train(task_of(two_groups()), replace(SMALL, dim=8), saved=states[0])
+        train(make_task(two_groups()), replace(SMALL, dim=8), saved=states[0])
     with pytest.raises(cge.CgeError, match="does not belong to this training: 'rounds'"):
-        train(task_of(two_groups()), SMALL, saved=Saved({}, states[0].arrays))
+        train(make_task(two_groups()), SMALL, saved=Saved({}, states[0].arrays))
 
 
 @pytest.mark.parametrize("encoder", ["table", "features"])
@@ -356,13 +327,13 @@ def test_a_state_of_another_training_is_refused() -> None:
 @pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
 def test_every_optimizer_descends_both_losses(encoder: str, loss: str, optimizer: str) -> None:
     settings = replace(SMALL, weighting="uniform", encoder=encoder, loss=loss, optimizer=optimizer, head_lr=0.05)
-    history = train(task_of(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
+    history = train(make_task(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
     assert history[-1].path_loss < history[0].path_loss
     assert history[-1].supervised_loss < history[0].supervised_loss
 
 
 def test_the_best_round_is_restored_and_patience_ends() -> None:
-    task = task_of(two_groups())
+    task = make_task(two_groups())
     trained = train(task, replace(SMALL, weighting="uniform", max_epochs=8, patience=3))
     accuracies = trained.history.column("validation_accuracy")
     assert len(accuracies) <= trained.best_epoch + 3
@@ -372,7 +343,7 @@ def test_the_best_round_is_restored_and_patience_ends() -> None:
 
 
 def test_without_validation_the_last_round_counts() -> None:
-    task = task_of(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+    task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
     trained = train(task, replace(SMALL, weighting="uniform", patience=1))
     assert trained.best_epoch == 5
     assert trained.history.column("validation_accuracy") == [None] * 5
@@ -394,23 +365,23 @@ def test_nodes_that_no_path_reaches_have_no_vector() -> None:
 def test_an_overflow_names_the_round_and_the_cure() -> None:
     settings = replace(SMALL, weighting="uniform", learning_rate=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of learning_rate \(now 1e\+30\)"):
-        train(task_of(two_groups()), settings)
+        train(make_task(two_groups()), settings)
     settings = replace(SMALL, weighting="uniform", unsup_weight=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of unsup_weight \(now 1e\+30\)"):
-        train(task_of(two_groups()), settings)
+        train(make_task(two_groups()), settings)
     settings = replace(SMALL, weighting="uniform", supervised_strength=3e38, pretrain=0)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 2; try a tenth of supervised_strength \(now 3e\+38\)"):
-        train(task_of(two_groups()), settings)
+        train(make_task(two_groups()), settings)
     settings = replace(SMALL, weighting="uniform", head_lr=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in round 1; try a tenth of head_lr \(now 1e\+30\)"):
-        train(task_of(two_groups()), settings)
+        train(make_task(two_groups()), settings)
 
 
 def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
     torch.manual_seed(7)
     expected, n_jobs = torch.rand(3), torch.get_num_threads()
     torch.manual_seed(7)
-    train(task_of(two_groups()), SMALL)
+    train(make_task(two_groups()), SMALL)
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == n_jobs
 
@@ -425,7 +396,7 @@ def test_micro_f1_by_hand() -> None:
 
 
 def test_history_is_a_table() -> None:
-    history = train(task_of(two_groups()), replace(SMALL, weighting="average")).history
+    history = train(make_task(two_groups()), replace(SMALL, weighting="average")).history
     assert len(str(history).splitlines()) == 6
     assert history.rows()[0]["number"] == 1
     assert len(history[1:]) == 4

@@ -15,9 +15,7 @@ from cge.evaluation.calibration import reliability
 from cge.evaluation.significance import f1_interval
 from cge.explain.weighting_comparison import Gain, WeightingComparison
 from cge.training.model_search import ModelSearch
-from tests.unit.test_cge import TRUE, pairs, some
-from tests.unit.test_path_fit import paths, words
-from tests.unit.test_trainer import two_groups
+from tests.fixtures import TRUE_LABELS, paper_cge, partial_labels, quick_cge, two_groups, with_sparse_features
 
 
 def agresti_min(both: int, one: int, other: int, neither: int) -> tuple[float, float]:
@@ -70,8 +68,12 @@ def test_a_gain_says_what_flatters_it() -> None:
     first, second, *_ = WeightingComparison("steps", both, *told, flat=False, collapsed=False).sentences()
     assert first.startswith("The weights are steps: 2.0 points ahead of A ≡ 1")
     assert second == both.caveat
-    chosen = paths("auto", classifier="mlp", label_propagation="no", hops=1, max_epochs=5)
-    gain = chosen.fit(words(two_groups()), some(), some(TRUE, 4)).compare_weighting().gain
+    chosen = quick_cge("auto", classifier="mlp", label_propagation="no", hops=1, max_epochs=5)
+    gain = (
+        chosen.fit(with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4))
+        .compare_weighting()
+        .gain
+    )
     assert (gain is None) == (chosen.weighting_ == "none")
     assert gain is None or (gain.chose and gain.early)
 
@@ -80,12 +82,12 @@ def test_a_gain_says_what_flatters_it() -> None:
 @pytest.mark.parametrize("several", [False, True])
 @pytest.mark.parametrize("given", [False, True])
 def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
-    graph, classes = two_groups(), np.column_stack([TRUE == 0, TRUE == 1, np.arange(40) % 2]).astype(int)
+    graph, classes = two_groups(), np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(40) % 2]).astype(int)
     train, chosen = np.arange(40) % 3 == 0, np.arange(40) % 3 == 1
     train, chosen = (train, chosen) if given else (train | chosen, train & chosen)
-    y, validation = (classes * one[:, None] if several else np.where(one, TRUE, -1) for one in (train, chosen))
+    y, validation = (classes * one[:, None] if several else np.where(one, TRUE_LABELS, -1) for one in (train, chosen))
     small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2, "walks_per_node": 2}
-    model = pairs("table", "average", **small).fit(graph, y, validation if given else None)
+    model = paper_cge("table", "average", **small).fit(graph, y, validation if given else None)
     assert model.compare_weighting().gain is None
     found = model.compare_weighting(compare=True)
     # The same by hand: those that chose did not train.
@@ -94,7 +96,7 @@ def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
     rest[told.nodes] = 0 if several else -1
     choosing = np.zeros_like(y) if several else np.full(40, -1)
     choosing[told.nodes] = y[told.nodes] if not given else validation[told.nodes]
-    twin = pairs("table", "none", **small).fit(graph, rest, choosing)
+    twin = paper_cge("table", "none", **small).fit(graph, rest, choosing)
     right = []
     for probabilities in (told.probabilities, twin.predict_proba()[told.nodes]):
         if several:
@@ -111,15 +113,19 @@ def test_the_twin_is_trained_on_request(several: bool, given: bool) -> None:
 
 
 def test_a_comparison_needs_labels_and_weights() -> None:
-    graph = words(two_groups())
-    alone = paths("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0).fit(graph, some())
+    graph = with_sparse_features(two_groups())
+    alone = quick_cge("degree", classifier="mlp", hops=1, max_epochs=3, validation_fraction=0.0).fit(
+        graph, partial_labels()
+    )
     with pytest.raises(cge.CgeError, match="keeps no labels that chose, so there is nothing to compare by"):
         alone.compare_weighting(compare=True)
-    equal = paths("none", classifier="mlp", hops=1, max_epochs=3).fit(graph, some(), some(TRUE, 4))
+    equal = quick_cge("none", classifier="mlp", hops=1, max_epochs=3).fit(
+        graph, partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
     assert equal.compare_weighting(compare=True).gain is None
     fixed = (
-        paths("degree", classifier="mlp", hops=1, max_epochs=3)
-        .fit(graph, some(), some(TRUE, 4))
+        quick_cge("degree", classifier="mlp", hops=1, max_epochs=3)
+        .fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
         .compare_weighting(compare=True)
         .gain
     )
@@ -139,8 +145,8 @@ def test_learned_weights_are_compared_with_equal_ones(
         return judged[weights.name]
 
     monkeypatch.setattr(ModelSearch, "judge", watched)
-    model = paths(weighting, classifier="mlp", label_propagation="no", hops=2).fit(
-        words(two_groups()), some(), some(TRUE, 4)
+    model = quick_cge(weighting, classifier="mlp", label_propagation="no", hops=2).fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     found, apart = model.compare_weighting(), judged[weighting].right - judged["none"].right
     expected = Gain.between(apart, 0 * apart, early=True)
@@ -155,8 +161,8 @@ def test_learned_weights_are_compared_with_equal_ones(
 
 
 def test_what_hops_bring_is_the_mean_over_explanations() -> None:
-    model = paths("degree", classifier="consistency", label_propagation="no", hops=3).fit(
-        words(two_groups()), some(), some(TRUE, 4)
+    model = quick_cge("degree", classifier="consistency", label_propagation="no", hops=3).fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     found, expected = model.compare_weighting(), np.zeros(4)
     for node in model.node_ids_.tolist():
@@ -170,7 +176,11 @@ def test_what_hops_bring_is_the_mean_over_explanations() -> None:
 
 
 def test_equal_weights_are_flat() -> None:
-    found = paths("none").fit(words(two_groups()), some(), some(TRUE, 4)).compare_weighting()
+    found = (
+        quick_cge("none")
+        .fit(with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4))
+        .compare_weighting()
+    )
     assert found.effective == pytest.approx(1.0)
     assert found.by_length == pytest.approx((1.0,) * 5)
     assert (found.flat, found.collapsed, found.gain) == (True, False, None)
@@ -180,7 +190,7 @@ def test_equal_weights_are_flat() -> None:
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 def test_collapsed_weights_are_told() -> None:
     small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 6, "validation_fraction": 0.0}
-    model = pairs("table", "lstm", outer="paper", weighting_lr=1.0, **small).fit(two_groups(), some())
+    model = paper_cge("table", "lstm", outer="paper", weighting_lr=1.0, **small).fit(two_groups(), partial_labels())
     found = model.compare_weighting()
     assert found.collapsed
     assert "They have collapsed" in str(found)

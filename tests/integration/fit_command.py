@@ -1,0 +1,57 @@
+"""What tests of `cge fit` share: a call on two small communities, and what came of it."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cge.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+SMALL_FIT = {
+    "dim": 8,
+    "walks_per_node": 2,
+    "walk_length": 6,
+    "window": 3,
+    "pretrain": 1,
+    "max_epochs": 3,
+    "outer_steps": 2,
+}
+SMALL_FIT_FLAGS = [word for name, value in SMALL_FIT.items() for word in ("--" + name.replace("_", "-"), str(value))]
+
+
+def fit_arguments(folder: Path, *more: str) -> list[str]:
+    """Return the arguments of `cge fit` on the files of the fixture `files`."""
+    encoder = ["--encoder", "table"] if "--encoder" not in more else []
+    names = [str(folder / "edges.csv"), "--labels", str(folder / "labels.csv"), "--out", str(folder / "m")]
+    return ["fit", *names, *encoder, *more]
+
+
+def tensor_hashes(folder: Path) -> dict[str, Any]:
+    """Return name, size and hash of a model's tensors: everything that was learned, but no times."""
+    tensors: dict[str, Any] = json.loads((folder / "model.json").read_text())["tensors"]
+    return tensors
+
+
+def fail_if_called(*_: Any, **__: Any) -> None:
+    raise AssertionError("training must not start")
+
+
+def usage_error(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the message of a call that must fail before it trains."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("cge.estimators.paper_fit.train", fail_if_called)
+        assert run(arguments) == 2
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cge: ")
+    assert printed.err.count("\n") == 1
+    return printed.err.removeprefix("cge: ").rstrip("\n")
+
+
+def subprocess_environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT / "src")}
