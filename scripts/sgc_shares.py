@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from cge.estimators.baselines import SGC
-from cge.evaluation.calibration import class_prior_ratio, fit_temperature, scale_probabilities
+from cge.metrics import class_prior_ratio, fit_temperature, scale_probabilities
 from cge.store.atomic import write_text
 from studies.cells import Cell
 from studies.weights import task_of

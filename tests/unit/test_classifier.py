@@ -17,7 +17,7 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, accuracy_or_f1, as_classes, known_labels
+from cge.estimators.classifier import NodeClassifier, as_classes, known_labels, score_predictions
 from cge.estimators.graph_networks import APPNP, GCN
 from cge.estimators.label_roles import hold_out
 from cge.estimators.settings import settings_of
@@ -292,13 +292,13 @@ def test_several_labels_per_node(model: NodeClassifier) -> None:
 def test_micro_f1_by_hand() -> None:
     classes = np.array(["a", "b", "c"])
     told = np.array([[1, 0, 0], [0, 1, 1]])
-    assert accuracy_or_f1(told, [["a", "b"], ["c"]], classes, several=True) == pytest.approx(2 * 2 / (3 + 3))
-    assert accuracy_or_f1(told, np.array([[0, 0, 1], [1, 0, 0]]), classes, several=True) == 0
-    assert accuracy_or_f1(np.array(["a", "b"]), ["a", "c"], classes, several=False) == 0.5
+    assert score_predictions(told, [["a", "b"], ["c"]], classes, several=True) == pytest.approx(2 * 2 / (3 + 3))
+    assert score_predictions(told, np.array([[0, 0, 1], [1, 0, 0]]), classes, several=True) == 0
+    assert score_predictions(np.array(["a", "b"]), ["a", "c"], classes, several=False) == 0.5
     assert as_classes(np.array([[0.5, 0.6, 0.2]]), classes, several=True).tolist() == [[0, 1, 0]]
     assert as_classes(np.array([[0.1, 0.6, 0.3]]), classes, several=False).tolist() == ["b"]
     with pytest.raises(InputError, match="labels has the class 'z', which no training label has"):
-        accuracy_or_f1(told, [["a"], ["z"]], classes, several=True)
+        score_predictions(told, [["a"], ["z"]], classes, several=True)
 
 
 # ---------------------------------------------------------------------- features, and smoothed features

@@ -11,6 +11,7 @@ import scipy.sparse as sp
 import torch
 
 from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
@@ -18,7 +19,6 @@ from cge.models.sparse_products import SparseFeatures, thinned
 from cge.randomness import STEP, generator, mix
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer, sharpened
 from cge.training.paper_parameters import seeded
-from cge.training.paper_training import accuracy_of
 from tests.fixtures import make_task, two_groups
 
 SMALL = ClassifierSettings(
@@ -78,7 +78,7 @@ def test_it_learns_the_groups_and_keeps_the_best_epoch(sparse: bool, classifier:
     assert one.epochs[one.best_epoch - 1].validation_accuracy == max(accuracies)
     nodes = one.task.validation.numpy()
     scores = one.best_scores().numpy()
-    assert accuracy_of(scores[nodes], one.task.labels.numpy()[nodes]) == max(accuracies)
+    assert accuracy_or_f1(scores[nodes], one.task.labels.numpy()[nodes]) == max(accuracies)
 
 
 def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:

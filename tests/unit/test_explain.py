@@ -13,10 +13,10 @@ import pytest
 import torch
 
 import cge
-from cge.evaluation.calibration import scale_probabilities
 from cge.explain.all_paths import AllPaths
 from cge.explain.explanation import Explanation
 from cge.explain.sampled_paths import SampledPaths
+from cge.metrics import scale_probabilities
 from cge.training.classifier_recipes import CLASSIFIERS
 from tests.fixtures import (
     GROUP_SIZE,

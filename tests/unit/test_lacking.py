@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import cge
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.predictions import EVIDENCE, predict_nodes
-from cge.evaluation.calibration import fit_temperature, scale_probabilities
+from cge.metrics import fit_temperature, scale_probabilities
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 KNOWN, CHOOSING = partial_labels(TRUE_LABELS, 4), partial_labels(TRUE_LABELS, 1)
@@ -135,6 +135,6 @@ def test_heats_are_applied_once_and_exactly() -> None:
     bare = np.array([[0.99, 0.01], [0.9, 0.1]])
     found = scale_probabilities(bare, np.array([1.0, 0.5]))
     np.testing.assert_allclose(found, [[0.99, 0.01], [0.81 / 0.82, 0.01 / 0.82]], rtol=1e-12)
-    several = scale_probabilities(bare, np.array([2.0, 1.0]), several=True)
+    several = scale_probabilities(bare, np.array([2.0, 1.0]), multilabel=True)
     np.testing.assert_allclose(several[0], 1 / (1 + np.sqrt(1 / bare[0] - 1)), rtol=1e-12)
     np.testing.assert_allclose(several[1], bare[1], rtol=1e-12)

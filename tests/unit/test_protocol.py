@@ -11,16 +11,14 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.optimize import brentq, minimize_scalar
-from scipy.special import expit, logit
+from scipy.optimize import brentq
 
 import cge
 from cge.data import Dataset, Split
 from cge.errors import InputError
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.graph_networks import GCN
-from cge.evaluation.calibration import fit_temperature, log_loss, scale_probabilities
-from cge.evaluation.protocol import drawn, metrics_of, packed, run_once, split_of, summary, unpacked, versions
+from cge.evaluation.protocol import drawn, packed, run_once, split_of, summary, unpacked, versions
 from cge.evaluation.significance import McNemar, mcnemar, share_interval, stars
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 
@@ -267,40 +265,6 @@ def test_who_knows_only_the_nodes_of_training_is_told_before_it(made: Any, who: 
 # ---------------------------------------------------------------------- metrics
 
 
-def test_accuracy_by_hand() -> None:
-    probabilities = np.array([[0.2, 0.8, 0.0], [0.6, 0.3, 0.1], [0.1, 0.2, 0.7], [0.4, 0.4, 0.2]])
-    assert metrics_of(probabilities, np.array([1, 0, 0, 1])) == {"accuracy": 0.5}
-
-
-def test_f1_by_hand() -> None:
-    """Told {0, 1}, {2}, {0}; so class 0 has one hit and one miss, class 1 one hit, class 2 one hit and one missing."""
-    probabilities = np.array([[0.9, 0.2, 0.1], [0.1, 0.2, 0.3], [0.5, 0.4, 0.3]])
-    found = metrics_of(probabilities, np.array([[1, 1, 0], [0, 0, 1], [0, 0, 1]]))
-    assert found["micro_f1"] == pytest.approx(2 * 3 / (4 + 4))
-    assert found["macro_f1"] == pytest.approx((2 / 3 + 1 + 2 / 3) / 3)
-    assert found["micro_f1_above_half"] == pytest.approx(2 * 1 / (1 + 4))  # only class 0 of the first node is told
-    assert found["macro_f1_above_half"] == pytest.approx((1 + 0 + 0) / 3)
-
-
-@pytest.mark.parametrize("seed", range(6))
-def test_f1_by_counting(seed: int) -> None:
-    random = np.random.default_rng(seed)
-    labels = (random.random((30, 6)) < 0.3).astype(int)
-    labels[:, 5] = 0  # nobody has it; it counts 0 in the macro mean
-    probabilities = random.integers(0, 4, (30, 6)) / 4  # with ties: the first class goes first
-    told = np.zeros_like(labels)
-    for row, (scores, true) in enumerate(zip(probabilities, labels, strict=True)):
-        ranked = sorted(range(6), key=lambda one: (-scores[one], one))
-        told[row, ranked[: int(true.sum())]] = 1
-    hits = [sum(told[row, one] and labels[row, one] for row in range(30)) for one in range(6)]
-    both = [int(told[:, one].sum() + labels[:, one].sum()) for one in range(6)]
-    found = metrics_of(probabilities, labels)
-    assert found["micro_f1"] == pytest.approx(2 * sum(hits) / sum(both))
-    assert found["macro_f1"] == pytest.approx(
-        sum(2 * hit / total if total else 0.0 for hit, total in zip(hits, both, strict=True)) / 6
-    )
-
-
 @given(st.lists(st.booleans(), max_size=40))
 def test_flags_are_packed_and_come_back(flags: list[bool]) -> None:
     text = packed(np.array(flags, bool))
@@ -406,83 +370,6 @@ def test_wilsons_interval_holds_the_shares_that_are_not_refused(right: int, of: 
     assert high == pytest.approx(brentq(away, share + 1e-9, 1 - 1e-12) if right < of else 1, abs=1e-7)
     with pytest.raises(InputError, match="a share needs 0 to n right of n ≥ 1, found 3 of 2"):
         share_interval(3, 2)
-
-
-# ---------------------------------------------------------------------- calibration
-
-
-def some_chances(nodes: int = 50, seed: int = 0) -> Any:
-    scores = 2 * np.random.default_rng(seed).normal(size=(nodes, 4))
-    return np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-
-
-@pytest.mark.parametrize("temperature", [0.2, 0.7, 1.0, 2.0, 5.0])
-def test_heat_divides_the_scores(temperature: float) -> None:
-    probabilities = some_chances()
-    scores = np.log(probabilities) / temperature
-    expected = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
-    np.testing.assert_allclose(scale_probabilities(probabilities, temperature), expected, rtol=1e-12)
-    np.testing.assert_allclose(
-        scale_probabilities(probabilities, temperature, several=True),
-        expit(logit(probabilities) / temperature),
-        rtol=1e-10,
-    )
-    if temperature > 0.5:  # colder, some chances are too small to come back
-        np.testing.assert_allclose(
-            scale_probabilities(scale_probabilities(probabilities, temperature), 1 / temperature),
-            probabilities,
-            rtol=1e-9,
-        )
-
-
-def test_certain_chances_stay_finite() -> None:
-    certain = np.array([[1.0, 0.0], [0.0, 1.0]])
-    for kind in (False, True):
-        found = scale_probabilities(certain, 5.0, kind)
-        assert np.isfinite(found).all()
-        assert found.argmax(axis=1).tolist() == [0, 1]
-    assert log_loss(certain, np.array([1, 1])) == pytest.approx(-np.log(1e-12) / 2)
-
-
-def test_surprise_by_counting() -> None:
-    probabilities, labels = some_chances(), np.arange(50) % 4
-    assert log_loss(probabilities, labels) == pytest.approx(
-        -sum(math.log(probabilities[row, label]) for row, label in enumerate(labels)) / 50
-    )
-    members = (np.random.default_rng(1).random((50, 4)) < 0.5).astype(int)
-    expected = 0.0
-    for row in range(50):
-        for one in range(4):
-            expected -= math.log(probabilities[row, one] if members[row, one] else 1 - probabilities[row, one])
-    assert log_loss(probabilities, members) == pytest.approx(expected / 200)
-
-
-@pytest.mark.parametrize("several_labels", [False, True])
-@pytest.mark.parametrize("count", [5, 50, 500])
-def test_the_best_heat_is_the_minimum_of_surprise_and_doubt(count: int, several_labels: bool) -> None:
-    random, probabilities = np.random.default_rng(count), some_chances(count)
-    labels: Any = np.array([random.choice(4, p=one) for one in scale_probabilities(probabilities, 2.0)])
-    if several_labels:
-        labels = (random.random((count, 4)) < scale_probabilities(probabilities, 2.0, several=True)).astype(int)
-
-    def objective(log: float) -> float:
-        return log_loss(scale_probabilities(probabilities, math.exp(log), several_labels), labels) + 2 * log**2 / count
-
-    found = math.log(fit_temperature(probabilities, labels))
-    exact = minimize_scalar(objective, bounds=(math.log(0.2), math.log(5)), method="bounded").x
-    assert found == pytest.approx(exact, abs=2 * math.log(5) / 80)
-    if count == 500:
-        assert math.exp(found) == pytest.approx(2.0, abs=0.35)  # what the labels were drawn with
-
-
-def test_few_labels_move_the_heat_little() -> None:
-    sure = np.array([[0.99, 0.01], [0.99, 0.01]])
-    few, many = (
-        fit_temperature(sure, np.array([0, 1])),
-        fit_temperature(np.repeat(sure, 200, axis=0), np.repeat([0, 1], 200)),
-    )
-    assert 1 < few < many == pytest.approx(5.0)
-    assert fit_temperature(np.full((3, 2), 0.5), np.array([0, 1, 1])) == pytest.approx(1.0)  # nothing to gain
 
 
 # ---------------------------------------------------------------------- subgraphs

@@ -15,6 +15,7 @@ import cge
 from cge.estimators.paper_fit import chosen
 from cge.estimators.settings import settings_of
 from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.models import FeatureEncoder, InductiveHead, make_weighting
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
@@ -22,7 +23,7 @@ from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradien
 from cge.training.pair_objectives import NegativeSampling
 from cge.training.paper_inner import ends_of
 from cge.training.paper_settings import Task, TrainingSettings
-from cge.training.paper_training import Saved, Trainer, accuracy_of, train
+from cge.training.paper_training import Saved, Trainer, train
 from cge.training.walk_partitions import make_parts
 from tests.fixtures import ConstantWeighting, make_task, two_groups
 
@@ -258,7 +259,7 @@ def test_small_graphs_with_few_labels_do_not_diverge() -> None:
     )
     losses = trained.history.column("path_loss")
     assert max(losses) < losses[0] + 0.1
-    assert accuracy_of(trained.parameters.scores(None, torch.arange(480)).numpy(), group) > 0.85
+    assert accuracy_or_f1(trained.parameters.scores(None, torch.arange(480)).numpy(), group) > 0.85
 
 
 @pytest.mark.parametrize("encoder", ["table", "features"])
@@ -339,7 +340,7 @@ def test_the_best_round_is_restored_and_patience_ends() -> None:
     assert len(accuracies) <= trained.best_epoch + 3
     assert accuracies[trained.best_epoch - 1] == max(accuracies)
     scores = trained.parameters.scores(task.features, task.validation)
-    assert accuracy_of(scores.numpy(), task.labels[task.validation].numpy()) == max(accuracies)
+    assert accuracy_or_f1(scores.numpy(), task.labels[task.validation].numpy()) == max(accuracies)
 
 
 def test_without_validation_the_last_round_counts() -> None:
@@ -384,15 +385,6 @@ def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
     train(make_task(two_groups()), SMALL)
     assert torch.equal(torch.rand(3), expected)
     assert torch.get_num_threads() == n_jobs
-
-
-def test_micro_f1_by_hand() -> None:
-    """A node of k labels is given its k likeliest classes: 2, and 1 and 0, of which one is right."""
-    scores = np.array([[1.0, -1.0, 2.0], [-1.0, 3.0, -2.0]])
-    labels = np.array([[1, 0, 0], [0, 1, 1]])
-    assert accuracy_of(scores, labels) == pytest.approx(2 * 1 / (3 + 3))
-    assert accuracy_of(scores - 100, labels) == accuracy_of(scores, labels)  # their order counts, not their sign
-    assert accuracy_of(-np.ones((2, 2)), np.zeros((2, 2))) == 0
 
 
 def test_history_is_a_table() -> None:

@@ -11,7 +11,6 @@ import pytest
 from sklearn.metrics import f1_score
 
 import cge
-from cge.evaluation.calibration import reliability
 from cge.evaluation.significance import f1_interval
 from cge.explain.weighting_comparison import Gain, WeightingComparison
 from cge.training.model_search import ModelSearch
@@ -202,18 +201,6 @@ def test_collapsed_weights_are_told() -> None:
 
 
 # ---------------------------------------------------------------------- what the report measures with
-
-
-def test_reliability_by_hand() -> None:
-    probabilities = np.array([[0.95, 0.05], [0.05, 0.95], [0.62, 0.38], [0.66, 0.34]])
-    found = reliability(probabilities, np.array([0, 0, 0, 1]))
-    assert found.count.tolist() == [2, 2]
-    assert found.chance.tolist() == pytest.approx([0.64, 0.95])
-    assert found.share.tolist() == [0.5, 0.5]
-    assert found.error == pytest.approx((0.14 + 0.45) / 2)
-    several = reliability(np.array([[1.0, 0.2], [0.0, 0.3]]), np.array([[1, 0], [1, 1]]))
-    assert several.count.tolist() == [1, 1, 1, 1]
-    assert several.error == pytest.approx((1.0 + 0.2 + 0.7 + 0.0) / 4)
 
 
 def test_an_interval_of_f1_holds_it_and_narrows_with_nodes() -> None:

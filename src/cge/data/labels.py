@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from cge.errors import InputError
 
-__all__ = ["checked_labels", "decided", "labeled", "likeliest", "micro_f1", "rank_in_class", "strata_of"]
+__all__ = ["checked_labels", "labeled", "rank_in_class", "strata_of"]
 
 Array = npt.NDArray[Any]
 
@@ -44,34 +44,6 @@ def labeled(labels: Array) -> npt.NDArray[np.bool_]:
     """
     known = labels >= 0 if labels.ndim == 1 else labels.any(axis=1)
     return np.asarray(known, bool)
-
-
-def decided(chances: Array, several: bool) -> npt.NDArray[np.bool_]:
-    """Return what is predicted by chances `(n, c)`: the likeliest class, or with `several` all above a half, `(n, c)`.
-
-    >>> decided(np.array([[0.6, 0.9, 0.2]]), several=True).tolist()
-    [[True, True, False]]
-    """
-    return chances > 0.5 if several else np.eye(chances.shape[1], dtype=bool)[chances.argmax(1)]
-
-
-def likeliest(scores: Array, labels: Array) -> npt.NDArray[np.bool_]:
-    """Return for each node its k classes with the highest scores, where k is how many `labels (n, c)` it has, `(n, c)`.
-
-    >>> likeliest(np.array([[0.1, 0.3, 0.2]]), np.array([[1, 1, 0]])).tolist()
-    [[False, True, True]]
-    """
-    rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
-    return np.asarray(rank < np.count_nonzero(labels, axis=1)[:, None])
-
-
-def micro_f1(told: Array, true: Array) -> float:
-    """Return micro-F1 of what is told, both `(n, c)` yes and no; 0 where nothing is told and nothing is so.
-
-    >>> micro_f1(np.array([[True, True]]), np.array([[True, False]])) == 2 / 3
-    True
-    """
-    return float(2 * np.sum(told & true) / max(int(np.sum(told) + np.sum(true)), 1))
 
 
 def strata_of(labels: Array) -> Array:

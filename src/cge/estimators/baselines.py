@@ -18,7 +18,7 @@ from cge.estimators.classifier import Known, NodeClassifier
 from cge.estimators.embeddings import DeepWalk, Dim, Jobs, Node2Vec, Ratio, Seed, WalkLength, WalksPerNode, Window
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
-from cge.training.paper_training import accuracy_of
+from cge.metrics import accuracy_or_f1
 
 __all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
 
@@ -228,5 +228,5 @@ def _best(found: dict[float, Array], known: Known) -> tuple[Array, float]:
     """Return those of several chances that the selection labels prefer, by what they came; else the middle ones."""
     labels, choice = known.codes[known.selection], list(found)[len(found) // 2]
     if len(known.selection):
-        choice = max(found, key=lambda one: accuracy_of(found[one][known.selection], labels))
+        choice = max(found, key=lambda one: accuracy_or_f1(found[one][known.selection], labels))
     return found[choice], choice

@@ -57,7 +57,7 @@ from cge.estimators.cge_settings import (
     WeightingRate,
 )
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import accuracy_or_f1, as_classes
+from cge.estimators.classifier import as_classes, score_predictions
 from cge.estimators.embeddings import Jobs, Negatives, Seed, WalkLength
 from cge.estimators.encoder_fit import fit_encoder
 from cge.estimators.encoder_model import EncoderModel
@@ -343,7 +343,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         labels : sequence
             An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return accuracy_or_f1(self.predict(nodes), labels, self.classes_, self._fitted.several)
+        return score_predictions(self.predict(nodes), labels, self.classes_, self._fitted.several)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
         """Return vectors, `(k, dim)`: of all nodes that were trained on, of some of them by id, or of another graph.

@@ -12,16 +12,17 @@ import numpy.typing as npt
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from cge.data.labels import labeled, micro_f1
+from cge.data.labels import labeled
 from cge.errors import InputError
 from cge.estimators.label_roles import hold_out
 from cge.estimators.labels import encode_labels, members
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
+from cge.metrics import accuracy, micro_f1
 from cge.store import pack_values, unpack_values
 
-__all__ = ["Known", "NodeClassifier", "accuracy_or_f1", "as_classes", "known_labels"]
+__all__ = ["Known", "NodeClassifier", "as_classes", "known_labels", "score_predictions"]
 
 Array = npt.NDArray[Any]
 
@@ -141,7 +142,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return accuracy_or_f1(self.predict(nodes), labels, self.classes_, self._several)
+        return score_predictions(self.predict(nodes), labels, self.classes_, self._several)
 
     def save(self, folder: str | Path) -> None:
         """Write what it predicts to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
@@ -169,11 +170,11 @@ def as_classes(probabilities: Array, classes: Array, several: bool) -> Array:
     return found
 
 
-def accuracy_or_f1(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
+def score_predictions(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
     """Return the share of right predictions; with several labels per node, micro-F1."""
     true = members(labels, classes) if several else np.asarray(labels)
     if predicted.shape != true.shape:
         raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
     if several:
         return micro_f1(predicted > 0, true > 0)
-    return float(np.mean(predicted == true)) if len(true) else float("nan")
+    return accuracy(predicted, true)

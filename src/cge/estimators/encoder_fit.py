@@ -17,8 +17,8 @@ from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.encoder_model import EncoderModel, encoder_settings, mean_probabilities, plan_facts, plan_from
 from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, membership
 from cge.estimators.missing_inputs import missing_input_temperatures
-from cge.evaluation.calibration import class_prior_ratio, fit_temperature, log_losses, scale_probabilities
 from cge.graph import Graph
+from cge.metrics import class_prior_ratio, fit_temperature, log_losses, scale_probabilities
 from cge.models.classifiers import PathClassifier
 from cge.randomness import key
 from cge.sampling import Walker

@@ -14,8 +14,8 @@ from torch import Tensor
 from cge.data.graph_update import need_features_of
 from cge.errors import InputError
 from cge.estimators.label_roles import ValidationLabels, known_from
-from cge.evaluation.calibration import scale_probabilities
 from cge.graph import Graph
+from cge.metrics import scale_probabilities
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting, Scale
 from cge.models.path_networks import make_weighting

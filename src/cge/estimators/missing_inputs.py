@@ -12,8 +12,8 @@ import scipy.sparse as sp
 
 from cge.estimators.encoder_model import uncalibrated_probabilities
 from cge.estimators.label_roles import ValidationLabels
-from cge.evaluation.calibration import fit_temperature
 from cge.graph import Graph
+from cge.metrics import fit_temperature
 from cge.models.classifiers import PathClassifier
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection

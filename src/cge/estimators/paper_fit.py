@@ -16,8 +16,8 @@ from cge.data.graph_update import need_features_of
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, known_from, membership
-from cge.evaluation.calibration import fit_temperature, scale_probabilities
 from cge.graph import Graph
+from cge.metrics import fit_temperature, scale_probabilities
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.training.history import History, PaperEpoch
 from cge.training.model_search import MIN_VALIDATION

@@ -20,7 +20,8 @@ from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.methods import make
 from cge.estimators.settings import check_settings
-from cge.evaluation.protocol import metrics_of, of_all_classes, split_of
+from cge.evaluation.protocol import of_all_classes, split_of
+from cge.metrics import classification_metrics
 from cge.training.classifier_recipes import CLASSIFIERS
 
 __all__ = ["SPACES", "Found", "as_toml", "open_storage", "space_of", "tune"]
@@ -254,7 +255,7 @@ def _validated(
         ids, labels = chosen.graph.node_ids[split.validation], chosen.labels[split.validation]
         if chosen.multilabel:
             every = of_all_classes(model.predict_proba(ids), model.classes_, chosen.num_classes)
-            scores.append(metrics_of(every, labels)["micro_f1"])
+            scores.append(classification_metrics(every, labels)["micro_f1"])
         else:
             scores.append(float(model.score(ids, labels)))
     return float(np.mean(scores))

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import decided
 from cge.errors import CgeWarning, InputError
 from cge.explain.weighting_comparison import Gain
+from cge.metrics import node_f1, predicted_indicators
 
-__all__ = ["gain_over_uniform", "how_right", "judged_by", "labels_of", "probabilities_of", "uniform_copy"]
+__all__ = ["gain_over_uniform", "judged_by", "labels_of", "probabilities_of", "uniform_copy"]
 
 Array = npt.NDArray[Any]
 
@@ -78,17 +78,6 @@ def judged_by(method: Any, probabilities: Array, nodes: Array) -> Array:
     return probabilities[nodes]
 
 
-def how_right(told: Array, truth: Array) -> Array:
-    """Return how right each node is, `(k,)`: the F1 of its classes, which with one class is 0 or 1.
-
-    >>> how_right(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
-    [1.0, 0.67]
-    """
-    mine, theirs = told > 0, truth > 0
-    both: Array = 2 * (mine & theirs).sum(1) / np.maximum(mine.sum(1) + theirs.sum(1), 1)
-    return both
-
-
 def gain_over_uniform(model: Any) -> Gain | None:
     """Train the twin and return the gain over it, on the labels that chose; None with A ≡ 1."""
     if model.weighting_ == "uniform":
@@ -100,5 +89,5 @@ def gain_over_uniform(model: Any) -> Gain | None:
         )
     twin = uniform_copy(model)
     other = judged_by(twin, probabilities_of(twin, model, labels_of(model)), chosen.nodes)
-    one, two = (how_right(decided(each, several), chosen.matrix) for each in (chosen.probabilities, other))
+    one, two = (node_f1(predicted_indicators(each, several), chosen.matrix) for each in (chosen.probabilities, other))
     return Gain.between(one, two, chose=model.encoder == "paths" and model.weighting == "auto")

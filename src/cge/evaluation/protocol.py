@@ -15,17 +15,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.metrics import f1_score
 
 from cge.data.dataset import Dataset
-from cge.data.labels import likeliest
 from cge.data.splits import Split, per_class, stratified
 from cge.errors import InputError
 from cge.evaluation.significance import mean_interval
+from cge.metrics import classification_metrics
 
 __all__ = [
     "drawn",
-    "metrics_of",
     "notes_on_split",
     "of_all_classes",
     "packed",
@@ -128,7 +126,7 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         probabilities = estimator.predict_proba(ids)
     seconds = time.perf_counter() - began
     every = of_all_classes(probabilities, estimator.classes_, data.num_classes)
-    row: dict[str, Any] = {"metrics": metrics_of(every, data.labels[split.test])}
+    row: dict[str, Any] = {"metrics": classification_metrics(every, data.labels[split.test])}
     if not data.multilabel:
         row["right"] = packed(every.argmax(1) == data.labels[split.test])
     return row | {
@@ -144,21 +142,6 @@ def of_all_classes(probabilities: Array, classes: Array, count: int) -> Array:
     every = np.zeros((len(probabilities), count), np.float32)
     every[:, classes] = probabilities
     return every
-
-
-def metrics_of(probabilities: Array, labels: Array) -> dict[str, float]:
-    """Return accuracy; with several labels per node micro- and macro-F1.
-
-    A node of k labels is then given its k likeliest classes, as in the DeepWalk and node2vec papers; and, where k is
-    not known, every class with a chance above one half ("above_half").
-    """
-    if labels.ndim == 1:
-        return {"accuracy": float(np.mean(probabilities.argmax(1) == labels))}
-    return {
-        f"{kind}_f1{how}": float(f1_score(labels, told.astype(int), average=kind, zero_division=0.0))
-        for how, told in (("", likeliest(probabilities, labels)), ("_above_half", probabilities > 0.5))
-        for kind in ("micro", "macro")
-    }
 
 
 def summary(

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import decided, labeled
+from cge.data.labels import labeled
 from cge.errors import InputError
 from cge.estimators.label_roles import membership
 from cge.estimators.nearest import lengths, nearest_rows
+from cge.metrics import predicted_indicators
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
 from cge.report.maps import MAPS, flattened, need_map
 from cge.report.sentences import (
@@ -91,7 +92,7 @@ def facts_of(
     format_list = np.concatenate(
         [format_value, np.setdiff1d(met, format_value)]
     )  # nodes that only paths lead to come last
-    said = decided(probabilities, model._fitted.several)
+    said = predicted_indicators(probabilities, model._fitted.several)
     sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[format_value].sum(0)
     shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
     parameters = model.weight_parameters_ or {"gate": {}, "hops": []}

@@ -121,7 +121,7 @@
   const trust = data.reliability;
   draw("reliability", trust ? [
     { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { dash: "dot", color: "#97a5b8" }, name: "as they should be", hoverinfo: "skip" },
-    { type: "scatter", mode: "lines+markers", x: trust.chance, y: trust.share, customdata: trust.count, name: "this model",
+    { type: "scatter", mode: "lines+markers", x: trust.confidence, y: trust.accuracy, customdata: trust.count, name: "this model",
       marker: { color: "#2f6fd0", size: trust.count.map((count) => 5 + 15 * Math.sqrt(count / Math.max(...trust.count))) },
       line: { color: "#2f6fd0", width: 1 }, hovertemplate: "given %{x:.0%}, came true %{y:.0%} (%{customdata})<extra></extra>" },
   ] : null, { xaxis: { tickformat: ".0%", range: [0, 1.02], title: { text: "chance given" } },

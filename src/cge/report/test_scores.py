@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import decided, labeled
+from cge.data.labels import labeled
 from cge.estimators.label_roles import membership
-from cge.estimators.uniform_baseline import how_right
-from cge.evaluation.calibration import reliability
 from cge.evaluation.significance import f1_interval, share_interval
+from cge.metrics import node_f1, predicted_indicators, reliability
 
 __all__ = ["Measured", "measured_by"]
 
@@ -44,11 +43,11 @@ class Measured:
 
     def told(self, probabilities: Array) -> Array:
         """Return what chances speak for, as zeros and ones, `(k, c)`."""
-        return decided(probabilities, self.several)
+        return predicted_indicators(probabilities, self.several)
 
     def right(self, probabilities: Array) -> Array:
         """Return how right each node is, `(k,)`: 0 or 1, or the F1 of its classes."""
-        return how_right(self.told(probabilities), self.truth)
+        return node_f1(self.told(probabilities), self.truth)
 
     def row(self, method: str, probabilities: Array) -> dict[str, Any]:
         """Return the score of a method, with its 95 % interval."""
@@ -60,7 +59,7 @@ class Measured:
     def reliability(self) -> dict[str, Any]:
         """Return the model's chances beside how often they came true."""
         found = reliability(self.probabilities, self.truth if self.several else self.truth.argmax(1))
-        numbers = {name: [round(float(one), 4) for one in getattr(found, name)] for name in ("chance", "share")}
+        numbers = {name: [round(float(one), 4) for one in getattr(found, name)] for name in ("confidence", "accuracy")}
         return numbers | {"count": found.count.tolist(), "error": round(found.error, 4)}
 
     def confusion(self) -> list[list[int]] | None:

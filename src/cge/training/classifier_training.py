@@ -30,6 +30,7 @@ from torch.nn import functional
 
 from cge.errors import InputError
 from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import PathClassifier
 from cge.models.propagation import propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, thinned
@@ -37,7 +38,7 @@ from cge.randomness import generator
 from cge.training.history import Epoch
 from cge.training.paper_parameters import load_module, load_optimizer, module_arrays, one_thread, optimizer_arrays
 from cge.training.paper_settings import Task
-from cge.training.paper_training import Saved, accuracy_of
+from cge.training.paper_training import Saved
 
 __all__ = ["ClassifierSettings", "ClassifierTrainer", "Propagation", "drop_features", "kept", "sharpened"]
 
@@ -265,7 +266,7 @@ class ClassifierTrainer:
         with torch.no_grad():
             scores = self._scores(self._brought(self.classifier, nodes), nodes)
         labels = self.task.labels[nodes]
-        return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
+        return accuracy_or_f1(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 
     # ------------------------------------------------------------------ stopping and going on
 

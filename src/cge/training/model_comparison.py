@@ -13,14 +13,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
-from torch.nn import functional
 
-from cge.data.labels import likeliest
+from cge.metrics import accuracy_or_f1, calibrated_log_losses, node_accuracy
 from cge.models.edge_weighting import EdgeWeighting
 from cge.training.classifier_training import ClassifierTrainer
-from cge.training.paper_training import accuracy_of
 
 __all__ = [
     "CandidateScore",
@@ -34,8 +30,6 @@ __all__ = [
 ]
 
 Array = npt.NDArray[Any]
-
-_HEATS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,26 +80,10 @@ def hop_profiles(names: Sequence[str], hops: int) -> dict[str, EdgeWeighting]:
 def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
     """Return how the best epoch of a trainer does on its validation labels."""
     nodes = trainer.task.validation
-    scores, labels = trainer.best_scores(nodes), trainer.task.labels[nodes]
-    right = (scores.argmax(1) == labels) if labels.ndim == 1 else _overlap(scores, labels)
-    log_losses = [_surprise(scores / temperature, labels) for temperature in _HEATS]
-    least = min(log_losses, key=lambda one: one.mean())
-    return CandidateScore(accuracy_of(scores.numpy(), labels.numpy()), right.double().numpy(), least)
-
-
-def _overlap(scores: Tensor, labels: Tensor) -> Tensor:
-    """Return the share of each node's classes that are among as many likeliest ones, `(k,)`; 1 where it has none."""
-    told = torch.from_numpy(likeliest(scores.numpy(), labels.numpy()))
-    return ((told & (labels > 0)).sum(1) + 1e-9) / (told.sum(1) + 1e-9)
-
-
-def _surprise(scores: Tensor, labels: Tensor) -> Array:
-    if labels.ndim == 2:
-        each = functional.binary_cross_entropy_with_logits(scores, labels.to(scores.dtype), reduction="none").mean(1)
-    else:
-        each = functional.cross_entropy(scores, labels, reduction="none")
-    found: Array = each.double().numpy()
-    return found
+    scores, labels = trainer.best_scores(nodes).numpy(), trainer.task.labels[nodes].numpy()
+    return CandidateScore(
+        accuracy_or_f1(scores, labels), node_accuracy(scores, labels), calibrated_log_losses(scores, labels)
+    )
 
 
 def is_better(candidate: CandidateScore, incumbent: CandidateScore, errors: float = 1.0, more: int = 0) -> bool:

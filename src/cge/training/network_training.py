@@ -10,12 +10,12 @@ from torch import Tensor
 
 from cge.errors import InputError
 from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.models.convolutions import TwoLayers
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, kept
 from cge.training.paper_parameters import load_module, module_arrays, one_thread
-from cge.training.paper_training import accuracy_of
 
 __all__ = ["NetworkSettings", "train_network"]
 
@@ -62,7 +62,7 @@ def train_network(
             if len(selection):
                 told = _scores(network, features)[selection]
                 score = (
-                    accuracy_of(told.numpy(), labels[selection].numpy()),
+                    accuracy_or_f1(told.numpy(), labels[selection].numpy()),
                     -supervised_loss(told, labels[selection]).item(),
                 )
                 if score > best_score:

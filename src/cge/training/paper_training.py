@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cge.data.labels import likeliest, micro_f1
 from cge.errors import InputError
 from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
 from cge.training.history import History, PaperEpoch
 from cge.training.paper_inner import SHORTEST, Inner
@@ -35,7 +35,7 @@ from cge.training.paper_parameters import (
 )
 from cge.training.paper_settings import Task, TrainingSettings
 
-__all__ = ["Saved", "Trained", "Trainer", "accuracy_of", "train"]
+__all__ = ["Saved", "Trained", "Trainer", "train"]
 
 Array = npt.NDArray[Any]
 
@@ -185,7 +185,7 @@ class Trainer:
             return 0.0, 0.0
         scores = self.parameters.scores(self.task.features, nodes)
         labels = self.task.labels[nodes]
-        return accuracy_of(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
+        return accuracy_or_f1(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
 
     def _path_loss(self) -> float:
         """Return the mean loss of a fixed sample of paths, every path alike."""
@@ -256,16 +256,3 @@ class Trainer:
             found["network_optimizer"] = self.outer.optimizer
             found |= {f"fold_optimizer_{k}": one for k, one in enumerate(self.outer.head_optimizers)}
         return found
-
-
-def accuracy_of(scores: Array, labels: Array) -> float:
-    """Return the share of right predictions; with several labels per node, micro-F1.
-
-    A node of k labels is then given its k likeliest classes: which scores mean "yes" is not judged, only their order.
-
-    >>> accuracy_of(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([0, 0]))
-    0.5
-    """
-    if labels.ndim == 1:
-        return float(np.mean(scores.argmax(1) == labels))
-    return micro_f1(likeliest(scores, labels), labels > 0)

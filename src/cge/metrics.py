@@ -1,0 +1,276 @@
+"""Metrics of classification: accuracy, F1, log loss, calibration error, temperature scaling.
+
+Labels have one of two forms: `(n,)` class numbers, or an `(n, c)` indicator matrix of zeros and ones, where a node may
+have any number of classes (multilabel).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = [
+    "Reliability",
+    "accuracy",
+    "accuracy_or_f1",
+    "calibrated_log_losses",
+    "class_prior_ratio",
+    "classification_metrics",
+    "fit_temperature",
+    "log_loss",
+    "log_losses",
+    "logit_log_losses",
+    "macro_f1",
+    "micro_f1",
+    "node_accuracy",
+    "node_f1",
+    "predicted_indicators",
+    "reliability",
+    "scale_probabilities",
+    "top_k_indicators",
+]
+
+Array = npt.NDArray[Any]
+Bools = npt.NDArray[np.bool_]
+
+_SMALLEST = 1e-12  # probabilities below this count as this, so that their logarithm is finite
+_TEMPERATURES = 5.0 ** (np.arange(-97, 41) / 40)  # 0.02 to 5
+_COARSE_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
+
+
+# ---------------------------------------------------------------------- predictions
+
+
+def predicted_indicators(probabilities: Array, multilabel: bool) -> Bools:
+    """Return the predicted classes as an indicator matrix `(n, c)`.
+
+    The class of highest probability, or with `multilabel` every class above one half.
+
+    >>> predicted_indicators(np.array([[0.6, 0.9, 0.2]]), multilabel=True).tolist()
+    [[True, True, False]]
+    """
+    if multilabel:
+        return np.asarray(probabilities > 0.5)
+    return np.asarray(np.eye(probabilities.shape[1], dtype=bool)[probabilities.argmax(1)])
+
+
+def top_k_indicators(scores: Array, labels: Array) -> Bools:
+    """Return the k classes with the highest scores of each node, `(n, c)`, where k is its number of `labels (n, c)`.
+
+    >>> top_k_indicators(np.array([[0.1, 0.3, 0.2]]), np.array([[1, 1, 0]])).tolist()
+    [[False, True, True]]
+    """
+    rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
+    return np.asarray(rank < np.count_nonzero(labels, axis=1)[:, None])
+
+
+# ---------------------------------------------------------------------- accuracy and F1
+
+
+def accuracy(predicted: Array, labels: Array) -> float:
+    """Return the share of predictions `(n,)` that equal the labels `(n,)`; NaN without any.
+
+    >>> accuracy(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]))
+    0.75
+    """
+    return float(np.mean(predicted == labels)) if len(labels) else float("nan")
+
+
+def micro_f1(predicted: Array, labels: Array) -> float:
+    """Return micro-F1, 2 TP / (2 TP + FP + FN) over all classes, of boolean indicators `(n, c)`; 0 without positives.
+
+    >>> micro_f1(np.array([[True, True]]), np.array([[True, False]])) == 2 / 3
+    True
+    """
+    return float(2 * np.sum(predicted & labels) / max(int(np.sum(predicted) + np.sum(labels)), 1))
+
+
+def macro_f1(predicted: Array, labels: Array) -> float:
+    """Return macro-F1, the mean of the classes' F1, of boolean indicators `(n, c)`; a class without positives has 0.
+
+    >>> macro_f1(np.array([[True, True]]), np.array([[True, False]]))
+    0.5
+    """
+    return float(np.mean(2 * (predicted & labels).sum(0) / np.maximum(predicted.sum(0) + labels.sum(0), 1)))
+
+
+def accuracy_or_f1(scores: Array, labels: Array) -> float:
+    """Return the accuracy of the classes with the highest `scores (n, c)`; micro-F1 of the top k with multilabel.
+
+    >>> accuracy_or_f1(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([0, 0]))
+    0.5
+    """
+    if labels.ndim == 1:
+        return accuracy(scores.argmax(1), labels)
+    return micro_f1(top_k_indicators(scores, labels), labels > 0)
+
+
+def node_accuracy(scores: Array, labels: Array) -> Array:
+    """Return for each node whether the class of highest score is its label, as 0 or 1, `(n,)`.
+
+    With multilabel, the share of the node's k labels among its k top classes (precision at k); 1 without labels.
+
+    >>> node_accuracy(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([[1, 1], [1, 0]])).round(6).tolist()
+    [1.0, 0.0]
+    """
+    if labels.ndim == 1:
+        return np.asarray(scores.argmax(1) == labels, np.float64)
+    top, true = top_k_indicators(scores, labels), labels > 0
+    return np.asarray(((top & true).sum(1) + 1e-9) / (top.sum(1) + 1e-9))
+
+
+def node_f1(predicted: Array, labels: Array) -> Array:
+    """Return the F1 of each node's classes, `(n,)`, from indicators `(n, c)`; 0 or 1 where a node has one class.
+
+    >>> node_f1(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
+    [1.0, 0.67]
+    """
+    mine, true = predicted > 0, labels > 0
+    return np.asarray(2 * (mine & true).sum(1) / np.maximum(mine.sum(1) + true.sum(1), 1))
+
+
+def classification_metrics(probabilities: Array, labels: Array) -> dict[str, float]:
+    """Return accuracy; with multilabel micro- and macro-F1.
+
+    A node of k labels is predicted its k classes of highest probability, as in the DeepWalk and node2vec papers; and,
+    where k is unknown, every class above one half (`above_half`).
+    """
+    if labels.ndim == 1:
+        return {"accuracy": accuracy(probabilities.argmax(1), labels)}
+    predictions = {
+        "": top_k_indicators(probabilities, labels),
+        "_above_half": predicted_indicators(probabilities, True),
+    }
+    return {
+        f"{name}{suffix}": metric(predicted, labels > 0)
+        for suffix, predicted in predictions.items()
+        for name, metric in (("micro_f1", micro_f1), ("macro_f1", macro_f1))
+    }
+
+
+# ---------------------------------------------------------------------- log loss
+
+
+def log_losses(probabilities: Array, labels: Array) -> Array:
+    """Return −log of the probability of each node's label, `(n,)`; with multilabel the mean over classes.
+
+    >>> log_losses(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([1, 0])).round(3).tolist()
+    [0.693, -0.0]
+    """
+    if labels.ndim == 1:
+        return np.asarray(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _SMALLEST)))
+    of_labels = np.where(labels > 0, probabilities, 1 - probabilities)
+    return np.asarray(-np.log(np.maximum(of_labels, _SMALLEST)).mean(1))
+
+
+def log_loss(probabilities: Array, labels: Array) -> float:
+    """Return the mean of `log_losses`."""
+    return float(log_losses(probabilities, labels).mean())
+
+
+def logit_log_losses(logits: Array, labels: Array) -> Array:
+    """Return `log_losses` of the softmax of `logits (n, c)`, or with multilabel of their sigmoid, in float64."""
+    logits = np.asarray(logits, np.float64)
+    if labels.ndim == 1:
+        shifted = logits - logits.max(1, keepdims=True)
+        return np.asarray(np.log(np.exp(shifted).sum(1)) - shifted[np.arange(len(labels)), labels])
+    return np.asarray(np.logaddexp(0.0, np.where(labels > 0, -logits, logits)).mean(1))
+
+
+def calibrated_log_losses(logits: Array, labels: Array) -> Array:
+    """Return `logit_log_losses` at the temperature, of nine from 0.25 to 4, with the lowest mean.
+
+    So two models can be compared by log loss whatever the scale of their logits.
+    """
+    losses = [logit_log_losses(logits / temperature, labels) for temperature in _COARSE_TEMPERATURES]
+    return min(losses, key=lambda each: float(each.mean()))
+
+
+# ---------------------------------------------------------------------- calibration
+
+
+def scale_probabilities(probabilities: Array, temperature: float | Array, multilabel: bool = False) -> Array:
+    """Return probabilities `(n, c)` at a temperature T, one or `(n,)`: p^(1/T), normalized; T above 1 flattens them.
+
+    It is temperature scaling of the logits (Guo et al. 2017). With `multilabel` each class is normalized against its
+    own complement.
+
+    >>> scale_probabilities(np.array([[0.9, 0.1]]), 2.0).round(2).tolist()  # √9 to 1
+    [[0.75, 0.25]]
+    """
+    if np.all(temperature == 1.0):
+        return probabilities
+    exponent = 1 / np.reshape(temperature, (-1, 1))
+    power = np.maximum(probabilities, _SMALLEST) ** exponent
+    if multilabel:
+        total = np.maximum(1 - probabilities, _SMALLEST) ** exponent + power
+    else:
+        total = power.sum(axis=1, keepdims=True)
+    return np.asarray(power / total)
+
+
+def fit_temperature(probabilities: Array, labels: Array) -> float:
+    """Return the temperature, of 138 from 0.02 to 5, that minimizes the log loss of labels plus 2 (log T)² / n.
+
+    The penalty keeps the temperature of few labels near 1.
+    """
+    losses = [log_loss(scale_probabilities(probabilities, each, labels.ndim == 2), labels) for each in _TEMPERATURES]
+    penalty = 2 * np.log(_TEMPERATURES) ** 2 / len(labels)
+    return float(_TEMPERATURES[int(np.argmin(np.array(losses) + penalty))])
+
+
+def class_prior_ratio(labels: Array, train_counts: Array) -> tuple[Array, Array]:
+    """Return log π(y) / π_train(y): the class priors of `labels (k,)` over those of the training labels, `(c,)`.
+
+    The second result, `(k, c)`, is the ratio for each label computed from the other labels only (leave-one-out). Every
+    class counts one label more than it has, so that no prior is zero.
+
+    >>> ratio, leave_one_out = class_prior_ratio(np.array([0, 0, 0, 1]), np.array([2, 2]))
+    >>> np.exp(ratio).round(2).tolist(), np.exp(leave_one_out[3]).round(2).tolist()
+    ([1.33, 0.67], [1.6, 0.4])
+    """
+    n_classes = len(train_counts)
+    counts = np.bincount(labels, minlength=n_classes)
+
+    def log_priors(counts: Array) -> Array:
+        return np.asarray(np.log((counts + 1) / (counts.sum(axis=-1, keepdims=True) + n_classes)))
+
+    train = log_priors(train_counts)
+    return log_priors(counts) - train, log_priors(counts - np.eye(n_classes)[labels]) - train
+
+
+@dataclass(frozen=True, eq=False)
+class Reliability:
+    """A reliability diagram: mean `confidence`, `accuracy` and `count` of each bin with predictions, `(b,)` each.
+
+    `error` is the expected calibration error: the mean distance between confidence and accuracy (Naeini et al. 2015).
+    """
+
+    confidence: Array
+    accuracy: Array
+    count: Array
+    error: float
+
+
+def reliability(probabilities: Array, labels: Array, bins: int = 10) -> Reliability:
+    """Return how well probabilities `(n, c)` agree with the labels, in `bins` of equal width.
+
+    The confidence of a prediction is its probability; with multilabel each probability is a prediction of its own.
+
+    >>> diagram = reliability(np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([0, 1]))
+    >>> diagram.accuracy.tolist(), round(diagram.error, 2)
+    ([0.0, 1.0], 0.4)
+    """
+    if labels.ndim == 1:
+        confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
+    else:
+        confidence, correct = probabilities.ravel(), labels.ravel() > 0
+    bin_of = np.minimum((confidence.astype(np.float64) * bins).astype(np.int64), bins - 1)
+    count = np.bincount(bin_of, minlength=bins)
+    used = np.flatnonzero(count)
+    means = [np.bincount(bin_of, values, minlength=bins)[used] / count[used] for values in (confidence, correct)]
+    error = float(np.abs(means[0] - means[1]) @ count[used] / max(count.sum(), 1))
+    return Reliability(means[0], means[1], count[used], error)
