@@ -27,7 +27,7 @@ from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.learned_weighting import Outer, OuterSettings
 from cge.training.model_comparison import level, score_candidate
 from cge.training.model_search import ModelSearch
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 
 __all__ = ["ATTEMPTS", "attempt"]
 

@@ -28,7 +28,7 @@ from cge.models.path_networks import PathWeighting
 from cge.randomness import generator
 from cge.sampling import Walker
 from cge.training.encoder_data import EncoderData
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 from studies.attempts import ATTEMPTS, attempt
 from studies.cells import Cell
 

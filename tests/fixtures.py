@@ -14,7 +14,7 @@ import cge
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.training.learned_weighting import OuterSettings
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 
 GROUP_SIZE = 20
 TRUE_LABELS = np.repeat([0, 1], GROUP_SIZE)  # of `two_groups()`

@@ -16,7 +16,7 @@ from cge.models.edge_weighting import EdgePropagation
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.learned_weighting import Outer
 from cge.training.model_search import ModelSearch
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 from studies import attempts
 from studies.attempts import ATTEMPTS, HopPropagation, Situation, attempt
 from tests.fixtures import QUICK_OUTER, edge_propagation, planted_task

@@ -18,7 +18,7 @@ from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures, thinned
 from cge.randomness import STEP, generator, mix
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer, sharpened
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 from tests.fixtures import make_task, two_groups
 
 SMALL = ClassifierSettings(

@@ -17,13 +17,13 @@ import cge
 from cge.errors import InputError
 from cge.estimators import graph_networks as estimators
 from cge.estimators.graph_networks import APPNP, GCN
-from cge.models.convolutions import Appnp, Gcn, TwoLayers
+from cge.models.convolutions import Appnp, Gcn, TwoLayerNetwork
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, _thinned, train_network
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 from tests.fixtures import (
     TRAIN_NODES,
     TRUE_LABELS,
@@ -51,11 +51,11 @@ def smoothing(graph: cge.Graph) -> Tensor:
     return torch.from_numpy(root @ looped @ root)
 
 
-def network(kind: str, graph: cge.Graph, features: int = 5, seed: int = 0, **settings: Any) -> TwoLayers:
+def network(kind: str, graph: cge.Graph, features: int = 5, seed: int = 0, **settings: Any) -> TwoLayerNetwork:
     """Return a network of float64 whose biases are not zero."""
     with seeded(seed, kind):
         steps = TransitionMatrix(graph, 1)
-        made: TwoLayers = (Gcn if kind == "gcn" else Appnp)(steps, features, 4, 3, **settings)
+        made: TwoLayerNetwork = (Gcn if kind == "gcn" else Appnp)(steps, features, 4, 3, **settings)
         torch.nn.init.normal_(made.first_bias)
         torch.nn.init.normal_(made.last_bias)
     return made.double()
@@ -66,7 +66,9 @@ def numbers(rows: int, columns: int = 5, seed: int = 1) -> Any:
     return random.normal(size=(rows, columns)) * (random.random((rows, columns)) < 0.7)
 
 
-def dense_scores(made: TwoLayers, kind: str, smooth: Tensor, x: Tensor, hops: int = 10, back: float = 0.1) -> Tensor:
+def dense_scores(
+    made: TwoLayerNetwork, kind: str, smooth: Tensor, x: Tensor, hops: int = 10, back: float = 0.1
+) -> Tensor:
     if kind == "gcn":
         hidden = torch.relu(smooth @ x @ made.first + made.first_bias)
         return smooth @ hidden @ made.last + made.last_bias
@@ -168,7 +170,7 @@ def test_only_the_first_layer_decays() -> None:
 
 def test_the_form_is_up_to_the_subclass() -> None:
     with pytest.raises(NotImplementedError):
-        TwoLayers(2, 2, 2)(torch.zeros(1, 2), lambda hidden: hidden)
+        TwoLayerNetwork(2, 2, 2)(torch.zeros(1, 2), lambda hidden: hidden)
 
 
 # ---------------------------------------------------------------------- training
@@ -181,7 +183,7 @@ def trained(
     true: Any = TRUE_LABELS,
     kind: str = "gcn",
     seed: int = 0,
-) -> tuple[Tensor, TwoLayers]:
+) -> tuple[Tensor, TwoLayerNetwork]:
     """Train a small network of float32 and return scores and network."""
     x = torch.from_numpy(numbers(40, 5)).float()
     made = network(kind, graph, seed=seed).float()
@@ -336,7 +338,9 @@ def test_chances_are_made_of_the_scores_of_the_network(
 ) -> None:
     told: list[Any] = []
 
-    def fake(made: TwoLayers, features: Any, labels: Tensor, train: Tensor, selection: Tensor, settings: Any) -> Any:
+    def fake(
+        made: TwoLayerNetwork, features: Any, labels: Tensor, train: Tensor, selection: Tensor, settings: Any
+    ) -> Any:
         told.extend([made, features, labels, train, selection, settings])
         return torch.from_numpy(numbers(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from cge.graph import Graph
 from cge.training import walk_factorization
-from cge.training.walk_factorization import path_factors
+from cge.training.walk_factorization import factorize_walks
 from tests.fixtures import two_groups
 
 Array = np.ndarray[Any, Any]
@@ -26,7 +26,7 @@ def test_products_are_the_matrix_as_far_as_its_positive_part_goes(window: int, m
     values, vectors = np.linalg.eigh(summed)
     kept = (vectors * np.maximum(values, 0)) @ vectors.T  # directions in which the sum is negative are left out
     expected = np.log(np.maximum(kept / scale * degrees.sum(), 1))
-    found = path_factors(graph, 40, window).astype(np.float64)
+    found = factorize_walks(graph, 40, window).astype(np.float64)
     values, vectors = np.linalg.eigh(expected)
     positive = (vectors * np.maximum(values, 0)) @ vectors.T
     np.testing.assert_allclose(found @ found.T, positive, atol=2e-4)
@@ -34,7 +34,7 @@ def test_products_are_the_matrix_as_far_as_its_positive_part_goes(window: int, m
 
 def test_the_largest_directions_come_first() -> None:
     graph = two_groups(features=False)
-    whole, few = path_factors(graph, 40), path_factors(graph, 3)
+    whole, few = factorize_walks(graph, 40), factorize_walks(graph, 3)
     assert few.shape == (40, 3)
     length = np.linalg.norm(whole, axis=0)
     assert (np.diff(length) <= 1e-5).all()
@@ -48,9 +48,9 @@ def test_nodes_without_edges_directions_and_threads() -> None:
     edges = [(0, 1), (1, 2), (2, 0), (3, 4)]
     graph = Graph.from_edges(edges, num_nodes=6, directed=True)
     both = Graph.from_edges(edges, num_nodes=6)
-    found = path_factors(graph, 4)
+    found = factorize_walks(graph, 4)
     assert np.isfinite(found).all()
     assert not found[5].any()
-    np.testing.assert_allclose(found @ found.T, path_factors(both, 4) @ path_factors(both, 4).T, atol=1e-4)
-    assert path_factors(both, 4, n_jobs=1).tobytes() == path_factors(both, 4, n_jobs=2).tobytes()
-    assert path_factors(both, 8).shape == (6, 8)  # more numbers than nodes
+    np.testing.assert_allclose(found @ found.T, factorize_walks(both, 4) @ factorize_walks(both, 4).T, atol=1e-4)
+    assert factorize_walks(both, 4, n_jobs=1).tobytes() == factorize_walks(both, 4, n_jobs=2).tobytes()
+    assert factorize_walks(both, 8).shape == (6, 8)  # more numbers than nodes

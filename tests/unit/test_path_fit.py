@@ -29,7 +29,7 @@ from cge.training.history import Epoch
 from cge.training.learned_weighting import Learned
 from cge.training.model_comparison import CandidateScore, closed_form_weightings
 from cge.training.model_search import ModelSearch
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 from tests.fixtures import (
     GROUP_SIZE,
     TRUE_LABELS,

@@ -28,8 +28,8 @@ from cge.training.model_comparison import (
     is_better,
     score_candidate,
 )
-from cge.training.paper_parameters import seeded
-from cge.training.paper_settings import Task
+from cge.training.task import Task
+from cge.training.torch_state import seeded
 from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
 
 STILL = replace(QUICK_OUTER, drop_feature=0.0, dropout=0.0)

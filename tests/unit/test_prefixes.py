@@ -17,7 +17,7 @@ from cge.models.path_prefixes import Prefixes, PrefixPropagation, item_vectors, 
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import Walker
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 
 Path = tuple[int, ...]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,6 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.estimators.paper_fit import chosen
-from cge.estimators.settings import settings_of
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models import FeatureEncoder, InductiveHead, make_weighting
@@ -22,16 +20,41 @@ from cge.sampling import subpaths
 from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradient
 from cge.training.pair_objectives import NegativeSampling
 from cge.training.paper_inner import ends_of
-from cge.training.paper_settings import Task, TrainingSettings
-from cge.training.paper_training import Saved, Trainer, train
+from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_training import Trainer, train
+from cge.training.task import Task
+from cge.training.torch_state import TrainerState
 from cge.training.walk_partitions import make_parts
 from tests.fixtures import ConstantWeighting, make_task, two_groups
 
-DEFAULTS = {name: chosen(cge.CGE("table"), name) for name in settings_of(cge.CGE)}
 SMALL = TrainingSettings(
-    **{field.name: DEFAULTS[field.name] for field in fields(TrainingSettings) if field.name != "seed"}
-    | {"dim": 16, "window": 4, "walks_per_node": 4, "loss": "negative", "pretrain": 2, "max_epochs": 3, "patience": 99}
-    | {"hidden": 8, "outer_paths": 64, "outer_steps": 3, "seed": 0}
+    setting="transductive",
+    weighting="lstm",
+    dim=16,
+    window=4,
+    walk_length=10,
+    walks_per_node=4,
+    loss="negative",
+    negatives=5,
+    pretrain=2,
+    max_epochs=3,
+    patience=99,
+    optimizer="auto",
+    learning_rate=None,
+    unsup_weight=1.0,
+    label_pairs=0.1,
+    supervised_strength=0.0,
+    hidden=8,
+    head_steps=20,
+    head_lr=0.01,
+    weight_decay=5e-4,
+    outer="unrolled",
+    virtual_lr=1.0,
+    weighting_lr=0.01,
+    outer_steps=3,
+    outer_paths=64,
+    seed=0,
+    n_jobs=None,
 )
 
 
@@ -51,7 +74,7 @@ def test_labels_do_not_touch_the_vectors_while_pretraining() -> None:
     graph = two_groups()
     wrong = torch.tensor([0, 1] * 20)
     settings = replace(SMALL, weighting="uniform", supervised_strength=1.0)
-    states: dict[str, list[Saved]] = {"true": [], "wrong": []}
+    states: dict[str, list[TrainerState]] = {"true": [], "wrong": []}
     for name, task in (("true", make_task(graph)), ("wrong", make_task(graph, wrong))):
         train(task, settings, on_state=lambda state, name=name: states[name].append(state()))
     for number, (one, other) in enumerate(zip(states["true"], states["wrong"], strict=True)):
@@ -77,7 +100,7 @@ def test_outer_labels_are_unseen_labels() -> None:
     settings = replace(SMALL, weighting="average", pretrain=1, max_epochs=1, outer_steps=1, outer="unrolled")
     heads = []
     for labels in (None, flipped):
-        states: list[Saved] = []
+        states: list[TrainerState] = []
         train(make_task(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
         heads.append(states[0].arrays["fold.0.score_e.weight"])  # judged by fold 0 in round 1
     assert np.array_equal(*heads)
@@ -90,7 +113,7 @@ def test_validation_labels_choose_and_do_nothing_else() -> None:
     flipped[validation] = 1 - flipped[validation]
     last = []
     for labels in (None, flipped):
-        states: list[Saved] = []
+        states: list[TrainerState] = []
         settings = replace(SMALL, weighting="average", supervised_strength=0.5)
         train(make_task(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
         last.append({name: array for name, array in states[-1].arrays.items() if not name.startswith("best.")})
@@ -236,7 +259,7 @@ class Odd(cge.PathWeighting):
 
 def test_own_networks_may_have_buffers_and_dropout() -> None:
     task, settings = make_task(two_groups()), replace(SMALL, weighting=Odd, weighting_lr=0.1)
-    states: list[Saved] = []
+    states: list[TrainerState] = []
     torch.manual_seed(1)
     whole = train(task, settings, on_state=lambda state: states.append(state()))
     torch.manual_seed(2)
@@ -262,13 +285,13 @@ def test_small_graphs_with_few_labels_do_not_diverge() -> None:
     assert accuracy_or_f1(trained.parameters.scores(None, torch.arange(480)).numpy(), group) > 0.85
 
 
-@pytest.mark.parametrize("encoder", ["table", "features"])
-def test_more_same_label_pairs_pull_more(encoder: str) -> None:
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_more_same_label_pairs_pull_more(setting: str) -> None:
     """With more pairs of one label, vectors of one label are more alike."""
 
     def contrast(share: float) -> float:
         settings = replace(
-            SMALL, weighting="uniform", encoder=encoder, label_pairs=share, max_epochs=6, learning_rate=0.02
+            SMALL, weighting="uniform", setting=setting, label_pairs=share, max_epochs=6, learning_rate=0.02
         )
         task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
         e = torch.nn.functional.normalize(train(task, settings).parameters.vectors(task.features)[task.train])
@@ -279,10 +302,10 @@ def test_more_same_label_pairs_pull_more(encoder: str) -> None:
     assert contrast(1.0) > contrast(0.0) + 0.01
 
 
-@pytest.mark.parametrize("encoder", ["table", "features"])
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
 @pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
-def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
-    settings = replace(SMALL, encoder=encoder, weighting=weighting)
+def test_the_same_bytes_on_any_threads(setting: str, weighting: str) -> None:
+    settings = replace(SMALL, setting=setting, weighting=weighting)
     found = [arrays_of(train(make_task(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
     assert found[0] == found[1] == found[2]
     other = arrays_of(train(make_task(two_groups(200)), replace(settings, seed=1)))
@@ -292,11 +315,11 @@ def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
 @pytest.mark.parametrize(
     "changed",
     [
-        {"weighting": "none"},
+        {"weighting": "uniform"},
         {"weighting": "lstm"},
-        {"weighting": "cnn", "encoder": "features"},
+        {"weighting": "cnn", "setting": "inductive"},
         {"weighting": "average", "optimizer": "adam"},
-        {"weighting": "average", "optimizer": "adagrad", "encoder": "features"},
+        {"weighting": "average", "optimizer": "adagrad", "setting": "inductive"},
         {"weighting": "average", "optimizer": "sgd", "loss": "softmax"},
         {"weighting": "average", "outer": "paper"},
     ],
@@ -304,7 +327,7 @@ def test_the_same_bytes_on_any_threads(encoder: str, weighting: str) -> None:
 )
 def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -> None:
     task, settings = make_task(two_groups()), replace(SMALL, **changed)
-    states: list[Saved] = []
+    states: list[TrainerState] = []
     whole = train(task, settings, on_state=lambda state: states.append(state()))
     for state in states:
         resumed = train(task, settings, saved=state)
@@ -315,19 +338,19 @@ def test_a_stopped_training_goes_on_to_the_same_bytes(changed: dict[str, Any]) -
 
 
 def test_a_state_of_another_training_is_refused() -> None:
-    states: list[Saved] = []
+    states: list[TrainerState] = []
     train(make_task(two_groups()), replace(SMALL, max_epochs=1), on_state=lambda state: states.append(state()))
     with pytest.raises(cge.CgeError, match=r"the parameters sources must have shape \(40, 8\), found \(40, 16\)"):
         train(make_task(two_groups()), replace(SMALL, dim=8), saved=states[0])
-    with pytest.raises(cge.CgeError, match="does not belong to this training: 'rounds'"):
-        train(make_task(two_groups()), SMALL, saved=Saved({}, states[0].arrays))
+    with pytest.raises(cge.CgeError, match="does not belong to this training: 'epochs'"):
+        train(make_task(two_groups()), SMALL, saved=TrainerState({}, states[0].arrays))
 
 
-@pytest.mark.parametrize("encoder", ["table", "features"])
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
 @pytest.mark.parametrize("loss", ["softmax", "negative"])
 @pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
-def test_every_optimizer_descends_both_losses(encoder: str, loss: str, optimizer: str) -> None:
-    settings = replace(SMALL, weighting="uniform", encoder=encoder, loss=loss, optimizer=optimizer, head_lr=0.05)
+def test_every_optimizer_descends_both_losses(setting: str, loss: str, optimizer: str) -> None:
+    settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, head_lr=0.05)
     history = train(make_task(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
     assert history[-1].path_loss < history[0].path_loss
     assert history[-1].supervised_loss < history[0].supervised_loss

@@ -16,7 +16,7 @@ from cge.errors import CheckpointError
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.store.manifest import environment, plain
-from cge.training.paper_training import Saved
+from cge.training.torch_state import TrainerState
 
 __all__ = ["Checkpoints"]
 
@@ -39,11 +39,11 @@ class Checkpoints:
         files = [] if self.folder is None or not self.folder.is_dir() else sorted(self.folder.glob("*.json"))
         self._found = {file.stem: self._stored(file.stem) for file in files}
 
-    def read(self, stage: str) -> Saved | None:
+    def read(self, stage: str) -> TrainerState | None:
         """Return the checkpoint of a stage, such as "select", "train" or "refit"; None where there is none."""
         return self._found.pop(stage, None)
 
-    def _stored(self, stage: str) -> Saved | None:
+    def _stored(self, stage: str) -> TrainerState | None:
         if self.folder is None or not (self.folder / f"{stage}.json").exists():
             return None
         found = read_folder(self.folder, _KIND, name=stage)
@@ -57,18 +57,18 @@ class Checkpoints:
             raise CheckpointError(
                 f"{self.folder} holds a checkpoint that was changed since it was written; remove it to start anew"
             )
-        return Saved(facts, found.arrays)
+        return TrainerState(facts, found.arrays)
 
-    def writer(self, stage: str) -> Callable[[Callable[[], Saved]], None] | None:
+    def writer(self, stage: str) -> Callable[[Callable[[], TrainerState]], None] | None:
         """Return what writes the checkpoints of a stage."""
         folder = self.folder
         if folder is None:
             return None
 
-        def write(state: Callable[[], Saved]) -> None:
+        def write(state: Callable[[], TrainerState]) -> None:
             saved = state()
-            marks = {"fit": self.fit, "seal": _seal(saved.facts)}
-            write_folder(folder, _KIND, saved.facts | marks, saved.arrays, name=stage)
+            marks = {"fit": self.fit, "seal": _seal(saved.metadata)}
+            write_folder(folder, _KIND, saved.metadata | marks, saved.arrays, name=stage)
 
         return write
 

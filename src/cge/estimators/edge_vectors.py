@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from cge.checks import edge_columns
 from cge.errors import InputError, format_value
 from cge.ids import IdIndex, found_numbers
-from cge.models.node_pairs import HOWS, pair_vectors
+from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
 
 __all__ = ["edge_vectors", "vectors_of"]
 
@@ -36,8 +36,8 @@ def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
     >>> edge_vectors(model, [("x", "y"), ("y", "y")]).tolist()
     [[3.0, 8.0], [9.0, 16.0]]
     """
-    if how not in HOWS:
-        raise InputError(f"how must be one of {', '.join(map(repr, HOWS))}, found {format_value(how)}")
+    if how not in PAIR_OPERATORS:
+        raise InputError(f"how must be one of {', '.join(map(repr, PAIR_OPERATORS))}, found {format_value(how)}")
     ids, vectors = vectors_of(model)
     index = IdIndex(ids)
     first, second = (found_numbers(index, column, "pairs") for column in edge_columns(pairs, "pair"))

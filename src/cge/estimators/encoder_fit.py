@@ -28,11 +28,10 @@ from cge.training.encoder_data import EncoderData
 from cge.training.history import History
 from cge.training.model_comparison import CandidateScore, accuracy_gain, level, log_loss_gain, score_candidate
 from cge.training.model_search import MIN_VALIDATION, ModelSearch, Selection
-from cge.training.paper_parameters import module_arrays
-from cge.training.paper_settings import Task
-from cge.training.paper_training import Saved
+from cge.training.task import Task
+from cge.training.torch_state import TrainerState, module_arrays
 from cge.training.walk_embedding import embed_walks
-from cge.training.walk_factorization import FACTORED_UP_TO, path_factors
+from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walks
 
 __all__ = ["WALK_VECTORS", "check_encoder_task", "fit_encoder", "resolve_inputs"]
 
@@ -96,8 +95,8 @@ class _Fitting:
         if resolve_inputs(model.inputs, graph, self.codes) != "walks":
             return None
         told: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "n_jobs": model.n_jobs}
-        if len(graph) <= FACTORED_UP_TO:
-            found = path_factors(graph, **told)
+        if len(graph) <= MAX_FACTORIZED_NODES:
+            found = factorize_walks(graph, **told)
         else:
             walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
             found = embed_walks(walker, **(WALK_VECTORS | told)).sources
@@ -223,7 +222,7 @@ class _Fitting:
         writer = self.store.writer("plan")
         if writer is not None:
             facts = {"plan": plan_facts(plan)}
-            writer(lambda: Saved(facts, module_arrays(plan.weights.module, "weights")))
+            writer(lambda: TrainerState(facts, module_arrays(plan.weights.module, "weights")))
         return plan
 
     def _members(self, maker: ModelSearch, plan: Selection, stage: str) -> list[_Member]:
@@ -275,11 +274,11 @@ def _history(member: _Member, stage: str) -> History:
     return History([replace(one, stage=stage) for one in member.trainer.epochs])
 
 
-def _sometimes(write: Callable[[Callable[[], Saved]], None]) -> Callable[[Callable[[], Saved]], None]:
+def _sometimes(write: Callable[[Callable[[], TrainerState]], None]) -> Callable[[Callable[[], TrainerState]], None]:
     """Return what writes only now and then."""
     last = time.monotonic()
 
-    def maybe(state: Callable[[], Saved]) -> None:
+    def maybe(state: Callable[[], TrainerState]) -> None:
         nonlocal last
         if time.monotonic() - last > _SAVED_EVERY:
             write(state)

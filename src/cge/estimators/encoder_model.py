@@ -25,8 +25,7 @@ from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.history import Epoch, History
 from cge.training.model_comparison import closed_form_weightings
 from cge.training.model_search import SearchResult, Selection
-from cge.training.paper_parameters import load_module, module_arrays
-from cge.training.paper_training import Saved
+from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 __all__ = [
     "EncoderModel",
@@ -259,7 +258,7 @@ class EncoderModel:
             raise InputError("there must be a class, and vectors of at least one number")
         # Vectors are as long as they were: the default has changed before.
         settings = replace(encoder_settings(model, len(classes)), dim=len(arrays["reader.bias"]))
-        plan = plan_from(data, settings, Saved({"plan": facts["plan"]}, arrays))
+        plan = plan_from(data, settings, TrainerState({"plan": facts["plan"]}, arrays))
 
         def classifier(name: str, where: str) -> tuple[str, PathClassifier]:
             made = make_classifier(name, data, settings.dim, len(classes), 0)
@@ -312,9 +311,9 @@ def plan_facts(plan: Selection) -> dict[str, Any]:
     }
 
 
-def plan_from(data: EncoderData, settings: EncoderSettings, saved: Saved) -> Selection:
+def plan_from(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
     """Return a plan that `_plan_facts` and the arrays of its weights tell."""
-    facts = saved.facts["plan"]
+    facts = saved.metadata["plan"]
     sampled, prior, hops = tuple(int(part) for part in facts["sampled"]), None, int(facts["hops"])
     if not 1 <= hops <= settings.hops + 1:
         raise InputError(f"{hops:,} weights of hops, but paths have at most {settings.hops:,} steps")

@@ -30,7 +30,7 @@ from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.sampling import Walker
 from cge.training.classifier_recipes import CLASSIFIERS
 from cge.training.encoder_data import EncoderData, NamedWeighting
-from cge.training.paper_inner import SHORTEST
+from cge.training.paper_inner import MIN_PATH_NODES
 
 __all__ = ["explainer_of"]
 
@@ -181,7 +181,7 @@ class _WalkedPaths:
         rounds = [turn * size + first for turn in range(self.walker.walks_per_node)]
         walks = np.concatenate([self.walker.sample(begin, count)[nodes - first] for begin in rounds])
         paths = sample_prefixes(walks, self.steps)
-        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= SHORTEST)
+        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
         found = Found(paths.start, paths.items[:, 1:], paths.length, values)
         if self.network is not None:
             tree = PathTree.grow(found.nodes(self.steps.indices), paths.length, paths.parents)

@@ -17,7 +17,7 @@ from cge.graph import Graph
 from cge.training.classifier_recipes import DENSE, EncoderSettings, ProblemSize
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
 from cge.training.model_search import MIN_VALIDATION
-from cge.training.paper_settings import SOFTMAX_UP_TO
+from cge.training.paper_settings import MAX_SOFTMAX_NODES
 
 __all__ = ["FitPlan", "checked_task", "plan_fit"]
 
@@ -196,7 +196,7 @@ def _of_pairs(model: Any, graph: Graph, labels: dict[str, int], again: bool) -> 
     names = ("dim", "walks_per_node", "walk_length", "window", "negatives")
     sizes = {name: pair_setting(model, name) for name in names}
     entries = 0 if graph.features is None else int(getattr(graph.features, "nnz", graph.features.size))
-    softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= SOFTMAX_UP_TO)
+    softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
     rounds = model.pretrain + pair_setting(model, "max_epochs")
     weighting = pair_setting(model, "weighting")
     name = weighting if isinstance(weighting, str) else "custom"

@@ -18,7 +18,7 @@ from cge.models.convolutions import Appnp, Gcn
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, train_network
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 
 __all__ = ["APPNP", "GCN", "Epochs", "Waiting"]
 

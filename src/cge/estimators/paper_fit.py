@@ -21,9 +21,10 @@ from cge.metrics import fit_temperature, scale_probabilities
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.training.history import History, PaperEpoch
 from cge.training.model_search import MIN_VALIDATION
-from cge.training.paper_parameters import Parameters, Shape
-from cge.training.paper_settings import Task, TrainingSettings
-from cge.training.paper_training import Trained, train
+from cge.training.paper_parameters import ModelShape, Parameters
+from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_training import TrainingResult, train
+from cge.training.task import Task
 
 __all__ = ["PaperModel", "check_paper_task", "chosen", "fit_paper"]
 
@@ -31,6 +32,7 @@ Array = npt.NDArray[Any]
 
 _COLLAPSED, _FLAT = 0.02, 0.02  # mean of A below the one, relative spread of A below the other
 _AT_ONCE = 65_536  # nodes predicted at once
+_SETTINGS = {"table": "transductive", "features": "inductive"}
 # What `CGE` leaves open, for these encoders.
 _DEFAULTS: dict[str, Any] = {
     "weighting": "lstm",
@@ -59,8 +61,9 @@ def fit_paper(
     trained_on, chosen_on = roles
     given = len(chosen_on) > 0
     kept, held = roles if given else hold_out(codes, trained_on, model.validation_fraction, model.random_state)
-    names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
-    settings = TrainingSettings(**{name: chosen(model, name) for name in names}, seed=model.random_state)
+    names = [field.name for field in fields(TrainingSettings) if field.name not in ("setting", "seed")]
+    values = {name: chosen(model, name) for name in names}
+    settings = TrainingSettings(setting=_SETTINGS[model.encoder], seed=model.random_state, **values)
     features = _prepared(graph.features, model.n_jobs)
 
     def task(nodes: Array, selecting: Array) -> tuple[Task, dict[str, int]]:
@@ -140,7 +143,7 @@ class PaperModel:
 
     graph: Graph
     features: NodeFeatures | None
-    trained: Trained
+    trained: TrainingResult
     selection_history: History | None
     labels_seen: dict[str, int]
     several: bool
@@ -179,7 +182,7 @@ class PaperModel:
 
     def _features_of(self, graph: Graph) -> NodeFeatures | None:
         """Return the features of new nodes, in the form that the encoder takes."""
-        if self.trained.parameters.shape.encoder == "table":
+        if self.trained.parameters.shape.setting == "transductive":
             raise InputError(
                 "encoder='table' has vectors only for the nodes it was trained on; use encoder='features' or 'paths' "
                 "for new ones"
@@ -263,15 +266,15 @@ class PaperModel:
         cls, model: Any, graph: Graph, classes: Array, facts: dict[str, Any], arrays: dict[str, Array]
     ) -> PaperModel:
         """Return what `facts` and `arrays` tell."""
-        shape = Shape(weighting=chosen(model, "weighting"), **facts["shape"])
+        shape = ModelShape(weighting=chosen(model, "weighting"), **facts["shape"])
         width = 0 if graph.features is None else int(graph.features.shape[1])
-        sizes = (graph.num_nodes, width, len(classes), model.encoder, chosen(model, "dim"), model.hidden)
-        if (shape.nodes, shape.features, shape.classes, shape.encoder, shape.dim, shape.hidden) != sizes:
+        sizes = (graph.num_nodes, width, len(classes), _SETTINGS[model.encoder], chosen(model, "dim"), model.hidden)
+        if (shape.nodes, shape.features, shape.classes, shape.setting, shape.dim, shape.hidden) != sizes:
             raise InputError("the sizes of graph, classes and parameters do not agree")
         parameters = Parameters(shape)
         begin = "parameters."
         parameters.load({name.removeprefix(begin): one for name, one in arrays.items() if name.startswith(begin)})
-        trained = Trained(
+        trained = TrainingResult(
             parameters, History([PaperEpoch(**one) for one in facts["history"]]), int(facts["best_round"])
         )
         rows = facts["selection_history"]

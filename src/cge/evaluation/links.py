@@ -16,7 +16,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cge.data.links import Links, LinkSplit
 from cge.evaluation.protocol import peak_mb, summary
-from cge.models.node_pairs import HOWS, cosines_of, pair_vectors
+from cge.models.node_pairs import PAIR_OPERATORS, pair_cosines, pair_vectors
 
 __all__ = ["link_summary", "run_links"]
 
@@ -58,8 +58,8 @@ def _scored(estimator: Any, train: Links, pairs: Array) -> Iterator[tuple[str, A
         yield from estimator.link_scores(pairs).items()
         return
     vectors = estimator.embedding_
-    yield from zip(("dot", "cosine"), cosines_of(vectors, pairs[:, 0], pairs[:, 1]), strict=True)
-    for how in HOWS:
+    yield from zip(("dot", "cosine"), pair_cosines(vectors, pairs[:, 0], pairs[:, 1]), strict=True)
+    for how in PAIR_OPERATORS:
         known, asked = (pair_vectors(vectors, some[:, 0], some[:, 1], how) for some in (train.pairs, pairs))
         center, spread = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-12)
         for strength in _STRENGTHS:

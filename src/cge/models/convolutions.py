@@ -11,10 +11,10 @@ from torch import Tensor, nn
 from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
 from cge.models.sparse_products import NodeFeatures, feature_product
 
-__all__ = ["Appnp", "Gcn", "TwoLayers"]
+__all__ = ["Appnp", "Gcn", "TwoLayerNetwork"]
 
 
-class TwoLayers(nn.Module):
+class TwoLayerNetwork(nn.Module):
     """Two layers W₀ `(f, hidden)` and W₁ `(hidden, c)`; how they are put together is up to the subclass."""
 
     def __init__(self, features: int, hidden: int, classes: int) -> None:
@@ -34,7 +34,7 @@ class TwoLayers(nn.Module):
         raise NotImplementedError
 
 
-class Gcn(TwoLayers):
+class Gcn(TwoLayerNetwork):
     """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with loops (Kipf and Welling 2017)."""
 
     def __init__(
@@ -49,7 +49,7 @@ class Gcn(TwoLayers):
         return self.smooth(drop(hidden) @ self.last) + self.last_bias
 
 
-class Appnp(TwoLayers):
+class Appnp(TwoLayerNetwork):
     """Personalized PageRank of what two layers predict of each node alone (Gasteiger et al. 2019).
 
     It is a sum over paths: Σ_{k<K} α (1−α)^k S^k + (1−α)^K S^K.

@@ -9,13 +9,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["HOWS", "cosines_of", "pair_vectors", "shared_neighbors"]
+__all__ = ["PAIR_OPERATORS", "pair_cosines", "pair_vectors", "shared_neighbors"]
 
 Array = npt.NDArray[Any]
 
 _BLOCK = 16_384  # pairs at once
 
-HOWS: dict[str, Callable[[Array, Array], Array]] = {
+PAIR_OPERATORS: dict[str, Callable[[Array, Array], Array]] = {
     "hadamard": lambda a, b: a * b,
     "average": lambda a, b: (a + b) / 2,
     "l1": lambda a, b: np.abs(a - b),
@@ -34,11 +34,11 @@ def pair_vectors(vectors: Array, first: Array, second: Array, how: str) -> Array
     found = np.empty((len(first), width), vectors.dtype)
     for begin in range(0, len(first), _BLOCK):
         rows = slice(begin, begin + _BLOCK)
-        found[rows] = HOWS[how](vectors[first[rows]], vectors[second[rows]])
+        found[rows] = PAIR_OPERATORS[how](vectors[first[rows]], vectors[second[rows]])
     return found
 
 
-def cosines_of(vectors: Array, first: Array, second: Array) -> tuple[Array, Array]:
+def pair_cosines(vectors: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Return the inner product and the cosine of each pair of rows, `(m,)` float64; a row of zeros has cosine 0."""
     dots, sizes = np.empty(len(first)), np.linalg.norm(vectors.astype(np.float64), axis=1)
     for begin in range(0, len(first), _BLOCK):

@@ -15,7 +15,7 @@ from cge.training.classifier_recipes import DENSE, ClassifierRecipe, EncoderSett
 from cge.training.classifier_training import ClassifierTrainer, Propagation
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.model_comparison import CandidateScore, score_candidate
-from cge.training.paper_settings import Task
+from cge.training.task import Task
 
 __all__ = ["CandidateTraining", "SearchResult"]
 

@@ -10,7 +10,7 @@ from cge.models.path_networks import PathWeighting
 from cge.training.classifier_training import ClassifierSettings
 from cge.training.encoder_data import EncoderData
 from cge.training.learned_weighting import OuterSettings
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 
 __all__ = [
     "CLASSIFIERS",

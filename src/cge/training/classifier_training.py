@@ -36,9 +36,15 @@ from cge.models.propagation import propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, thinned
 from cge.randomness import generator
 from cge.training.history import Epoch
-from cge.training.paper_parameters import load_module, load_optimizer, module_arrays, one_thread, optimizer_arrays
-from cge.training.paper_settings import Task
-from cge.training.paper_training import Saved
+from cge.training.task import Task
+from cge.training.torch_state import (
+    TrainerState,
+    load_module,
+    load_optimizer,
+    module_arrays,
+    one_thread,
+    optimizer_arrays,
+)
 
 __all__ = ["ClassifierSettings", "ClassifierTrainer", "Propagation", "drop_features", "kept", "sharpened"]
 
@@ -120,7 +126,7 @@ class ClassifierTrainer:
         self,
         stop_after: int | None = None,
         on_epoch: Callable[[Epoch], None] | None = None,
-        on_state: Callable[[Callable[[], Saved]], None] | None = None,
+        on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
     ) -> None:
         """Train to the last epoch, to epoch `stop_after`, or until patience ends. A later call goes on."""
         with one_thread():
@@ -270,7 +276,7 @@ class ClassifierTrainer:
 
     # ------------------------------------------------------------------ stopping and going on
 
-    def state(self) -> Saved:
+    def state(self) -> TrainerState:
         """Return everything that a later run needs to go on to the same bytes."""
         arrays = module_arrays(self.classifier, "now") | {f"best.{name}": array for name, array in self.best.items()}
         arrays |= optimizer_arrays(self.optimizer, "optimizer")
@@ -279,9 +285,9 @@ class ClassifierTrainer:
             "best_score": [float(part) for part in self._best_score],
             "best_epoch": self.best_epoch,
         }
-        return Saved(facts, arrays)
+        return TrainerState(facts, arrays)
 
-    def load(self, saved: Saved) -> None:
+    def load(self, saved: TrainerState) -> None:
         """Take over what `state` returned."""
         try:
             load_module(self.classifier, "now", saved.arrays)
@@ -289,9 +295,9 @@ class ClassifierTrainer:
             best = {name.removeprefix("best."): one for name, one in saved.arrays.items() if name.startswith("best.")}
             if set(best) != set(self.best):
                 raise ValueError("the best epoch is missing")
-            self.best, self.best_epoch = best, int(saved.facts["best_epoch"])
-            self.epochs = [Epoch(**one) for one in saved.facts["epochs"]]
-            self._best_score = (float(saved.facts["best_score"][0]), float(saved.facts["best_score"][1]))
+            self.best, self.best_epoch = best, int(saved.metadata["best_epoch"])
+            self.epochs = [Epoch(**one) for one in saved.metadata["epochs"]]
+            self._best_score = (float(saved.metadata["best_score"][0]), float(saved.metadata["best_score"][1]))
         except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
             raise InputError(f"the saved state does not belong to this training: {wrong}") from wrong
 

@@ -22,8 +22,8 @@ from cge.models.classifiers import MLPClassifier
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, kept
-from cge.training.paper_parameters import one_thread, seeded
-from cge.training.paper_settings import Task
+from cge.training.task import Task
+from cge.training.torch_state import one_thread, seeded
 
 __all__ = ["Learned", "Outer", "OuterSettings", "WeightedPropagation", "learn_weighting"]
 

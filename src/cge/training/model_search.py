@@ -40,7 +40,7 @@ from cge.training.model_comparison import (
     is_better,
     log_loss_gain,
 )
-from cge.training.paper_parameters import seeded
+from cge.training.torch_state import seeded
 
 __all__ = ["MIN_VALIDATION", "ModelSearch", "SearchResult", "Selection"]
 

@@ -11,11 +11,11 @@ from torch import Tensor
 from cge.errors import InputError
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
-from cge.models.convolutions import TwoLayers
+from cge.models.convolutions import TwoLayerNetwork
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, kept
-from cge.training.paper_parameters import load_module, module_arrays, one_thread
+from cge.training.torch_state import load_module, module_arrays, one_thread
 
 __all__ = ["NetworkSettings", "train_network"]
 
@@ -33,7 +33,7 @@ class NetworkSettings:
 
 
 def train_network(
-    network: TwoLayers,
+    network: TwoLayerNetwork,
     features: NodeFeatures,
     labels: Tensor,
     train: Tensor,
@@ -80,6 +80,6 @@ def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tenso
 
 
 @torch.no_grad()
-def _scores(network: TwoLayers, features: NodeFeatures) -> Tensor:
+def _scores(network: TwoLayerNetwork, features: NodeFeatures) -> Tensor:
     found: Tensor = network(features, lambda hidden: hidden)
     return found

@@ -16,16 +16,18 @@ from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.training.bilevel import InnerProblem
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
-from cge.training.paper_parameters import Parameters, make_optimizer
-from cge.training.paper_settings import Task, TrainingSettings
+from cge.training.paper_parameters import Parameters
+from cge.training.paper_settings import TrainingSettings
 from cge.training.skipgram import train_walks
+from cge.training.task import Task
+from cge.training.torch_state import make_optimizer
 from cge.training.walk_partitions import Parts, make_parts, parts_for
 
-__all__ = ["SHORTEST", "Ends", "Inner", "ends_of"]
+__all__ = ["MIN_PATH_NODES", "Ends", "Inner", "ends_of"]
 
 Array = npt.NDArray[Any]
 
-SHORTEST = 2  # nodes of a path: a path of one node would train a node to predict itself
+MIN_PATH_NODES = 2  # nodes of a path: a path of one node would train a node to predict itself
 _SHARE = 2.5  # negatives drawn for each context of a center; a path's center has few contexts
 _NEVER_QUITE = 1e-3  # of the first learning rate: where it ends
 
@@ -70,7 +72,7 @@ class Inner:
         # What no path ends at has no vector in a table: zeros say nothing to the head.
         degrees_in = np.bincount(task.graph.indices, minlength=task.graph.num_nodes)
         self._unreached = torch.from_numpy(np.flatnonzero(degrees_in == 0))
-        if settings.encoder == "table":
+        if settings.setting == "transductive":
             with torch.no_grad():
                 parameters.encoder.table[self._unreached] = 0
         self._known = np.full(task.labels.shape, 0 if task.labels.ndim == 2 else -1)  # training labels, no others
@@ -80,20 +82,20 @@ class Inner:
         self._has_partners = bool(members.max(initial=0) > 1)
         kind = settings.optimizer
         self.fused = kind in ("auto", "sgd") and not settings.full_softmax(task.graph)
-        shared = settings.encoder == "features" and self.fused
+        shared = settings.setting == "inductive" and self.fused
         self.ends = ends_of(task.features, self.parts) if shared else Ends(task.features)
         self.head_optimizer = self.optimizer_of(parameters.head)
         # Tables take the gradient of a sum over pairs, the layer of a feature encoder that of a mean.
         self.optimizers: dict[str, torch.optim.Optimizer] = {}
         self._descent: Array | None = None  # of a feature encoder's vectors
         table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
-        if settings.encoder == "features":
+        if settings.setting == "inductive":
             layer = parameters.encoder.parameters()
             self.optimizers["encoder"] = make_optimizer(network_kind, layer, settings.head_lr)
         if not self.fused:
             self._sources = torch.from_numpy(parameters.sources).requires_grad_()  # shares memory with the array
             self.optimizers["sources"] = make_optimizer(table_kind, [self._sources], settings.table_rate)
-            if settings.encoder == "table":
+            if settings.setting == "transductive":
                 table = parameters.encoder.parameters()
                 self.optimizers["encoder"] = make_optimizer(table_kind, table, settings.table_rate)
 
@@ -129,7 +131,7 @@ class Inner:
         rates = self.rate(done[0]), self.rate(done[1])
         if self.fused:
             return self._kernel_step(walks, first, rates, number, weights, base, mixed)
-        paths = subpaths(walks, self.settings.window, shortest=SHORTEST)
+        paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
         extra = self._same_label(len(paths), number, first, mixed)
         starts, ends = np.r_[paths.start, extra[:, 0]], np.r_[paths.end, extra[:, 1]]
         worth = np.ones(len(starts), np.float32)
@@ -168,12 +170,12 @@ class Inner:
         }
         common |= {"seed": settings.seed, "n_jobs": settings.n_jobs}
         descent = None
-        if settings.encoder == "features":
+        if settings.setting == "inductive":
             descent = self._descent = np.zeros_like(targets) if self._descent is None else self._descent
             descent.fill(0)  # fresh memory for every batch costs more than the rest of it
             common |= {"written": descent, "target_rate": 1.0}
         ahead = settings.window - 1
-        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": SHORTEST}
+        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": MIN_PATH_NODES}
         paths = train_walks(
             walks, first, sources, targets, self.parts, ahead=ahead, stream=number, **of_paths, **common
         )
@@ -193,7 +195,7 @@ class Inner:
         objective = self.objective(starts, ends, stream)
         gradients = objective.gradient(torch.from_numpy(worth), self._sources.detach(), vectors.detach())
         self._sources.grad, to_targets = gradients
-        if self.settings.encoder == "table":
+        if self.settings.setting == "transductive":
             to_targets[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
         self._optimize(vectors, to_targets, len(starts), rate)
 
@@ -202,7 +204,7 @@ class Inner:
 
         The gradient is changed in place.
         """
-        mean = self.settings.encoder == "features"
+        mean = self.settings.setting == "inductive"
         self.optimizers["encoder"].zero_grad()
         vectors.backward(gradient.div_(max(pairs, 1)) if mean else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():

@@ -15,8 +15,9 @@ from cge.models.path_tree import PathTree
 from cge.randomness import generator
 from cge.sampling import PathTable, Walker, count_subpaths
 from cge.training.bilevel import PathSample, paper_hypergradient, unrolled_hypergradient
-from cge.training.paper_inner import SHORTEST, Inner
-from cge.training.paper_parameters import make_head, make_optimizer, seeded
+from cge.training.paper_inner import MIN_PATH_NODES, Inner
+from cge.training.paper_parameters import make_head
+from cge.training.torch_state import make_optimizer, seeded
 
 __all__ = ["Outer"]
 
@@ -34,7 +35,7 @@ class Outer:
 
     def __init__(self, inner: Inner, network: PathWeighting, walker: Walker, batch: int) -> None:
         self.inner, self.network, self.settings = inner, network, inner.settings
-        table = PathTable(self.settings.window, shortest=SHORTEST)
+        table = PathTable(self.settings.window, shortest=MIN_PATH_NODES)
         total = 0
         numbers: list[Array] = []
         for walks in walker.batches(batch):
@@ -72,7 +73,7 @@ class Outer:
     def weights_of(self, place: int, walks: Array) -> tuple[Array, Array]:
         """Return a of each sub-path of batch number `place`, and where those of each walk begin."""
         numbers = self._table.add(walks) if self._numbers is None else self._numbers[place]
-        ends = np.cumsum(count_subpaths(walks, SHORTEST, self.settings.window))
+        ends = np.cumsum(count_subpaths(walks, MIN_PATH_NODES, self.settings.window))
         return self.relative[numbers], np.concatenate([[0], ends[:-1]])
 
     def descend(self, number: int, free: bool) -> float:

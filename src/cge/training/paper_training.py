@@ -9,7 +9,7 @@ can judge no more and the network rests; outer labels that the inner problem nev
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -22,20 +22,21 @@ from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
 from cge.training.history import History, PaperEpoch
-from cge.training.paper_inner import SHORTEST, Inner
+from cge.training.paper_inner import MIN_PATH_NODES, Inner
 from cge.training.paper_outer import Outer
-from cge.training.paper_parameters import (
-    Parameters,
-    Shape,
+from cge.training.paper_parameters import ModelShape, Parameters
+from cge.training.paper_settings import TrainingSettings
+from cge.training.task import Task
+from cge.training.torch_state import (
+    TrainerState,
     load_module,
     load_optimizer,
     module_arrays,
     one_thread,
     optimizer_arrays,
 )
-from cge.training.paper_settings import Task, TrainingSettings
 
-__all__ = ["Saved", "Trained", "Trainer", "train"]
+__all__ = ["Trainer", "TrainingResult", "train"]
 
 Array = npt.NDArray[Any]
 
@@ -46,15 +47,7 @@ _PAIRS_PER_NODE = 4  # in a batch where one step is taken for the whole batch
 
 
 @dataclass(frozen=True, eq=False)
-class Saved:
-    """Where a training stood after a round: plain facts and arrays, from which it goes on to the same bytes."""
-
-    facts: dict[str, Any]
-    arrays: Mapping[str, Array]
-
-
-@dataclass(frozen=True, eq=False)
-class Trained:
+class TrainingResult:
     """What was learned: the parameters of the best round, the history, and the number of that round (from 1)."""
 
     parameters: Parameters
@@ -67,10 +60,10 @@ def train(
     settings: TrainingSettings,
     *,
     stop_after: int | None = None,
-    saved: Saved | None = None,
+    saved: TrainerState | None = None,
     callback: Callable[[PaperEpoch], None] | None = None,
-    on_state: Callable[[Callable[[], Saved]], None] | None = None,
-) -> Trained:
+    on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
+) -> TrainingResult:
     """Run Algorithm 1; return the parameters of the round with the best validation accuracy, else of the last.
 
     Parameters
@@ -96,7 +89,7 @@ def train(
             if callback is not None:
                 callback(trainer.epochs[-1])
         trainer.parameters.load(trainer.best)
-    return Trained(trainer.parameters, History(trainer.epochs), trainer.best_epoch)
+    return TrainingResult(trainer.parameters, History(trainer.epochs), trainer.best_epoch)
 
 
 class Trainer:
@@ -106,7 +99,7 @@ class Trainer:
         self.task, self.settings, self.stage = task, settings, stage
         width = 0 if task.features is None else int(task.features.shape[1])
         sizes = (task.graph.num_nodes, width, task.classes, settings.dim, settings.hidden)
-        self.parameters = Parameters(Shape(settings.encoder, settings.weighting, *sizes), settings.seed)  # line 1
+        self.parameters = Parameters(ModelShape(settings.setting, settings.weighting, *sizes), settings.seed)  # line 1
         self.inner = Inner(task, settings, self.parameters)
         self.walker = Walker(  # line 2
             task.graph,
@@ -190,7 +183,7 @@ class Trainer:
     def _path_loss(self) -> float:
         """Return the mean loss of a fixed sample of paths, every path alike."""
         walks = self.walker.sample(0, min(self.walker.num_walks, _WATCHED))
-        paths = subpaths(walks, self.settings.window, shortest=SHORTEST)
+        paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
         every = max(1, len(paths) // _WATCHED)
         starts, ends = paths.start[::every], paths.end[::every]
         if not len(starts):
@@ -207,7 +200,7 @@ class Trainer:
 
     # ------------------------------------------------------------------ stopping and going on
 
-    def state(self) -> Saved:
+    def state(self) -> TrainerState:
         """Return everything that a later run needs to go on to the same bytes."""
         arrays = {f"now.{name}": array for name, array in self.parameters.arrays().items()}
         arrays |= {f"best.{name}": array for name, array in self.best.items()}
@@ -220,16 +213,16 @@ class Trainer:
             "best_score": [float(part) for part in self.best_score],
             "best_round": self.best_epoch,
         }
-        return Saved(facts, arrays)
+        return TrainerState(facts, arrays)
 
-    def load(self, saved: Saved) -> None:
+    def load(self, saved: TrainerState) -> None:
         """Take over what `state` returned."""
         try:
             self._load(saved)
         except (KeyError, TypeError, ValueError, RuntimeError) as wrong:
             raise InputError(f"the saved state does not belong to this training: {wrong}") from wrong
 
-    def _load(self, saved: Saved) -> None:
+    def _load(self, saved: TrainerState) -> None:
         parts: dict[str, dict[str, Array]] = {"now.": {}, "best.": {}}
         for name, array in saved.arrays.items():
             for begin, found in parts.items():
@@ -243,9 +236,9 @@ class Trainer:
             load_module(head, f"fold.{place}", saved.arrays)
         for name, optimizer in self._optimizers().items():
             load_optimizer(optimizer, name, saved.arrays)
-        self.epochs = [PaperEpoch(**one) for one in saved.facts["epochs"]]
-        self.best_score = tuple(saved.facts["best_score"])
-        self.best_epoch = int(saved.facts["best_round"])
+        self.epochs = [PaperEpoch(**one) for one in saved.metadata["epochs"]]
+        self.best_score = tuple(saved.metadata["best_score"])
+        self.best_epoch = int(saved.metadata["best_round"])
         if self.outer is not None:
             self.outer.weigh()
 

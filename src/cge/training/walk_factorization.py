@@ -20,19 +20,19 @@ from torch import Tensor
 from cge.graph import Graph
 from cge.models.sparse_products import sparse_product
 from cge.randomness import generator
-from cge.training.paper_parameters import one_thread
+from cge.training.torch_state import one_thread
 
-__all__ = ["FACTORED_UP_TO", "path_factors"]
+__all__ = ["MAX_FACTORIZED_NODES", "factorize_walks"]
 
 Array = npt.NDArray[Any]
 
-FACTORED_UP_TO = 20_000  # nodes; beyond, the square of their number takes minutes
+MAX_FACTORIZED_NODES = 20_000  # nodes; beyond, the square of their number takes minutes
 _RANK = 256  # eigenvectors of the graph
 _MORE = 32  # directions that are followed besides, so that the last ones wanted are good
 _BLOCK = 1_000  # rows of the matrix at once
 
 
-def path_factors(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_jobs: int | None = None) -> Array:
+def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_jobs: int | None = None) -> Array:
     """Return vectors `(n, dim)` float32 whose products are log max(1, vol / T · Σ_{r ≤ T} (D⁻¹A)^r D⁻¹), T = `window`.
 
     Of a directed graph both directions of an edge count. A node without edges has a vector of zeros.

@@ -1,0 +1,114 @@
+"""PyTorch modules and optimizers as arrays by name; seeds and threads of PyTorch; the state of a training."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from cge.errors import InputError
+from cge.randomness import key
+
+__all__ = [
+    "TrainerState",
+    "check_array",
+    "load_module",
+    "load_optimizer",
+    "make_optimizer",
+    "module_arrays",
+    "one_thread",
+    "optimizer_arrays",
+    "seeded",
+]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class TrainerState:
+    """The state of a training after an epoch, from which it continues to the same bytes."""
+
+    metadata: dict[str, Any]
+    arrays: Mapping[str, Array]
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Within it, PyTorch uses one thread: sums of several depend on their number."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+class seeded:  # noqa: N801 - reads as a word
+    """Within it, PyTorch's own random numbers follow from a seed; afterwards they go on as before."""
+
+    def __init__(self, seed: int, *names: str | int) -> None:
+        self.number = int(key(seed, *names) >> np.uint64(1))
+
+    def __enter__(self) -> None:
+        self._before = torch.random.get_rng_state()
+        torch.manual_seed(self.number)
+
+    def __exit__(self, *_: object) -> None:
+        torch.random.set_rng_state(self._before)
+
+
+def module_arrays(module: nn.Module, name: str) -> dict[str, Array]:
+    """Return copies of a module's parameters and buffers, called `name.parameter`."""
+    return {f"{name}.{part}": value.detach().numpy().copy() for part, value in module.state_dict().items()}
+
+
+def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> None:
+    """Take a module's parameters and buffers over from what `module_arrays` gave."""
+    with torch.no_grad():
+        for part, value in module.state_dict().items():
+            check_array(arrays, f"{name}.{part}", tuple(value.shape))
+            value.copy_(torch.tensor(arrays[f"{name}.{part}"]))
+
+
+def check_array(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> None:
+    """Refuse a missing array or one of another shape."""
+    if name not in arrays:
+        raise InputError(f"the parameters {name} are missing")
+    if arrays[name].shape != shape:
+        raise InputError(f"the parameters {name} must have shape {shape}, found {arrays[name].shape}")
+
+
+def make_optimizer(
+    kind: str, parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0
+) -> torch.optim.Optimizer:
+    """Return the optimizer called "sgd" (as in the paper), "adam" or "adagrad"."""
+    if kind == "adam":
+        return torch.optim.Adam(list(parameters), rate, weight_decay=weight_decay, fused=True)
+    kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
+    made: torch.optim.Optimizer = kinds[kind](list(parameters), lr=rate, weight_decay=weight_decay)
+    return made
+
+
+def optimizer_arrays(optimizer: torch.optim.Optimizer, name: str) -> dict[str, Array]:
+    """Return copies of what an optimizer remembers, called `name.parameter.part`."""
+    found: dict[str, Array] = {}
+    for place, values in optimizer.state_dict()["state"].items():
+        kept = {part: value for part, value in values.items() if value is not None}
+        found |= {f"{name}.{place}.{part}": torch.as_tensor(value).numpy().copy() for part, value in kept.items()}
+    return found
+
+
+def load_optimizer(optimizer: torch.optim.Optimizer, name: str, arrays: Mapping[str, Array]) -> None:
+    """Take over what `optimizer_arrays` gave."""
+    given: dict[int, dict[str, Any]] = {}
+    for full, array in arrays.items():
+        if full.startswith(f"{name}."):
+            number, part = full.removeprefix(f"{name}.").split(".")
+            given.setdefault(int(number), {})[part] = torch.tensor(array)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": given})
