@@ -20,13 +20,14 @@ from cge.data.splits import folds as stratified_folds
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
-from cge.models.propagation import TransitionMatrix, product
+from cge.models.propagation import TransitionMatrix, sparse_matmul
 from cge.training.classifier_recipes import EncoderSettings
 from cge.training.classifier_training import Propagation
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.learned_weighting import Outer, OuterSettings
 from cge.training.model_comparison import level, score_candidate
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 
 __all__ = ["ATTEMPTS", "attempt"]
@@ -52,7 +53,7 @@ class Situation:
     def learn(self, task: Task | None = None, how: type[Outer] = Outer, **other: Any) -> NamedWeighting:
         """Return weights of steps learned from `start`; readers see no labels but those of `self.task`."""
         weights = NamedWeighting("edges+hops", deepcopy(self.start.module))
-        propagation = EdgePropagation(self.data.steps, self.data.edge_inputs, weights.steps)
+        propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weights.edge_weighting)
         outer = how(task or self.task, self.data.inputs("l2"), propagation, replace(self.settings, **other))
         outer.others = [np.intersect1d(part, self.task.train.numpy()) for part in outer.others]
         outer.run()
@@ -69,7 +70,7 @@ def more_folds(now: Situation) -> Sequence[NamedWeighting]:
 def lent_labels(now: Situation) -> Sequence[NamedWeighting]:
     """Let the nodes that a first reader is surest of, twenty of each class, serve as further held-out labels."""
     now.maker.evaluate_candidate(now.start, "mlp")
-    scores = now.maker.begun[now.start.name, "mlp", False].best_scores()
+    scores = now.maker.trainers[now.start.name, "mlp", False].best_scores()
     probabilities, told = torch.softmax(scores, dim=1).max(1)
     free = np.setdiff1d(np.arange(len(told)), torch.cat([now.task.train, now.task.validation]).numpy())
     lent = []
@@ -128,7 +129,7 @@ class HopPropagation:
     def parameters(self) -> list[nn.Parameter]:
         """Return those of every hop; hop weights are those of the first."""
         shared = [self.parts[0].hops]
-        return shared + [one for part in self.parts for one in (part.gate, part.self_loop, part.normalization)]
+        return shared + [one for part in self.parts for one in (part.coefficients, part.self_loop, part.normalization)]
 
     def prior(self) -> list[Tensor]:
         """Return what they were at the beginning."""
@@ -136,13 +137,13 @@ class HopPropagation:
 
     def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all at once
         """Return Σ_k h_k M_1 … M_k payload."""
-        values = [part.edge_values(self.rows, self.edge_inputs) for part in self.parts]
+        values = [part.edge_weights(self.rows, self.edge_inputs) for part in self.parts]
         hops = self.parts[0].hop_weights()
 
         def propagated(inputs: Tensor) -> Tensor:
             total = hops[-1] * inputs
             for place in range(len(values) - 1, -1, -1):
-                total = hops[place] * inputs + product(self.rows, values[place], total)
+                total = hops[place] * inputs + sparse_matmul(self.rows, values[place], total)
             return total
 
         return propagated
@@ -150,7 +151,7 @@ class HopPropagation:
 
 def hop_gates(now: Situation) -> Propagation:
     """Learn a gate for each hop."""
-    propagation = HopPropagation(now.data.steps, now.data.edge_inputs, now.start.steps)
+    propagation = HopPropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
     Outer(now.task, now.data.inputs("l2"), propagation, now.settings).run()
     for one in propagation.parameters():
         one.requires_grad_(False)
@@ -162,9 +163,9 @@ def hop_maps(now: Situation) -> Propagation:
 
     Readers that sum class scores keep the sum: they have no numbers to part.
     """
-    weights, rows = now.learn().steps, now.data.steps
+    weights, rows = now.learn().edge_weighting, now.data.transitions
     hops, width = weights.hop_weights().detach(), _HOP_WIDTH
-    values = weights.edge_values(rows, now.data.edge_inputs).detach()
+    values = weights.edge_weights(rows, now.data.edge_inputs).detach()
     now.maker.settings = replace(now.maker.settings, dim=len(hops) * width)
 
     def propagated(inputs: Tensor) -> Tensor:
@@ -174,7 +175,7 @@ def hop_maps(now: Situation) -> Propagation:
         for place, hop in enumerate(hops):
             part = parts[:, :, place if parted else 0].flatten(1)
             for _ in range(place):
-                part = product(rows, values, part)
+                part = sparse_matmul(rows, values, part)
             brought.append(hop * part)
         if not parted:
             return torch.stack(brought).sum(0)
@@ -186,7 +187,7 @@ def hop_maps(now: Situation) -> Propagation:
 def closed_forms(now: Situation) -> Sequence[NamedWeighting]:
     """Learn nothing: keep what the guard keeps of A ≡ 1, degree, cosine and hop profiles. Learning has to beat that."""
     settings = replace(now.maker.settings, weighting="auto")
-    return [ModelSearch(replace(now.task, folds=[]), now.data, settings).make().weights]
+    return [ModelSearch(replace(now.task, folds=[]), now.data, settings).make().weighting]
 
 
 ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
@@ -216,7 +217,7 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
         weights = one if isinstance(one, NamedWeighting) else _Pooled("edges+hops", now.start.module, made=one)
         kind, weights = weights.name, replace(weights, name=f"{name} {place}")
         trained = {
-            classifier: maker.begun[weights.name, classifier, False] for classifier in maker.classifiers(weights)
+            classifier: maker.trainers[weights.name, classifier, False] for classifier in maker.classifiers(weights)
         }
         for trainer in trained.values():
             trainer.run()

@@ -77,10 +77,12 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
 
 def _mean_parameters(learned: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the means of gates, stay, discount and hops over runs."""
-    means = {name: mean_interval([one["gate"][name] for one in learned]).mean for name in learned[0]["gate"]}
+    means = {
+        name: mean_interval([one["coefficients"][name] for one in learned]).mean for name in learned[0]["coefficients"]
+    }
     hops = [mean_interval(list(values)).mean for values in zip(*(one["hops"] for one in learned), strict=True)]
-    others = {name: mean_interval([one[name] for one in learned]).mean for name in ("stay", "discount")}
-    return {"gate": means, "hops": hops} | others
+    others = {name: mean_interval([one[name] for one in learned]).mean for name in ("self_loop", "normalization")}
+    return {"coefficients": means, "hops": hops} | others
 
 
 def _tests(
@@ -128,8 +130,8 @@ def _overview(graphs: dict[str, Any]) -> list[str]:
 
 def _learned(name: str, means: dict[str, Any]) -> str:
     """Say what weights of steps came to."""
-    gates = sorted(means["gate"].items(), key=lambda pair: -abs(pair[1]))
-    told = ", ".join(f"{name} {value:+.2f}" for name, value in [*gates[:8], ("staying", means["stay"])])
+    gates = sorted(means["coefficients"].items(), key=lambda pair: -abs(pair[1]))
+    told = ", ".join(f"{name} {value:+.2f}" for name, value in [*gates[:8], ("staying", means["self_loop"])])
     hops = ", ".join(f"{value:+.2f}" for value in means["hops"])
     return f"What `{name}` learned, mean over runs: θ of {told}; b {means['normalization']:.2f}; h {hops}."
 

@@ -134,7 +134,12 @@ def edge_propagation(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgeP
     """Return untrained edge weights of a task's graph, three hops, and the scale of their inputs."""
     transitions = TransitionMatrix(task.graph, n_jobs)
     edge_inputs, scale = make_edge_inputs(task.graph, transitions)
-    settings = {"gate": [0.0] * len(scale.names), "stay": 0.0, "discount": 0.5, "hops": [1.0] * 3} | changed
+    settings = {
+        "coefficients": [0.0] * len(scale.names),
+        "self_loop": 0.0,
+        "normalization": 0.5,
+        "hops": [1.0] * 3,
+    } | changed
     return EdgePropagation(transitions, edge_inputs, EdgeWeighting(**settings)), scale
 
 

@@ -72,7 +72,7 @@ def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     assert 0.5 < row["test"] < 0.9
     assert row["noise_auc"] > 0.6  # paths of true edges join papers that are alike
     assert (row["weights"], row["classifiers"], row["n_test"]) == ("cosine", ["mlp"], 1000)
-    assert row["parameters"]["gate"]["cosine"] == 1.0
+    assert row["parameters"]["coefficients"]["cosine"] == 1.0
     json.dumps(row)
 
 

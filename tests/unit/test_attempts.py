@@ -13,9 +13,10 @@ import cge
 from cge.estimators.encoder_model import encoder_settings
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.learned_weighting import Outer
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 from studies import attempts
 from studies.attempts import ATTEMPTS, HopPropagation, Situation, attempt
@@ -80,13 +81,13 @@ def test_unrolled_scores_know_how_the_last_layer_follows() -> None:
 
 def test_gates_of_hops_begin_as_shared_ones_and_part() -> None:
     now = situation(with_validation())
-    shared = EdgePropagation(now.data.steps, now.data.edge_inputs, now.start.steps)
-    own = HopPropagation(now.data.steps, now.data.edge_inputs, now.start.steps)
+    shared = EdgePropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
+    own = HopPropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
     assert len(own.parameters()) == len(own.prior()) == 1 + 3 * 4
     Outer(now.task, now.data.inputs("l2"), own, QUICK_OUTER).run()
-    gates = [part.gate.detach() for part in own.parts]
+    gates = [part.coefficients.detach() for part in own.parts]
     assert max(float((gates[0] - other).abs().max()) for other in gates[1:]) > 0.01
 
 
@@ -94,7 +95,7 @@ def test_an_ensemble_has_weights_for_each_fold() -> None:
     now = situation(with_validation())
     found = attempts.fold_ensemble(now)
     assert len(found) == 3
-    gates = [one.steps.gate.detach() for one in found]
+    gates = [one.edge_weighting.coefficients.detach() for one in found]
     assert all(isinstance(one, NamedWeighting) for one in found)
     assert not torch.equal(gates[0], gates[1])
 

@@ -219,10 +219,10 @@ def test_votes_are_added_as_much_as_they_are_trusted() -> None:
     votes[:20, 0] = votes[20:, 1] = 3.0
     one = trainer(votes=votes)
     plain = trainer()
-    torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.classifier.votes * votes)
-    before = one.classifier.votes.item()
+    torch.testing.assert_close(one.best_scores(), plain.best_scores() + one.classifier.label_weight * votes)
+    before = one.classifier.label_weight.item()
     one.run(stop_after=20)
-    assert one.classifier.votes.item() > before  # they are right
+    assert one.classifier.label_weight.item() > before  # they are right
 
 
 TAUGHT = replace(SMALL, n_augmentations=1, drop_node=0.0, alone=0, ramp=0, taught=True, consistency_weight=3.0)
@@ -252,7 +252,7 @@ def test_a_pupil_learns_from_votes_alone_and_speaks_beside_them() -> None:
     one, wrong = trainer(TAUGHT, votes=votes), trainer(replace(TAUGHT, consistency_weight=100.0), votes=-votes)
     for pupil in (one, wrong):
         pupil.run()
-        assert pupil.classifier.votes.item() == 1.0  # its say is not learned: the pupil repeats the votes
+        assert pupil.classifier.label_weight.item() == 1.0  # its say is not learned: the pupil repeats the votes
     alone = one.best_scores() - votes
     assert (alone[:20, 0] > alone[:20, 1]).all()
     assert (alone[20:, 1] > alone[20:, 0]).all()

@@ -97,10 +97,10 @@ def test_edges_count_by_their_weights(kind: str) -> None:
     data = EncoderData(cge.Graph.from_edges(EDGES, num_nodes=7, weights=weights, features=np.eye(7), self_loops=True))
     estimator = (GCN if kind == "gcn" else APPNP)()
     of_edges = estimator._network(data, 7, 2)
-    pool = of_edges.smooth if kind == "gcn" else of_edges.spread
+    propagate = of_edges.smooth if kind == "gcn" else of_edges.spread
     own = made.smooth if kind == "gcn" else made.spread
     ones = torch.eye(7, dtype=torch.float32)
-    torch.testing.assert_close(pool(ones), own(ones.double()).float())
+    torch.testing.assert_close(propagate(ones), own(ones.double()).float())
 
 
 @pytest.mark.parametrize("sparse", [True, False])

@@ -126,8 +126,13 @@ def test_gates_of_steps_count_and_hops_by_their_size() -> None:
     """`path_weights` are relative to the walk, so that times its chance they are |h| Π s, up to a factor for all."""
     graph = cge.Graph.from_edges(EDGES)
     model = cge.CGE(weighting="degree", classifier="mlp", hops=3, max_epochs=5).fit(graph, LABELS)
-    module = model._fitted.plan.weights.module  # with numbers as training may find them
-    for name, numbers in (("gate", [0.7, -0.4, 0.2, 0.5]), ("stay", -0.3), ("discount", 0.2), ("hops", [2, -3, 1, 1])):
+    module = model._fitted.plan.weighting.module  # with numbers as training may find them
+    for name, numbers in (
+        ("coefficients", [0.7, -0.4, 0.2, 0.5]),
+        ("self_loop", -0.3),
+        ("normalization", 0.2),
+        ("hops", [2, -3, 1, 1]),
+    ):
         getattr(module, name).data = torch.tensor(numbers, dtype=torch.float32)
 
     def weigh(paths: Any, beside: Any) -> Any:

@@ -67,10 +67,10 @@ def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, 
     votes = np.zeros(len(model.classes_))
     with torch.no_grad():
         carried = classifier.project(fitted.data.inputs(CLASSIFIERS[name].rows))
-        vector = fitted.plan.weights.propagation(fitted.data)(carried)[[node]] + classifier.offset()
-        if fitted.plan.votes:
-            cast = fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, fitted.several)
-            votes = float(classifier.votes) * cast[node]
+        vector = fitted.plan.weighting.propagation(fitted.data)(carried)[[node]] + classifier.offset()
+        if fitted.plan.label_propagation:
+            cast = fitted.plan.weighting.propagate_labels(fitted.data, fitted.known, fitted.matrix, fitted.several)
+            votes = float(classifier.label_weight) * cast[node]
         if name in ("sparse", "sparse-light"):
             constant = classifier.offset()
         else:

@@ -63,7 +63,7 @@ def sampled_like(paths: AllPaths) -> SampledPaths:
     def weigh(format_list: list[Array]) -> Array:
         return np.array([len(one) for one in format_list])
 
-    return SampledPaths(of, paths.hops, paths.indices, paths.steps.nodes, weigh, paths.types)
+    return SampledPaths(of, paths.hops, paths.indices, paths.steps.num_nodes, weigh, paths.types)
 
 
 CARRIED = np.random.default_rng(1).normal(size=(5, 3))

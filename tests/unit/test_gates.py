@@ -11,8 +11,8 @@ import torch
 
 import cge
 from cge.models.edge_features import cosines
-from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
-from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, pool, product
+from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
+from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, propagate, sparse_matmul
 from tests.fixtures import neighborhood_cosines
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
@@ -175,7 +175,7 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
     """Return s of each step, by the formula."""
     steps = TransitionMatrix(graph)
     edge_inputs, _ = make_edge_inputs(graph, steps)
-    theta, b = weighting.gate.detach().double().numpy(), weighting.normalization.item()
+    theta, b = weighting.coefficients.detach().double().numpy(), weighting.normalization.item()
     gates = {}
     for (u, v), place in places(steps).items():
         exponent = weighting.self_loop.item() if u == v else edge_inputs.values[place].double().numpy() @ theta
@@ -187,11 +187,11 @@ def plain_values(graph: cge.Graph, weighting: EdgeWeighting) -> dict[tuple[int, 
 
 
 @pytest.mark.parametrize("directed", [False, True])
-@pytest.mark.parametrize("discount", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("normalization", [0.0, 0.3, 0.5, 1.0])
 def test_step_values_by_the_formula(directed: bool, normalization: float) -> None:
     graph, weighting = small(directed), EdgeWeighting(GATE, -0.6, normalization, [1.0])
     steps = TransitionMatrix(graph)
-    found = weighting.edge_values(steps, make_edge_inputs(graph, steps)[0]).detach()
+    found = weighting.edge_weights(steps, make_edge_inputs(graph, steps)[0]).detach()
     expected = plain_values(graph, weighting)
     assert list(places(steps)) == list(expected)
     np.testing.assert_allclose(found, list(expected.values()), rtol=2e-5)
@@ -200,7 +200,7 @@ def test_step_values_by_the_formula(directed: bool, normalization: float) -> Non
 def test_a_node_alone_stays_with_certainty_and_a_dead_end_too() -> None:
     graph = cge.Graph.from_edges([(0, 1)], num_nodes=3, directed=True, weights=[5.0])
     steps = TransitionMatrix(graph)
-    values = EdgeWeighting([0.0] * 4, 1.3, 0.5, [1.0]).edge_values(steps, make_edge_inputs(graph, steps)[0])
+    values = EdgeWeighting([0.0] * 4, 1.3, 0.5, [1.0]).edge_weights(steps, make_edge_inputs(graph, steps)[0])
     found = {step: values[place].item() for step, place in places(steps).items()}
     assert found[1, 1] == pytest.approx(1.0)
     assert found[2, 2] == pytest.approx(1.0)
@@ -211,7 +211,7 @@ def test_no_gate_is_beyond_twenty_powers_of_e() -> None:
     graph = cge.Graph.from_edges([(0, 1), (0, 2)], directed=True, edge_types=["far", "near"])
     steps = TransitionMatrix(graph)
     weighting = EdgeWeighting([0.0, 0.0, 0.0, 0.0, -1e4, 1e4], 0.0, 0.0, [1.0])
-    values = weighting.edge_values(steps, make_edge_inputs(graph, steps)[0])
+    values = weighting.edge_weights(steps, make_edge_inputs(graph, steps)[0])
     total = 1 + np.exp(-20.0) + np.exp(20.0)
     found = {step: values[place].item() for step, place in places(steps).items()}
     assert found[0, 1] == pytest.approx(np.exp(-20.0) / total)
@@ -309,7 +309,7 @@ def test_fixed_pooling_and_its_gradient_are_those_of_pool(directed: bool, hops: 
     values = torch.from_numpy(random.random(len(steps)) + 0.1)
     inputs, aim = (torch.from_numpy(random.normal(size=(6, 3))) for _ in range(2))
     found, gradients = [], []
-    for propagation in (FixedPropagation(steps, values, hops), lambda x: pool(steps, values, x, hops)):
+    for propagation in (FixedPropagation(steps, values, hops), lambda x: propagate(steps, values, x, hops)):
         given = inputs.clone().requires_grad_()
         found.append(propagation(given))
         gradients.append(torch.autograd.grad((found[-1] * aim).sum(), given)[0])
@@ -344,13 +344,13 @@ def test_a_pattern_adds_up_entries_at_the_same_place() -> None:
     np.testing.assert_array_equal(pattern.matrix(values.detach().numpy()).toarray(), dense)
     np.testing.assert_array_equal(pattern.transposed(values.detach().numpy()).toarray(), dense.T)
     x = torch.from_numpy(np.random.default_rng(0).normal(size=(4, 2))).requires_grad_()
-    found = product(pattern, values, x)
+    found = sparse_matmul(pattern, values, x)
     np.testing.assert_allclose(found.detach(), dense @ x.detach().numpy(), rtol=1e-12)
-    assert torch.autograd.gradcheck(lambda v, y: product(pattern, v, y), (values, x))
+    assert torch.autograd.gradcheck(lambda v, y: sparse_matmul(pattern, v, y), (values, x))
 
 
 def test_scales_hold_what_they_are_given() -> None:
-    scale = Scale(("degrees", "jaccard"), np.array([1.0, 0.5]), np.array([2.0, 0.25]), np.empty(0))
+    scale = EdgeScale(("degrees", "jaccard"), np.array([1.0, 0.5]), np.array([2.0, 0.25]), np.empty(0))
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (2, 3)])
     steps = TransitionMatrix(graph)
     found = make_edge_inputs(graph, steps, scale)[0].values[places(steps)[0, 2]]

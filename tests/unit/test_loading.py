@@ -42,7 +42,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ("steps", lambda facts, _: facts.update(labels_seen=7), "'int' object is not iterable"),
         (
             "steps",
-            lambda _, arrays: arrays.update({"reader.bias": arrays["reader.bias"][:0]}),
+            lambda _, arrays: arrays.update({"reader.bias": arrays["classifier.bias"][:0]}),
             "of at least one number",
         ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),

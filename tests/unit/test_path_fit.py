@@ -23,12 +23,14 @@ from cge.evaluation import calibration
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.path_networks import make_weighting
+from cge.training import candidates, classifier_recipes
 from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.learned_weighting import Learned
 from cge.training.model_comparison import CandidateScore, closed_form_weightings
 from cge.training.model_search import ModelSearch
+from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 from tests.fixtures import (
     GROUP_SIZE,
@@ -51,7 +53,7 @@ def test_no_argument_is_needed(features: bool) -> None:
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
     assert model.embedding_.shape == (40, 32)
     assert np.isfinite(model.embedding_).all()
-    assert model.weighting_ in {row["weights"] for row in model.search_results_}
+    assert model.weighting_ in {row["weighting"] for row in model.search_results_}
     assert set(model.classifiers_) <= {"mlp", "consistency", "sparse", "sparse-light", "distilled"}
     assert all(isinstance(one, Epoch) for one in told)
     assert {one.stage for one in told} - {"select"} == {"compare", "refit"}  # all may be done in the comparison
@@ -67,12 +69,12 @@ def test_validation_labels_choose_and_nothing_is_trained_again() -> None:
     )
     assert model.selection_history_ is None
     assert model.labels_seen_["selection"] == 6  # of ten, four are in y as well
-    compared = {(row["weights"], row["classifier"]) for row in model.search_results_}
+    compared = {(row["weighting"], row["classifier"]) for row in model.search_results_}
     assert {("degree", "mlp"), ("degree", "consistency"), ("degree", "sparse")} <= compared
     assert {weights for weights, _ in compared} >= {"none", "cosine", "edges"}
     for row in model.search_results_:
         assert 0 <= row["accuracy"] <= 1
-        assert (row["gain"] is None) == (row["error"] is None)
+        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_error"] is None)
 
 
 def test_without_selection_labels_nothing_is_compared() -> None:
@@ -194,7 +196,7 @@ def test_labels_alone_in_their_class_are_trained_without_votes(several: bool) ->
     maker = ModelSearch(Task(graph, None, labels, 3, nodes, none, []), data, settings)
     weights = maker._first_weights()
     members = np.eye(3)[codes[nodes]]
-    pure, found = weights.votes(data, nodes.numpy(), members, several), maker.votes(weights).numpy()
+    pure, found = weights.propagate_labels(data, nodes.numpy(), members, several), maker.votes(weights).numpy()
     changed = np.argwhere(pure != found).tolist()
     assert changed == ([[7, 2]] if several else [[7, 0], [7, 1], [7, 2]])
     assert not found[7, 2]
@@ -256,11 +258,11 @@ def test_nodes_carry_vectors_of_walks(tmp_path: Path) -> None:
     choosing = np.where((np.arange(40) % 3 == 1)[:, None], matrix, 0)
     own = quick_cge("auto", **quick).fit(graph, known, choosing)
     assert own.search_results_[0]["weights"] == "own"  # which hold what paths bring, and others have to beat
-    assert {"none", "degree"} <= {row["weights"] for row in own.search_results_}
+    assert {"none", "degree"} <= {row["weighting"] for row in own.search_results_}
     told, _ = predict_nodes(own, new=GraphUpdate([(0, 40), (1, 40), (2, 40)]))
     assert (told.predicted, told.counts()) == ([[0]], {"new: edges only": 1})
     single = quick_cge("degree", **quick).fit(graph, MOST)
-    assert single._fitted.data.table is None  # with one label per node they carry themselves
+    assert single._fitted.data.walk_vectors is None  # with one label per node they carry themselves
     asked = quick_cge("degree", inputs="walks", **quick).fit(graph, MOST)
     assert asked.score(asked.node_ids_, TRUE_LABELS) > 0.9
 
@@ -284,7 +286,7 @@ def test_directed_weighted_and_typed_graphs() -> None:
     graph = cge.Graph.from_edges(edges, directed=True, weights=np.arange(1, 22), edge_types=kinds)
     model = quick_cge("steps").fit(graph, {0: "a", 4: "a", 7: "a", 10: "b", 15: "b", 18: "b"}, {1: "a", 12: "b"})
     assert model.predict([2, 13]).tolist() == ["a", "b"]
-    assert {"type good", "type bad"} <= set(model.weight_parameters_["gate"])
+    assert {"type good", "type bad"} <= set(model.weight_parameters_["coefficients"])
     without = cge.Graph.from_edges(edges, directed=True)
     assert np.isfinite(model.predict_proba(graph=without)).all()
 
@@ -545,7 +547,7 @@ def test_no_label_reaches_itself() -> None:
     for labels in (y, turned):
         model = quick_cge("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, labels)
         fitted: Any = model._fitted
-        votes.append(fitted.plan.weights.votes(fitted.data, fitted.known, fitted.matrix, several=False))
+        votes.append(fitted.plan.weighting.propagate_labels(fitted.data, fitted.known, fitted.matrix, several=False))
     assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
     assert not np.allclose(votes[0][3], votes[1][3], atol=1e-5)
 
@@ -560,7 +562,7 @@ def test_paths_that_return_are_found_once_and_kept_with_the_model(
     )
     model = quick_cge("degree", label_propagation="yes").fit(graph, *labels)
     expected = model.predict_proba()
-    model._fitted.data.returns.clear()  # type: ignore[union-attr]
+    model._fitted.data.closed_walks.clear()  # type: ignore[union-attr]
     assert np.array_equal(model.predict_proba(), expected)
     model = quick_cge("degree", label_propagation="yes").fit(graph, *labels)
     model.save(tmp_path / "model")
@@ -598,7 +600,7 @@ def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, mon
         for node in train[:3]:
             others = train[train != node]
             members = np.eye(2)[one.task.labels.numpy()[others]]
-            expected = fitted.plan.weights.votes(fitted.data, others, members, several=False)[node]
+            expected = fitted.plan.weighting.propagate_labels(fitted.data, others, members, several=False)[node]
             assert one.votes[node].numpy() == pytest.approx(expected, abs=1e-5)
 
 
@@ -658,13 +660,13 @@ def test_torch_keeps_its_random_numbers_and_threads() -> None:
 def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
     graph = with_sparse_features(two_groups())
     data = EncoderData(graph, n_jobs=1)
-    weighting = closed_form_weightings(data.scale.names, 2)[prior]
-    network = make_weighting("lstm", int(data.items(0).shape[1]))
+    weighting = closed_form_weightings(data.edge_scale.names, 2)[prior]
+    network = make_weighting("lstm", int(data.token_vectors(0).shape[1]))
     assert network is not None
     network.even()
     weights = NamedWeighting("lstm", network, (4000, 0), NamedWeighting(prior, weighting))
     inputs = torch.randn(2 * GROUP_SIZE, 3, generator=torch.Generator().manual_seed(0))
-    steps = data.steps.matrix(weighting.gates(data.edge_inputs).detach().double().numpy()).toarray()
+    steps = data.transitions.matrix(weighting.raw_weights(data.edge_inputs).detach().double().numpy()).toarray()
     total = steps.sum(1)
     walk = steps / total[:, None]
     sums = np.eye(2 * GROUP_SIZE) + walk + walk @ walk  # all hops alike
@@ -681,13 +683,13 @@ def test_a_network_multiplies_its_prior() -> None:
     graph = with_sparse_features(two_groups())
     model = quick_cge("lstm").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     fitted: Any = model._fitted
-    weights, data = fitted.plan.weights, fitted.data
+    weights, data = fitted.plan.weighting, fitted.data
     node = int(graph.indices[graph.indptr[0]])
-    steps = data.steps
+    steps = data.transitions
     first = int(np.flatnonzero((steps.rows == 0) & (steps.indices == node))[0])
     items, length = torch.tensor([[len(steps), first]]), torch.tensor([2])
     with torch.no_grad():
-        told = float(weights.module(data.items(weights.sampled[1]), items, length))
+        told = float(weights.module(data.token_vectors(weights.sampled[1]), items, length))
     expected = told * float(weights.prior.of(data, [np.array([0, node])])[0])
     assert float(model.path_weights([[0, node]])[0]) == pytest.approx(expected, rel=1e-5)
     assert weights.prior.name in ("degree", "cosine")
@@ -784,7 +786,7 @@ def test_vectors_of_walks_are_challenged_by_both_simple_weights(
         return CandidateScore(share, (np.arange(100) < 100 * share).astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
-    assert maker.make().weights.name == kept
+    assert maker.make().weighting.name == kept
     assert [one.weights for one in maker.compared] == ["own", "none", "degree"]
 
 
@@ -805,7 +807,7 @@ def test_a_challenger_wins_by_more_than_an_error_and_one_label(
         return CandidateScore(right / 100, (np.arange(100) < right).astype(float), np.zeros(100))
 
     monkeypatch.setattr(maker, "judge", judged)
-    assert maker.make().weights.name == kept
+    assert maker.make().weighting.name == kept
 
 
 @pytest.mark.parametrize(
@@ -837,7 +839,7 @@ def test_labels_vote_where_that_helps_more_than_agreement(
 
     monkeypatch.setattr(maker, "judge", judged)
     plan = maker.make()
-    assert (plan.votes, plan.classifiers) == (votes, classifiers)
+    assert (plan.label_propagation, plan.classifiers) == (votes, classifiers)
 
 
 def test_a_pupil_has_to_have_teachers(tmp_path: Path) -> None:
@@ -881,13 +883,13 @@ def compared_within(search: float, monkeypatch: pytest.MonkeyPatch) -> list[str]
     model = quick_cge(label_propagation="no", classifier="mlp", dim=32).fit(
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
-    return list(dict.fromkeys(row["weights"] for row in model.search_results_))
+    return list(dict.fromkeys(row["weighting"] for row in model.search_results_))
 
 
 def test_the_search_ends_when_its_work_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = encoder_settings(quick_cge(dim=32), 2)
     data = EncoderData(with_sparse_features(two_groups()), n_jobs=1)
-    problem_size = ProblemSize(len(data.steps), data.graph.features.nnz, 0, 30, 2)
+    problem_size = ProblemSize(len(data.transitions), data.graph.features.nnz, 0, 30, 2)
     evaluation_cost, learning = settings.evaluation_cost("mlp", problem_size), settings.learning(problem_size, 3)
     width = settings.products("mlp", problem_size)
     assert evaluation_cost == width * settings.recipe("mlp", 0, width).evaluate_after
@@ -957,7 +959,7 @@ def test_the_search_costs_no_more_than_three_trainings() -> None:
 def test_large_graphs_teach_weights_in_fewer_steps() -> None:
     settings = encoder_settings(cge.CGE(), 2)
     found = [settings.outer(ProblemSize(steps, 0, 0, 100, 2), 3) for steps in (10**5, 2 * 10**6, 10**8)]
-    assert [(one.alone, one.steps) for one in found] == [(30, 150), (12, 60), (10, 50)]
+    assert [(one.alone, one.edge_weighting) for one in found] == [(30, 150), (12, 60), (10, 50)]
     problem_size = ProblemSize(10**8, 0, 0, 100, 2)
     assert settings.learning(problem_size, 3) == 9 * 60 * 3 * 16 * 4 * 10**8
 
@@ -983,7 +985,7 @@ def test_learning_starts_from_a_hop_profile_that_won(
 
     monkeypatch.setattr(maker, "judge", judged)
     monkeypatch.setattr(maker, "learned", learned)
-    assert maker.make().weights.name == winner
+    assert maker.make().weighting.name == winner
     assert starts == dict.fromkeys(started, winner)
 
 
@@ -1071,7 +1073,7 @@ def test_edges_of_several_types_between_two_nodes_are_one_step() -> None:
     edges, kinds = [(0, 1), (0, 1), (0, 2)], ["a", "b", "a"]
     graph = Graph.from_edges(edges, edge_types=kinds)
     data = EncoderData(graph, n_jobs=1)
-    names = data.scale.names
+    names = data.edge_scale.names
     module = EdgeWeighting([3.0 if name == "type b" else 0.0 for name in names], 0.0, 0.0, [1.0, 1.0])
     weights = NamedWeighting("steps", module)
     propagated = weights.propagation(data)(torch.eye(3))  # what each node gets of each other, in one step or none

@@ -44,7 +44,7 @@ def learned(
 ) -> tuple[Learned, dict[str, float], EdgePropagation]:
     weighted, scale = edge_propagation(task)
     found = learn_weighting(task, resolve_inputs(task), weighted, settings, **more)
-    return found, dict(zip(scale.names, weighted.weighting.gate.tolist(), strict=True)), weighted
+    return found, dict(zip(scale.names, weighted.weighting.coefficients.tolist(), strict=True)), weighted
 
 
 # ---------------------------------------------------------------------- what is learned
@@ -73,7 +73,7 @@ def test_gates_alone_leave_hops_and_discount() -> None:
     assert learn_weighting(task, resolve_inputs(task), gates, QUICK_OUTER).taught
     moved = [not torch.equal(one, other) for one, other in zip(weighted.weighting.parameters(), before, strict=True)]
     assert moved == [True, True, False, False]
-    assert float(weighted.weighting.gate.detach()[scale.names.index("type across")]) < -0.5
+    assert float(weighted.weighting.coefficients.detach()[scale.names.index("type across")]) < -0.5
 
 
 def test_steps_between_nodes_that_differ_sink() -> None:
@@ -255,7 +255,12 @@ def dense_values(weighted: EdgePropagation, parameters: list[Tensor]) -> Tensor:
 def test_a_step_descends_the_loss_of_the_folds_and_the_penalty(penalty: float) -> None:
     task = planted_task(typed=True, signal=0.5)
     class_weights = torch.tensor([1.0, 3.0])
-    start = {"gate": [0.3, -0.2, 0.1, 0.0, 0.4, 0.5, -0.5], "stay": 0.2, "discount": 0.4, "hops": [1.0, -0.5, 2.0]}
+    start = {
+        "coefficients": [0.3, -0.2, 0.1, 0.0, 0.4, 0.5, -0.5],
+        "self_loop": 0.2,
+        "normalization": 0.4,
+        "hops": [1.0, -0.5, 2.0],
+    }
     one = outer(task, replace(STILL, penalty=penalty), class_weights, **start)
     weighted: Any = one.weighted
     weighted._prior = [part - 0.25 for part in weighted._prior]
@@ -510,7 +515,7 @@ def test_profiles_favor_some_hops(hops: int) -> None:
         name: ([*shape, *[0] * (hops - 2)], b) for name, (shape, b) in expected.items()
     }
     for one in found.values():
-        assert one.gate.tolist() == [0.0, 0.0]
+        assert one.coefficients.tolist() == [0.0, 0.0]
         assert one.self_loop.item() == 0.0
 
 

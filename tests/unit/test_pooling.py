@@ -9,7 +9,14 @@ import torch
 
 import cge
 from cge.models.edge_features import common_neighbors, cosines
-from cge.models.propagation import UNREACHED, FixedPropagation, TransitionMatrix, normalized_weights, pool, propagate_to
+from cge.models.propagation import (
+    UNREACHED,
+    FixedPropagation,
+    TransitionMatrix,
+    normalized_weights,
+    propagate,
+    propagate_to,
+)
 from tests.fixtures import neighborhood_cosines
 
 HOPS = [0.3, -0.7, 1.1, 0.5]
@@ -48,7 +55,7 @@ def test_pooling_walks_every_path(directed: bool) -> None:
             paths = [
                 ((*path, v), product * s) for path, product in paths for (u, v), s in weight.items() if u == path[-1]
             ]
-    found = pool(steps, values, torch.from_numpy(inputs), HOPS)
+    found = propagate(steps, values, torch.from_numpy(inputs), HOPS)
     np.testing.assert_allclose(found.numpy(), expected, rtol=1e-12)
 
 
@@ -60,7 +67,7 @@ def test_gradients_of_steps_payload_hops_and_discount() -> None:
     hops = torch.tensor(HOPS, dtype=torch.float64, requires_grad=True)
 
     def value(g: torch.Tensor, b: torch.Tensor, x: torch.Tensor, h: torch.Tensor) -> torch.Tensor:
-        return pool(steps, normalized_weights(steps, g, b), x, h)
+        return propagate(steps, normalized_weights(steps, g, b), x, h)
 
     assert torch.autograd.gradcheck(value, (gate, normalization, inputs, hops))
 
@@ -118,7 +125,7 @@ def test_steps_know_the_entries_of_the_graph() -> None:
     assert steps.rows.tolist() == [0, 0, 1, 2, 2]
     assert steps.indices.tolist() == [0, 1, 1, 0, 2]
     assert graph.weights is not None
-    assert [0.0 if k < 0 else float(graph.weights[k]) for k in steps.entry] == [0, 5, 6, 7, 0]
+    assert [0.0 if k < 0 else float(graph.weights[k]) for k in steps.graph_entry] == [0, 5, 6, 7, 0]
 
 
 def test_threads_do_not_change_a_bit() -> None:
@@ -129,7 +136,7 @@ def test_threads_do_not_change_a_bit() -> None:
         steps = TransitionMatrix(graph, n_jobs)
         values = random_values(steps).float().requires_grad_()
         inputs = torch.randn(9000, 8, generator=torch.Generator().manual_seed(0)).requires_grad_()
-        pool(steps, values, inputs, HOPS).square().sum().backward()
+        propagate(steps, values, inputs, HOPS).square().sum().backward()
         assert values.grad is not None
         assert inputs.grad is not None
         results.append((values.grad.numpy().tobytes(), inputs.grad.numpy().tobytes()))
@@ -196,7 +203,7 @@ def test_steps_stand_in_order_and_turned_they_are_the_transpose(directed: bool) 
     order = np.lexsort((target, source))
     assert np.array_equal(steps.rows, source[order])
     assert np.array_equal(steps.indices, target[order])
-    assert np.array_equal(steps.entry, np.r_[np.arange(len(own)), np.full(len(loops), -1)][order])
+    assert np.array_equal(steps.graph_entry, np.r_[np.arange(len(own)), np.full(len(loops), -1)][order])
     assert np.array_equal(steps.indptr, np.searchsorted(steps.rows, np.arange(31)))
     values = random.random(len(steps))
     assert np.array_equal(steps.transposed(values).toarray(), steps.matrix(values).toarray().T)

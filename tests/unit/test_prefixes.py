@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import cge
 from cge.models.edge_weighting import make_edge_inputs
 from cge.models.path_networks import WEIGHTINGS
-from cge.models.path_prefixes import Prefixes, PrefixPropagation, item_vectors, sample_prefixes
+from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import Walker
@@ -127,7 +127,7 @@ class Equal(cge.PathWeighting):
 
 
 def vectors_of(steps: TransitionMatrix) -> Tensor:
-    return torch.from_numpy(np.random.default_rng(1).normal(size=(len(steps) + steps.nodes, 5)).astype(np.float32))
+    return torch.from_numpy(np.random.default_rng(1).normal(size=(len(steps) + steps.num_nodes, 5)).astype(np.float32))
 
 
 def test_equal_weights_are_the_mean_over_walks() -> None:
@@ -224,7 +224,7 @@ def test_items_tell_the_step_and_where_it_leads() -> None:
     steps = TransitionMatrix(graph)
     edge_inputs = make_edge_inputs(graph, steps)[0]
     features = np.random.default_rng(0).random((7, 3)).astype(np.float32)
-    found = item_vectors(graph, steps, edge_inputs, torch.from_numpy(features), seed=1)
+    found = make_token_vectors(graph, steps, edge_inputs, torch.from_numpy(features), seed=1)
     known = edge_inputs.values.shape[1]
     assert found.shape == (len(steps) + 7, known + 1 + 8)
     assert torch.equal(found[: len(steps), :known], edge_inputs.values)
@@ -244,10 +244,10 @@ def test_items_follow_from_seed_and_features_sparse_or_dense() -> None:
     edge_inputs = make_edge_inputs(graph, steps)[0]
     features = np.random.default_rng(0).random((7, 3)).astype(np.float32)
     dense = torch.from_numpy(features)
-    found = item_vectors(graph, steps, edge_inputs, dense, seed=1)
-    sparse = item_vectors(graph, steps, edge_inputs, SparseFeatures(sp.csr_array(features)), seed=1)
+    found = make_token_vectors(graph, steps, edge_inputs, dense, seed=1)
+    sparse = make_token_vectors(graph, steps, edge_inputs, SparseFeatures(sp.csr_array(features)), seed=1)
     torch.testing.assert_close(sparse, found)
-    assert torch.equal(item_vectors(graph, steps, edge_inputs, dense, seed=1), found)
-    assert not torch.allclose(item_vectors(graph, steps, edge_inputs, dense, seed=2)[:, -8:], found[:, -8:])
-    nothing = item_vectors(graph, steps, edge_inputs, None, seed=1)
+    assert torch.equal(make_token_vectors(graph, steps, edge_inputs, dense, seed=1), found)
+    assert not torch.allclose(make_token_vectors(graph, steps, edge_inputs, dense, seed=2)[:, -8:], found[:, -8:])
+    nothing = make_token_vectors(graph, steps, edge_inputs, None, seed=1)
     assert torch.equal(nothing, found[:, :-8])

@@ -27,9 +27,9 @@ def plain_sums(
     """Return what all walks bring to each node, `(n, c)`, and how many labels they meet; never the node's own."""
     weight = {(int(u), int(v)): float(s) for u, v, s in zip(steps.rows, steps.indices, values, strict=True)}
     classes = {int(node): row for node, row in zip(known, members, strict=True)}
-    votes, met = np.zeros((steps.nodes, members.shape[1])), np.zeros(steps.nodes)
-    for start, (length, hop) in product(range(steps.nodes), enumerate(hops)):
-        for rest in product(range(steps.nodes), repeat=length):
+    votes, met = np.zeros((steps.num_nodes, members.shape[1])), np.zeros(steps.num_nodes)
+    for start, (length, hop) in product(range(steps.num_nodes), enumerate(hops)):
+        for rest in product(range(steps.num_nodes), repeat=length):
             walk = (start, *rest)
             made = hop * np.prod([weight.get(step, 0.0) for step in pairwise(walk)])
             if made and walk[-1] in classes and walk[-1] != start:
@@ -160,7 +160,7 @@ def test_some_nodes_are_told_what_all_are_told(several: bool) -> None:
         )
 
 
-@pytest.mark.parametrize("discount", [0.0, 0.5, 1.3])
+@pytest.mark.parametrize("normalization", [0.0, 0.5, 1.3])
 @pytest.mark.parametrize("count", [2, 3, 10, 11])
 def test_a_mirror_has_the_same_returning_paths(normalization: float, count: int) -> None:
     random = np.random.default_rng(1)

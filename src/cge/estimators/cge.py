@@ -141,7 +141,7 @@ class CGE(BaseEstimator):  # type: ignore[misc]
         The weights of paths that were used; with weighting "auto", those that were chosen.
     weight_parameters_ : dict
         Of weights of steps: "gate" (a number for each input; positive: such steps are followed more), "stay" (that of
-        staying), "discount" (b) and "hops" (h). Empty for networks.
+        self-loops), "normalization" (b) and "hops" (h). Empty for networks.
     readers_ : list of str
         With encoder "paths", the readers that predict; two are averaged.
     label_votes_ : bool

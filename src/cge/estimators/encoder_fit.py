@@ -86,7 +86,7 @@ class _Fitting:
     ) -> None:
         self.model, self.graph, self.codes, self.classes = model, graph, codes, classes
         self.store, self.on = store, on
-        self.data = EncoderData(graph, model.inputs, model.n_jobs, table=self._table())
+        self.data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=self._table())
         self.settings = encoder_settings(model, len(classes))
 
     def _table(self) -> Array | None:
@@ -188,7 +188,7 @@ class _Fitting:
     def _learns(self, plan: Selection) -> bool:
         """Say whether any weights were learned."""
         if self.model.weighting == "auto":
-            return any(one.weights in ("edges", "edges+hops") for one in plan.compared)
+            return any(one.weighting in ("edges", "edges+hops") for one in plan.results)
         return self.model.weighting not in ("uniform", "degree", "cosine")
 
     def _held_out(self, nodes: Array) -> tuple[Array, Array]:
@@ -222,7 +222,7 @@ class _Fitting:
         writer = self.store.writer("plan")
         if writer is not None:
             facts = {"plan": plan_facts(plan)}
-            writer(lambda: TrainerState(facts, module_arrays(plan.weights.module, "weights")))
+            writer(lambda: TrainerState(facts, module_arrays(plan.weighting.module, "weights")))
         return plan
 
     def _members(self, maker: ModelSearch, plan: Selection, stage: str) -> list[_Member]:
@@ -235,9 +235,13 @@ class _Fitting:
             models = self.model.n_estimators if classifier in plan.classifiers else 1
             for number in range(models):
                 seed = self._seed(number)
-                trainer = maker.begun.get((plan.weights.name, classifier, plan.votes)) if number == 0 else None
+                trainer = (
+                    maker.trainers.get((plan.weighting.name, classifier, plan.label_propagation))
+                    if number == 0
+                    else None
+                )
                 if trainer is None:
-                    trainer = maker.trainer(plan.weights, classifier, plan.votes, seed, stage)
+                    trainer = maker.trainer(plan.weighting, classifier, plan.label_propagation, seed, stage)
                 trainer.stage = stage
                 self._train(trainer, f"{stage}-{classifier}-{number}")
                 found.append(_Member(classifier, number, trainer))
@@ -245,7 +249,9 @@ class _Fitting:
 
     def _refit(self, maker: ModelSearch, plan: Selection, member: _Member) -> _Member:
         """Train a reader again, on all labels, for as many epochs as were best."""
-        trainer = maker.trainer(plan.weights, member.classifier, plan.votes, self._seed(member.number), "refit")
+        trainer = maker.trainer(
+            plan.weighting, member.classifier, plan.label_propagation, self._seed(member.number), "refit"
+        )
         self._train(trainer, f"refit-{member.classifier}-{member.number}", member.trainer.best_epoch)
         return _Member(member.classifier, member.number, trainer)
 
@@ -306,5 +312,5 @@ def _shifted(classifier: PathClassifier, shift: Array | None) -> PathClassifier:
     """Return a reader to whose class scores `shift (c,)` was added."""
     if shift is not None:
         with torch.no_grad():
-            classifier.constants().add_(torch.from_numpy(shift))
+            classifier.class_bias().add_(torch.from_numpy(shift))
     return classifier

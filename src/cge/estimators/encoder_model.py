@@ -17,14 +17,15 @@ from cge.estimators.label_roles import ValidationLabels, known_from
 from cge.graph import Graph
 from cge.metrics import scale_probabilities
 from cge.models.classifiers import PathClassifier
-from cge.models.edge_weighting import EdgeWeighting, Scale
+from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.models.path_networks import make_weighting
 from cge.models.propagation import propagate_to
 from cge.training.classifier_recipes import CLASSIFIERS, EncoderSettings, make_classifier
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch, History
 from cge.training.model_comparison import closed_form_weightings
 from cge.training.model_search import SearchResult, Selection
+from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 __all__ = [
@@ -70,15 +71,15 @@ def uncalibrated_probabilities(
 
     `known` are the nodes whose labels vote and their classes.
     """
-    nodes, propagation, votes = torch.from_numpy(rows), plan.weights.propagation(data), None
-    if plan.votes and known is not None:
-        votes = torch.from_numpy(plan.weights.votes(data, *known, several, rows))[nodes]
+    nodes, propagation, votes = torch.from_numpy(rows), plan.weighting.propagation(data), None
+    if plan.label_propagation and known is not None:
+        votes = torch.from_numpy(plan.weighting.propagate_labels(data, *known, several, rows))[nodes]
     scores = []
     with torch.no_grad():
         for name, classifier in classifiers:
             propagated = propagate_to(propagation, classifier.project(data.inputs(CLASSIFIERS[name].rows)), nodes)
             found = classifier.scores(propagated + classifier.offset())
-            scores.append(found if votes is None else found + classifier.votes * votes)
+            scores.append(found if votes is None else found + classifier.label_weight * votes)
     return mean_probabilities(scores, several)
 
 
@@ -115,7 +116,7 @@ class EncoderModel:
     @property
     def weighting_name(self) -> str:
         """What weighs paths."""
-        return self.plan.weights.name
+        return self.plan.weighting.name
 
     @property
     def classifier_names(self) -> list[str]:
@@ -125,27 +126,32 @@ class EncoderModel:
     @property
     def weight_parameters(self) -> dict[str, Any]:
         """The numbers that weigh steps and hops."""
-        module = self.plan.weights.module
+        module = self.plan.weighting.module
         if not isinstance(module, EdgeWeighting):
             return {}
-        gate = dict(zip(self.data.scale.names, module.gate.tolist(), strict=True))
+        coefficients = dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True))
         hops = module.hop_weights().tolist()
-        return {"gate": gate, "stay": module.self_loop.item(), "discount": module.normalization.item(), "hops": hops}
+        return {
+            "coefficients": coefficients,
+            "self_loop": module.self_loop.item(),
+            "normalization": module.normalization.item(),
+            "hops": hops,
+        }
 
     @property
     def uses_label_propagation(self) -> bool:
         """Whether known labels vote."""
-        return self.plan.votes
+        return self.plan.label_propagation
 
     @property
     def over_uniform(self) -> tuple[float, float] | None:
         """By how much the weights were ahead of A ≡ 1 on the selection labels, and the standard error of that."""
-        return self.plan.over_uniform
+        return self.plan.gain_over_uniform
 
     @property
     def comparison(self) -> list[dict[str, Any]]:
         """What was compared, as rows."""
-        return [asdict(one) for one in self.plan.compared]
+        return [asdict(one) for one in self.plan.results]
 
     def _like(self, graph: Graph | None) -> EncoderData:
         """Return the data of a graph, the trained one by default; the last other one is kept."""
@@ -157,15 +163,15 @@ class EncoderModel:
 
     def data_of(self, graph: Graph) -> EncoderData:
         """Return another graph as this model sees it."""
-        if self.data.by_features:
+        if self.data.uses_features:
             need_features_of(self.data.graph, graph)
-        return EncoderData(graph, n_jobs=self.data.n_jobs, like=self.data)
+        return EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
 
     def _vectors(self, data: EncoderData) -> Array:
         name, classifier = self.classifier
         with torch.no_grad():
             carried = classifier.project(data.inputs(CLASSIFIERS[name].rows))
-            found: Array = (self.plan.weights.propagation(data)(carried) + classifier.offset()).numpy()
+            found: Array = (self.plan.weighting.propagation(data)(carried) + classifier.offset()).numpy()
         return found
 
     def vectors(self, graph: Graph | None = None) -> Array:
@@ -174,7 +180,7 @@ class EncoderModel:
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes, `(k, c)`."""
-        known = self._known_in(graph) if self.plan.votes else None
+        known = self._known_in(graph) if self.plan.label_propagation else None
         return self.probabilities_in(self._like(graph), known, rows, self.temperature)
 
     def probabilities_in(
@@ -194,7 +200,7 @@ class EncoderModel:
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return A of paths of node numbers, `(k,)`; 0 for what is no path of the graph."""
-        return self.plan.weights.of(self.data, paths)
+        return self.plan.weighting.path_weights(self.data, paths)
 
     # ------------------------------------------------------------------ keeping it
 
@@ -202,11 +208,11 @@ class EncoderModel:
         """Return what a file of facts says of it."""
         return {
             "best_round": self.best_epoch,
-            "by_features": self.data.by_features,
+            "by_features": self.data.uses_features,
             "temperature": self.temperature,
             "temperatures": self.temperatures,
             "history": self.history.rows(),
-            "inputs": list(self.data.scale.names),
+            "inputs": list(self.data.edge_scale.names),
             "labels_seen": self.labels_seen,
             "leaders": [name for name, _ in self.ensemble],
             "plan": plan_facts(self.plan),
@@ -218,7 +224,7 @@ class EncoderModel:
 
     def arrays(self) -> dict[str, Array]:
         """Return its arrays by name."""
-        scale, dense, table = self.data.scale, self.data.dense, self.data.table
+        scale, dense, table = self.data.edge_scale, self.data.dense_scale, self.data.walk_vectors
         found: dict[str, Array] = {} if table is None else {"walks.vectors": table}
         found |= {
             "known.nodes": self.known.astype(np.int64),
@@ -229,13 +235,13 @@ class EncoderModel:
             "dense.center": dense[0],
             "dense.spread": dense[1],
         }
-        kept = self.data.returns.get(self.weighting_name)
-        if self.plan.votes and kept is not None and np.array_equal(kept[0], self.known):
+        kept = self.data.closed_walks.get(self.weighting_name)
+        if self.plan.label_propagation and kept is not None and np.array_equal(kept[0], self.known):
             found["known.returns"] = kept[1]
         for place, (_, classifier) in enumerate(self.ensemble):
             found |= module_arrays(classifier, f"leader.{place}")
         found |= module_arrays(self.classifier[1], "classifier")
-        return found | self.chosen.arrays() | module_arrays(self.plan.weights.module, "weights")
+        return found | self.chosen.arrays() | module_arrays(self.plan.weighting.module, "weights")
 
     @classmethod
     def restored(
@@ -243,7 +249,9 @@ class EncoderModel:
     ) -> EncoderModel:
         """Return what `facts` and `arrays` tell."""
         names = tuple(str(name) for name in facts["inputs"])
-        scale = Scale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "rarity")))
+        scale = EdgeScale(
+            names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "rarity"))
+        )
         if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
             raise InputError("the inputs of steps and their scale do not agree")
         if not (scale.spread > 0).all():
@@ -253,11 +261,11 @@ class EncoderModel:
         table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
         if table is not None and (table.ndim != 2 or len(table) != len(graph)):
             raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
-        data = EncoderData(graph, carried, model.n_jobs, scale=scale, dense=dense, table=table)
-        if not (len(classes) and len(arrays["reader.bias"])):
+        data = EncoderData(graph, carried, model.n_jobs, edge_scale=scale, dense_scale=dense, walk_vectors=table)
+        if not (len(classes) and len(arrays["classifier.bias"])):
             raise InputError("there must be a class, and vectors of at least one number")
         # Vectors are as long as they were: the default has changed before.
-        settings = replace(encoder_settings(model, len(classes)), dim=len(arrays["reader.bias"]))
+        settings = replace(encoder_settings(model, len(classes)), dim=len(arrays["classifier.bias"]))
         plan = plan_from(data, settings, TrainerState({"plan": facts["plan"]}, arrays))
 
         def classifier(name: str, where: str) -> tuple[str, PathClassifier]:
@@ -273,7 +281,7 @@ class EncoderModel:
             returns = np.array(arrays["known.returns"], np.float64)
             if returns.shape != known.shape or not np.isfinite(returns).all():
                 raise InputError("the known labels and the paths that return to them do not agree")
-            data.returns[plan.weights.name] = known, returns
+            data.closed_walks[plan.weighting.name] = known, returns
         if not facts["leaders"]:
             raise InputError("there is no reader")
         rows = facts["selection_history"]
@@ -298,16 +306,16 @@ class EncoderModel:
 
 def plan_facts(plan: Selection) -> dict[str, Any]:
     """Return what a file of facts says of a plan; the numbers of its weights are arrays."""
-    prior = plan.weights.prior
+    prior = plan.weighting.base
     return {
-        "weights": plan.weights.name,
-        "sampled": list(plan.weights.sampled),
+        "weights": plan.weighting.name,
+        "sampled": list(plan.weighting.sampled),
         "prior": None if prior is None else prior.name,
-        "hops": len(plan.weights.steps.hops),
+        "hops": len(plan.weighting.edge_weighting.hops),
         "classifiers": list(plan.classifiers),
-        "votes": plan.votes,
-        "compared": [asdict(one) for one in plan.compared],
-        "over_none": plan.over_uniform,
+        "votes": plan.label_propagation,
+        "compared": [asdict(one) for one in plan.results],
+        "over_none": plan.gain_over_uniform,
     }
 
 
@@ -318,10 +326,12 @@ def plan_from(data: EncoderData, settings: EncoderSettings, saved: TrainerState)
     if not 1 <= hops <= settings.hops + 1:
         raise InputError(f"{hops:,} weights of hops, but paths have at most {settings.hops:,} steps")
     if facts["prior"] is None:
-        module: Any = EdgeWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0] * hops)
+        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * hops)
     else:
-        prior = NamedWeighting(str(facts["prior"]), closed_form_weightings(data.scale.names, hops - 1)[facts["prior"]])
-        module = make_weighting(settings.weighting, int(data.items(sampled[1]).shape[1]))
+        prior = NamedWeighting(
+            str(facts["prior"]), closed_form_weightings(data.edge_scale.names, hops - 1)[facts["prior"]]
+        )
+        module = make_weighting(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
         if module is None:
             raise InputError("a plan without weights")
         module.eval()

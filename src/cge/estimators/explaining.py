@@ -29,7 +29,8 @@ from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.sampling import Walker
 from cge.training.classifier_recipes import CLASSIFIERS
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
+from cge.training.named_weighting import NamedWeighting
 from cge.training.paper_inner import MIN_PATH_NODES
 
 __all__ = ["explainer_of"]
@@ -53,13 +54,13 @@ def _path_explainer(fitted: EncoderModel, model: Any, place: int) -> Explainer:
     if place >= classifiers:
         raise InputError(f"reader must be a whole number below {classifiers}, the readers of this model, found {place}")
     name, classifier = fitted.ensemble[place]
-    data, weights, votes = fitted.data, fitted.plan.weights, None
+    data, weights, votes = fitted.data, fitted.plan.weighting, None
     with torch.no_grad():
         carried = classifier.project(data.inputs(CLASSIFIERS[name].rows)).double().numpy()
         offset = classifier.offset().double().numpy()
-    if fitted.plan.votes:
-        cast = weights.votes(data, fitted.known, fitted.matrix, fitted.several)
-        votes = float(classifier.votes.detach()) * cast.astype(np.float64)
+    if fitted.plan.label_propagation:
+        cast = weights.propagate_labels(data, fitted.known, fitted.matrix, fitted.several)
+        votes = float(classifier.label_weight.detach()) * cast.astype(np.float64)
     probabilities = fitted.probabilities(None, np.arange(len(fitted.graph)))
     paths = _all_paths(data, weights.module) if isinstance(weights.module, EdgeWeighting) else _sampled(fitted)
     return Explainer(
@@ -84,17 +85,19 @@ class _ClassifierScores:
 
 
 def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
-    plain = EdgeWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
+    plain = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
     with torch.no_grad():
-        values, walk = (one.edge_values(data.steps, data.edge_inputs).double().numpy() for one in (weighting, plain))
+        values, walk = (
+            one.edge_weights(data.transitions, data.edge_inputs).double().numpy() for one in (weighting, plain)
+        )
         hops = weighting.hop_weights().tolist()
-    return AllPaths(data.steps, values, hops, walk, EdgeTypes.of(data.graph, data.steps))
+    return AllPaths(data.transitions, values, hops, walk, EdgeTypes.of(data.graph, data.transitions))
 
 
 def _sampled(fitted: EncoderModel) -> SampledPaths:
-    data, weights = fitted.data, fitted.plan.weights
-    sizes = len(weights.steps.hops) - 1, data.steps.indices, data.steps.nodes
-    types = EdgeTypes.of(data.graph, data.steps)
+    data, weights = fitted.data, fitted.plan.weighting
+    sizes = len(weights.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
+    types = EdgeTypes.of(data.graph, data.transitions)
     return SampledPaths(_NetworkPaths(data, weights), *sizes, fitted.path_weights, types)
 
 
@@ -106,9 +109,11 @@ class _NetworkPaths:
     weights: NamedWeighting
 
     def __call__(self, nodes: Array) -> Found:
-        propagation = self.weights.learnable(self.data, nodes)
+        propagation = self.weights.trainable(self.data, nodes)
         paths = propagation.prefixes
-        share = _shares(paths.start, paths.count * propagation.weights().astype(np.float64), self.data.steps.nodes)
+        share = _shares(
+            paths.start, paths.count * propagation.weights().astype(np.float64), self.data.transitions.num_nodes
+        )
         return Found(paths.start, paths.items[:, 1:], paths.length, share)
 
 
@@ -137,7 +142,7 @@ def _pairs(fitted: PaperModel, model: Any, place: int) -> Explainer:
     steps = TransitionMatrix(graph, model.n_jobs)
     told: dict[str, Any] = {"seed": model.random_state, "n_jobs": model.n_jobs, "stream": ("explain",)}
     walked = _WalkedPaths(Walker(graph, model.window, _WALKS, **told), steps, parameters.network, fitted.own)
-    sizes = model.window - 1, steps.indices, steps.nodes
+    sizes = model.window - 1, steps.indices, steps.num_nodes
     paths = SampledPaths(walked, *sizes, fitted.path_weights, EdgeTypes.of(graph, steps), exact=False)
     probabilities = fitted.probabilities(None, np.arange(len(graph)))
     return Explainer(paths, reading, probabilities, graph.node_ids, _labels(fitted, model))
@@ -177,7 +182,7 @@ class _WalkedPaths:
     vectors: Array
 
     def __call__(self, nodes: Array) -> Found:
-        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, self.steps.nodes
+        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, self.steps.num_nodes
         rounds = [turn * size + first for turn in range(self.walker.walks_per_node)]
         walks = np.concatenate([self.walker.sample(begin, count)[nodes - first] for begin in rounds])
         paths = sample_prefixes(walks, self.steps)

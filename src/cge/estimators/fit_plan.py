@@ -117,7 +117,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         settings.walks_per_node * (settings.hops + 1) if asked not in (*_PRIORS, "auto", "edges", "edges+hops") else 0
     )
     counted = {"yes": len(weightings), "asked for": 1, "no": 0}[votes]
-    epochs = {name: _recipe(settings, problem_size, name).settings.epochs for name in classifiers}
+    epochs = {name: _recipe(settings, problem_size, name).settings.max_epochs for name in classifiers}
     return FitPlan(
         "paths",
         inputs,
@@ -165,7 +165,7 @@ def _trainings(
         found = []
         for name in names:
             recipe = _recipe(settings, problem_size, name)
-            epochs = share * recipe.settings.epochs - (recipe.evaluate_after if begun else 0)
+            epochs = share * recipe.settings.max_epochs - (recipe.evaluate_after if begun else 0)
             epochs = max(epochs, 0) if share else recipe.evaluate_after
             carried = settings.carried(name, problem_size.classes)
             found.append(

@@ -118,7 +118,7 @@ class GCN(_Network):
         return torch.cat([own, torch.from_numpy(probabilities)], dim=1)
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Gcn:
-        return Gcn(data.steps, features, self.hidden, classes, _weights(data))
+        return Gcn(data.transitions, features, self.hidden, classes, _weights(data))
 
 
 @documented
@@ -158,7 +158,7 @@ class APPNP(_Network):
         self.n_jobs = n_jobs
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Appnp:
-        return Appnp(data.steps, features, self.hidden, classes, _weights(data), self.hops, self.back)
+        return Appnp(data.transitions, features, self.hidden, classes, _weights(data), self.hops, self.back)
 
 
 def _weights(data: EncoderData) -> torch.Tensor | None:

@@ -41,10 +41,10 @@ def missing_input_temperatures(
     def temperature(there: EncoderData, known: tuple[Array, Array] | None, rows: Array) -> float:
         return fit_temperature(uncalibrated_probabilities(there, plan, classifiers, known, several, rows), labels)
 
-    bare = EncoderData(_bare(data, chosen.nodes), n_jobs=data.n_jobs, like=data, steps=data.steps)
+    bare = EncoderData(_bare(data, chosen.nodes), n_jobs=data.n_jobs, training_data=data, transitions=data.transitions)
     found = {"edges only": temperature(bare, known, chosen.nodes)}
-    if data.by_features:
-        alone = EncoderData(_alone(data.graph, chosen.nodes), n_jobs=data.n_jobs, like=data)
+    if data.uses_features:
+        alone = EncoderData(_alone(data.graph, chosen.nodes), n_jobs=data.n_jobs, training_data=data)
         found["features only"] = temperature(alone, None, np.arange(len(chosen.nodes)))
     return found
 
@@ -52,7 +52,7 @@ def missing_input_temperatures(
 def _bare(data: EncoderData, nodes: Array) -> Graph:
     """Return the graph in which some nodes carry nothing of their own."""
     graph, features = data.graph, cast(Any, data.graph.features)
-    if not data.by_features:  # they are known by their ids
+    if not data.uses_features:  # they are known by their ids
         ids = graph.node_ids.astype(object)
         ids[nodes] = [object() for _ in nodes]
         return replace(graph, node_ids=ids)
@@ -61,7 +61,7 @@ def _bare(data: EncoderData, nodes: Array) -> Graph:
         kept[nodes] = 0
         return replace(graph, features=sp.csr_array(features.multiply(kept)))
     dense = np.array(features)
-    dense[nodes] = data.dense[0]
+    dense[nodes] = data.dense_scale[0]
     return replace(graph, features=dense)
 
 

@@ -16,7 +16,8 @@ from cge.errors import InputError, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.encoder_model import EncoderModel
 from cge.graph import Graph
-from cge.training.encoder_data import LABEL_PROPAGATION_HOPS, EncoderData
+from cge.training.encoder_data import EncoderData
+from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
 
 __all__ = ["EVIDENCE", "Predictions", "known_labels_of", "predict_nodes"]
 
@@ -154,8 +155,8 @@ def known_labels_of(model: Any) -> list[list[Any]] | None:
 
 def _missing(fitted: Any) -> Array | None:
     """Return the features of a node that has none: those that say nothing."""
-    if isinstance(fitted, EncoderModel) and fitted.data.by_features and len(fitted.data.dense[0]):
-        center: Array = fitted.data.dense[0]
+    if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
+        center: Array = fitted.data.dense_scale[0]
         return center
     return None
 
@@ -173,10 +174,10 @@ def _feature_ways(grown: Extended) -> Array:
 
 def _path_ways(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
     """Return how new nodes are predicted from what lies at the ends of paths."""
-    graph, votes = data.graph, fitted.plan.votes
-    hops = np.flatnonzero(fitted.plan.weights.steps.hop_weights().detach().numpy())
-    far = max(int(hops.max(initial=0)), int(data.table is not None))  # new nodes ask neighbors for vectors
-    own = data.has_inputs if data.by_features else np.arange(len(graph)) < old
+    graph, votes = data.graph, fitted.plan.label_propagation
+    hops = np.flatnonzero(fitted.plan.weighting.edge_weighting.hop_weights().detach().numpy())
+    far = max(int(hops.max(initial=0)), int(data.walk_vectors is not None))  # new nodes ask neighbors for vectors
+    own = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
     featured, away = own[old:], _without_loops(graph)
     leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
     met = np.zeros(len(featured), bool)

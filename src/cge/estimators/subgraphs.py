@@ -45,8 +45,10 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
     ids, vectors = vectors_of(model)
     index, fitted, steps = IdIndex(ids), getattr(model, "_fitted", None), None
     if isinstance(fitted, EncoderModel):
-        propagation = EdgePropagation(fitted.data.steps, fitted.data.edge_inputs, fitted.plan.weights.steps)
-        steps = fitted.data.steps.matrix(propagation.values().numpy().astype(np.float64))
+        propagation = EdgePropagation(
+            fitted.data.transitions, fitted.data.edge_inputs, fitted.plan.weighting.edge_weighting
+        )
+        steps = fitted.data.transitions.matrix(propagation.values().numpy().astype(np.float64))
         hops = np.abs(propagation.hops())
     told = groups.items() if isinstance(groups, Mapping) else enumerate(several(groups))
     named = [(f"sub-graph {format_value(name)}", several(nodes)) for name, nodes in told]

@@ -67,7 +67,7 @@ class AllPaths:
     def _arriving(self, nodes: Array) -> list[sp.csr_array]:
         """Return rows of M^0, M^1, …, `(q, n)`: what arrives from some nodes where."""
         ones = np.ones(len(nodes))
-        found = [sp.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), self.steps.nodes))]
+        found = [sp.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), self.steps.num_nodes))]
         for _ in range(self._longest):
             found.append(found[-1] @ self._matrix)
         return found
@@ -81,7 +81,7 @@ class AllPaths:
 
     def _types_onward(self, node: int, carried: Array) -> Array:
         """Follow the paths from one node, with a row for each type: paths weighed by how many such steps they have."""
-        types, nodes = self._known_types(), self.steps.nodes
+        types, nodes = self._known_types(), self.steps.num_nodes
         count, found = len(types.names), np.zeros((len(types.names), 1, carried.shape[1]))
         columns = types.of_step * nodes + self.indices
         by_type = sp.csr_array((self.values, columns, self.steps.indptr), shape=(nodes, count * nodes))
@@ -121,13 +121,13 @@ class AllPaths:
 
     def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
         """Return the paths from one node to another with the largest share."""
-        there = np.zeros((self.steps.nodes, 1))
+        there = np.zeros((self.steps.num_nodes, 1))
         there[end] = 1
         return self._best(np.array([node]), there, np.ones((1, 1)), top, hop)
 
     def heaviest(self, node: int, top: int) -> Found:
         """Return the paths from a node with the largest share, wherever they end."""
-        return self._best(np.array([node]), np.ones((self.steps.nodes, 1)), np.ones((1, 1)), top)
+        return self._best(np.array([node]), np.ones((self.steps.num_nodes, 1)), np.ones((1, 1)), top)
 
     def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
         """Return the paths from some nodes that bring most upwards; they read by `slopes (q, d)`.

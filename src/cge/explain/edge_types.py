@@ -36,7 +36,8 @@ class EdgeTypes:
         names = (*graph.edge_type_names, STAYS, NO_STEP)
         self_loops = steps.rows == steps.indices
         return cls(
-            names, np.where(self_loops, len(names) - 2, graph.edge_types[np.maximum(steps.entry, 0)]).astype(np.int64)
+            names,
+            np.where(self_loops, len(names) - 2, graph.edge_types[np.maximum(steps.graph_entry, 0)]).astype(np.int64),
         )
 
     def named(self, steps: Array) -> tuple[str, ...]:

@@ -16,15 +16,15 @@ class PathClassifier(nn.Module):
     """Reads classes off the ends of paths: e = Σ_paths A(p) · payload(end) W + b, and scores of e.
 
     The projection W comes before the sum, which then runs over `dim` numbers per node whatever the payload's width.
-    `votes` is the say of known labels at the ends of paths, where paths carry them, in the scores.
+    `label_weight` is the say of known labels at the ends of paths, where paths carry them, in the scores.
     """
 
     bias: nn.Parameter
-    votes: nn.Parameter
+    label_weight: nn.Parameter
 
-    def groups(self, weight_decay: float) -> list[dict[str, Any]]:
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Return the parameters in groups for an optimizer: constants and the say of labels do not decay."""
-        free = (self.bias, self.votes)
+        free = (self.bias, self.label_weight)
         decaying = [one for one in self.parameters() if all(one is not other for other in free)]
         return [{"params": decaying, "weight_decay": weight_decay}, {"params": list(free), "weight_decay": 0.0}]
 
@@ -40,7 +40,7 @@ class PathClassifier(nn.Module):
         """Return class scores of e, `(k, classes)`; hidden numbers are multiplied by the mask, `(k, dim)`."""
         raise NotImplementedError
 
-    def constants(self) -> nn.Parameter:
+    def class_bias(self) -> nn.Parameter:
         """Return what is in the scores of every node, `(classes,)`."""
         raise NotImplementedError
 
@@ -55,7 +55,7 @@ class MLPClassifier(PathClassifier):
         self.score = nn.Linear(dim, classes)
         nn.init.xavier_uniform_(self.score.weight)
         nn.init.zeros_(self.score.bias)
-        self.votes = nn.Parameter(torch.tensor(1.0))
+        self.label_weight = nn.Parameter(torch.tensor(1.0))
 
     def project(self, inputs: NodeFeatures) -> Tensor:
         """Apply W."""
@@ -67,7 +67,7 @@ class MLPClassifier(PathClassifier):
         found: Tensor = self.score(hidden if mask is None else hidden * mask)
         return found
 
-    def constants(self) -> nn.Parameter:
+    def class_bias(self) -> nn.Parameter:
         """Return the constants of the layer."""
         return self.score.bias
 
@@ -88,7 +88,7 @@ class SparseClassifier(PathClassifier):
         self.weight = nn.Parameter(0.5 * nn.init.xavier_uniform_(torch.empty(len(spread), classes)))
         self.relevance = nn.Parameter(torch.ones(len(spread)))
         self.bias = nn.Parameter(torch.zeros(classes))
-        self.votes = nn.Parameter(torch.tensor(1.0))
+        self.label_weight = nn.Parameter(torch.tensor(1.0))
         self.register_buffer("center", center)
         self.register_buffer("spread", spread)
 
@@ -107,6 +107,6 @@ class SparseClassifier(PathClassifier):
         """Return e itself."""
         return vectors
 
-    def constants(self) -> nn.Parameter:
+    def class_bias(self) -> nn.Parameter:
         """Return b."""
         return self.bias

@@ -78,6 +78,6 @@ def _sums(steps: TransitionMatrix, hops: Sequence[float], weights: Tensor | None
     """Return sums over steps with the weights of the graph's edges; a step from a node to itself weighs one."""
     gate = torch.ones(len(steps))
     if weights is not None:
-        entry = torch.from_numpy(steps.entry)
+        entry = torch.from_numpy(steps.graph_entry)
         gate = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], gate)
     return FixedPropagation(steps, normalized_weights(steps, gate, 0.5), hops)

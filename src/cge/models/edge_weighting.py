@@ -20,13 +20,13 @@ from torch import Tensor, nn
 
 from cge.graph import Graph
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
-from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights, pool
+from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights, propagate
 
 __all__ = [
     "EdgeInputs",
     "EdgePropagation",
+    "EdgeScale",
     "EdgeWeighting",
-    "Scale",
     "basic_edge_inputs",
     "make_edge_inputs",
     "mean_edge_weight",
@@ -38,7 +38,7 @@ _ROUNDING = 1e-6  # of float32 cosines: a smaller spread is none
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class EdgeScale:
     """How inputs are made comparable: their names, mean and spread over the edges of the graph that was trained on.
 
     `idf (f,)` are the weights of sparse features in the cosine, empty where there are none.
@@ -52,7 +52,7 @@ class Scale:
 
 @dataclass(frozen=True, eq=False)
 class EdgeInputs:
-    """What is known of each step, `values (m, q)`, zero for steps that stay; `self_loops (m,)` 0 or 1; `weights (m,)`."""
+    """Inputs of each edge, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)` of edges."""
 
     values: Tensor
     self_loops: Tensor
@@ -62,17 +62,18 @@ class EdgeInputs:
 def make_edge_inputs(
     graph: Graph,
     steps: TransitionMatrix,
-    scale: Scale | None = None,
+    scale: EdgeScale | None = None,
     features: Any = None,
     self_loop_weight: float | None = None,
-) -> tuple[EdgeInputs, Scale]:
+) -> tuple[EdgeInputs, EdgeScale]:
     """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one.
 
-    Ends are compared by `features`, by default those of the graph. Steps that stay weigh `self_loop_weight` (see `basic_edge_inputs`).
+    Nodes are compared by `features`, by default those of the graph. Self-loops weigh `self_loop_weight` (see
+    `basic_edge_inputs`).
     """
-    own = steps.entry >= 0
+    own = steps.graph_entry >= 0
     moves = own & (steps.rows != steps.indices)
-    entry = steps.entry[moves]
+    entry = steps.graph_entry[moves]
     degree = _degrees(graph)
     from_degree, to_degree = degree[steps.rows[moves]], degree[steps.indices[moves]]
     out = np.diff(graph.indptr)
@@ -93,7 +94,7 @@ def make_edge_inputs(
         names, table = tuple(columns), np.stack(list(columns.values()), axis=1)
         mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
         names += tuple(f"type {name}" for name in graph.edge_type_names)
-        scale = Scale(names, mean, np.where(spread > _ROUNDING, spread, 1.0), idf)
+        scale = EdgeScale(names, mean, np.where(spread > _ROUNDING, spread, 1.0), idf)
     plain = [name for name in scale.names if not name.startswith("type ")]
     values = np.zeros((len(steps), len(scale.names)), np.float32)
     for place, name in enumerate(plain):
@@ -115,13 +116,13 @@ def mean_edge_weight(graph: Graph) -> float:
 def basic_edge_inputs(graph: Graph, steps: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
     """Return which steps stay and what edges weigh, and nothing else: all that weights with θ = 0 look at.
 
-    Steps that stay weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the trained one.
+    Self-loops weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the trained one.
     """
-    own = steps.entry >= 0
+    own = steps.graph_entry >= 0
     self_loops = ~(own & (steps.rows != steps.indices))
     weights = np.ones(len(steps), np.float32)
     if graph.weights is not None:
-        weights[own] = graph.weights[steps.entry[own]]
+        weights[own] = graph.weights[steps.graph_entry[own]]
         weights[~own] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
     return EdgeInputs(torch.empty(len(steps), 0), torch.from_numpy(self_loops.astype(np.float32)), _tensor(weights))
 
@@ -144,28 +145,30 @@ def _place(names: Sequence[str], name: str) -> int:
 
 
 class EdgeWeighting(nn.Module):
-    """θ, θ_stay, b and h: `gate (q,)`, `self_loop`, `normalization` and `hops (K+1,)`, all learnable.
+    """θ, θ_stay, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hops (K+1,)`, all learnable.
 
     Hop weights may be negative; their absolute values sum to one, so that weights only say what matters more.
     """
 
-    def __init__(self, gate: Sequence[float], self_loop: float, normalization: float, hops: Sequence[float]) -> None:
+    def __init__(
+        self, coefficients: Sequence[float], self_loop: float, normalization: float, hops: Sequence[float]
+    ) -> None:
         super().__init__()
-        self.gate = nn.Parameter(_tensor(gate))
+        self.coefficients = nn.Parameter(_tensor(coefficients))
         self.self_loop = nn.Parameter(_tensor(self_loop))
         self.normalization = nn.Parameter(_tensor(normalization))
         self.hops = nn.Parameter(_tensor(hops))
 
-    def gates(self, edge_inputs: EdgeInputs) -> Tensor:
+    def raw_weights(self, edge_inputs: EdgeInputs) -> Tensor:
         """Return g of each step, `(m,)`."""
         exponent = self.self_loop * edge_inputs.self_loops
         if edge_inputs.values.shape[1]:
-            exponent = edge_inputs.values @ self.gate + exponent
+            exponent = edge_inputs.values @ self.coefficients + exponent
         return edge_inputs.weights * torch.exp(exponent.clamp(-20, 20))
 
-    def edge_values(self, steps: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
+    def edge_weights(self, steps: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
         """Return s of each step, `(m,)`."""
-        return normalized_weights(steps, self.gates(edge_inputs), self.normalization)
+        return normalized_weights(steps, self.raw_weights(edge_inputs), self.normalization)
 
     def hop_weights(self) -> Tensor:
         """Return h, `(K+1,)`."""
@@ -186,7 +189,7 @@ class EdgePropagation:
         self, steps: TransitionMatrix, edge_inputs: EdgeInputs, weighting: EdgeWeighting, *, gates_only: bool = False
     ) -> None:
         self.steps, self.edge_inputs, self.weighting = steps, edge_inputs, weighting
-        self._learns = [weighting.gate, weighting.self_loop]
+        self._learns = [weighting.coefficients, weighting.self_loop]
         if not gates_only:
             self._learns += [weighting.normalization, weighting.hops]
         self._prior = [one.detach().clone() for one in self._learns]
@@ -201,8 +204,8 @@ class EdgePropagation:
 
     def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:  # noqa: ARG002 - all at once
         """Return the pooling with the weights as they are now, differentiable in them."""
-        values, hops = self.weighting.edge_values(self.steps, self.edge_inputs), self.weighting.hop_weights()
-        return lambda inputs: pool(self.steps, values, inputs, hops)
+        values, hops = self.weighting.edge_weights(self.steps, self.edge_inputs), self.weighting.hop_weights()
+        return lambda inputs: propagate(self.steps, values, inputs, hops)
 
     def fixed(self) -> Callable[[Tensor], Tensor]:
         """Return the pooling with the weights as they are now, which learn no more."""
@@ -211,7 +214,7 @@ class EdgePropagation:
     def values(self) -> Tensor:
         """Return s of each step, `(m,)`."""
         with torch.no_grad():
-            return self.weighting.edge_values(self.steps, self.edge_inputs)
+            return self.weighting.edge_weights(self.steps, self.edge_inputs)
 
     def hops(self) -> list[float]:
         """Return h without zeros at its end, at least h_0."""

@@ -26,7 +26,7 @@ def symmetric_weights(steps: TransitionMatrix, gates: Array, normalization: floa
     of the same weight: (S^k)_ii = (M^k)_ii. Gates are the same both ways but for rounding, which is taken out.
     """
     both = (gates + steps.transposed(gates).data) / 2
-    total = np.bincount(steps.rows, both, minlength=steps.nodes)
+    total = np.bincount(steps.rows, both, minlength=steps.num_nodes)
     there, ends = total[steps.rows], total[steps.indices]
     return both * there ** (normalization - 1) * ends**-normalization, both / np.sqrt(there * ends)
 
@@ -43,7 +43,7 @@ def closed_walk_weights(
     for begin in range(0, len(nodes), _AT_ONCE):
         some = nodes[begin : begin + _AT_ONCE]
         column = np.arange(len(some))
-        reached = np.zeros((steps.nodes, len(some)))
+        reached = np.zeros((steps.num_nodes, len(some)))
         reached[some, column] = 1
         total = np.full(len(some), hops[0])
         for hop in range(1, len(hops), 1 if mirror is None else 2):
@@ -78,7 +78,7 @@ def label_propagation(
     may hold their own. A `mirror` of the steps' weights makes it cheaper, and what was found before is `own (k,)`:
     the weight of all paths `closed_walk_weights` to each known node.
     """
-    carried = np.zeros((steps.nodes, members.shape[1] + 1))
+    carried = np.zeros((steps.num_nodes, members.shape[1] + 1))
     carried[known, :-1] = members
     carried[known, -1] = 1  # how many labels are met at all
     matrix = steps.matrix(values.astype(np.float64))  # a node's own label is a difference of large sums

@@ -206,7 +206,7 @@ WEIGHTINGS: dict[str, Callable[[int], PathWeighting]] = {
 
 
 def make_weighting(kind: str | Callable[[int], PathWeighting], dim: int) -> PathWeighting | None:
-    """Return the network called `kind`, or None for "uniform" (A ≡ 1); a callable is given `dim` and returns its own."""
+    """Return the network called `kind`, or None for "uniform"; a callable gets `dim` and returns its own network."""
     if kind == "uniform":
         return None
     if isinstance(kind, nn.Module):

@@ -25,10 +25,10 @@ from cge.graph import Graph
 from cge.models.edge_weighting import EdgeInputs
 from cge.models.path_networks import PathWeighting
 from cge.models.path_tree import PathTree
-from cge.models.propagation import SparsityPattern, TransitionMatrix, product
+from cge.models.propagation import SparsityPattern, TransitionMatrix, sparse_matmul
 from cge.randomness import generator
 
-__all__ = ["PrefixPropagation", "Prefixes", "item_vectors", "sample_prefixes"]
+__all__ = ["PrefixPropagation", "Prefixes", "make_token_vectors", "sample_prefixes"]
 
 Array = npt.NDArray[Any]
 
@@ -69,7 +69,7 @@ class Prefixes:
 
 def sample_prefixes(walks: Array, steps: TransitionMatrix) -> Prefixes:
     """Return the distinct beginnings of `walks (b, K+1)`; −1 ends a walk."""
-    nodes, longest = steps.nodes, walks.shape[1]
+    nodes, longest = steps.num_nodes, walks.shape[1]
     keys = steps.rows.astype(np.int64) * nodes + steps.indices
     order = np.argsort(walks[:, 0], kind="stable")
     walks = walks[order].astype(np.int64)
@@ -102,7 +102,7 @@ def sample_prefixes(walks: Array, steps: TransitionMatrix) -> Prefixes:
     return Prefixes(start, end, count, items, length, place[parents[by_start]])
 
 
-def item_vectors(
+def make_token_vectors(
     graph: Graph, steps: TransitionMatrix, edge_inputs: EdgeInputs, inputs: Any, seed: int, degrees: Array | None = None
 ) -> Tensor:
     """Return what a network reads, `(m + n, q)`: a row for each step and, after them, one for each node as a start.
@@ -119,7 +119,7 @@ def item_vectors(
         about.append(seen.astype(np.float32))
     node = torch.from_numpy(np.concatenate(about, axis=1))
     ends = torch.cat([node[torch.from_numpy(steps.indices)], node])
-    known = torch.cat([edge_inputs.values, torch.zeros(steps.nodes, edge_inputs.values.shape[1])])
+    known = torch.cat([edge_inputs.values, torch.zeros(steps.num_nodes, edge_inputs.values.shape[1])])
     return torch.cat([known, ends], dim=1)
 
 
@@ -128,7 +128,7 @@ class PrefixPropagation:
 
     def __init__(self, prefixes: Prefixes, vectors: Tensor, network: PathWeighting, steps: TransitionMatrix) -> None:
         self.prefixes, self.vectors, self.network, self.steps = prefixes, vectors, network, steps
-        self.pattern = SparsityPattern(prefixes.start, prefixes.end, steps.nodes, steps.n_jobs)
+        self.pattern = SparsityPattern(prefixes.start, prefixes.end, steps.num_nodes, steps.n_jobs)
         self._count = torch.from_numpy(prefixes.count.astype(np.float32))
         self._prior = [one.detach().clone() for one in network.parameters()]
 
@@ -143,7 +143,7 @@ class PrefixPropagation:
     def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:
         """Return the pooling with the weights as they are now, differentiable in them; of some nodes, if told so."""
         if nodes is not None:
-            some = self.prefixes.of(nodes, self.steps.nodes)
+            some = self.prefixes.of(nodes, self.steps.num_nodes)
             return PrefixPropagation(some, self.vectors, self.network, self.steps).propagation()
         items, length = torch.from_numpy(self.prefixes.items), torch.from_numpy(self.prefixes.length)
         return self._mean(self.network(self.vectors, items, length))
@@ -160,6 +160,6 @@ class PrefixPropagation:
     def _mean(self, weights: Tensor) -> Callable[[Tensor], Tensor]:
         values = self._count * weights
         rows = torch.from_numpy(self.pattern.rows)
-        total = torch.zeros(self.pattern.nodes).index_add(0, rows, values).clamp(min=1e-12)
+        total = torch.zeros(self.pattern.num_nodes).index_add(0, rows, values).clamp(min=1e-12)
         values = values / total[rows]
-        return lambda inputs: product(self.pattern, values, inputs)
+        return lambda inputs: sparse_matmul(self.pattern, values, inputs)

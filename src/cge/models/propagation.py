@@ -36,9 +36,9 @@ __all__ = [
     "SparsityPattern",
     "TransitionMatrix",
     "normalized_weights",
-    "pool",
-    "product",
+    "propagate",
     "propagate_to",
+    "sparse_matmul",
 ]
 
 Array = npt.NDArray[Any]
@@ -60,7 +60,7 @@ class SparsityPattern:
     """
 
     def __init__(self, rows: Array, indices: Array, nodes: int, n_jobs: int | None = None) -> None:
-        self.nodes, self.n_jobs, self.rows, self.indices = nodes, n_jobs, rows, indices
+        self.num_nodes, self.n_jobs, self.rows, self.indices = nodes, n_jobs, rows, indices
         self.indptr = _starts(rows, nodes)
 
     def __len__(self) -> int:
@@ -68,17 +68,17 @@ class SparsityPattern:
 
     def matrix(self, values: Array) -> sp.csr_array:
         """Return the matrix with `values (m,)` as its entries."""
-        return sp.csr_array((values, self.indices, self.indptr), shape=(self.nodes, self.nodes))
+        return sp.csr_array((values, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
 
     def transposed(self, values: Array) -> sp.csr_array:
         """Return its transpose."""
         back, indices, indptr = self._turned
-        return sp.csr_array((values[back], indices, indptr), shape=(self.nodes, self.nodes))
+        return sp.csr_array((values[back], indices, indptr), shape=(self.num_nodes, self.num_nodes))
 
     @cached_property
     def _turned(self) -> tuple[Array, Array, Array]:
         """Rows of the transpose: which entry of ours each entry is, where it leads, and where rows begin."""
-        starts, back = _starts(self.indices, self.nodes), np.empty(len(self.indices), np.int64)
+        starts, back = _starts(self.indices, self.num_nodes), np.empty(len(self.indices), np.int64)
         _turn(self.indices, starts.copy(), back)
         return back, self.rows[back], starts
 
@@ -88,7 +88,7 @@ class TransitionMatrix(SparsityPattern):
 
     Attributes
     ----------
-    entry : (m,)
+    graph_entry : (m,)
         Which entry of the graph's own rows each step is, −1 for a step to itself that the graph does not have.
     """
 
@@ -101,10 +101,10 @@ class TransitionMatrix(SparsityPattern):
 
         run_blocks(lack, blocks, n_jobs)
         starts = graph.indptr + np.cumsum(added)
-        rows, indices, self.entry = (np.empty(starts[-1], np.int64) for _ in range(3))
+        rows, indices, self.graph_entry = (np.empty(starts[-1], np.int64) for _ in range(3))
 
         def write(first: int, stop: int) -> None:
-            _with_loops(graph.indptr, graph.indices, starts, first, stop, rows, indices, self.entry)
+            _with_loops(graph.indptr, graph.indices, starts, first, stop, rows, indices, self.graph_entry)
 
         run_blocks(write, blocks, n_jobs)
         super().__init__(rows, indices, nodes, n_jobs)
@@ -113,7 +113,7 @@ class TransitionMatrix(SparsityPattern):
 def normalized_weights(steps: TransitionMatrix, gate: Tensor, normalization: Tensor | float) -> Tensor:
     """Return s of each step, `(m,)`, from its gate g > 0, `(m,)`, and b; differentiable in both."""
     rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
-    total = torch.zeros(steps.nodes, dtype=gate.dtype).index_add(0, rows, gate)  # z, (n,)
+    total = torch.zeros(steps.num_nodes, dtype=gate.dtype).index_add(0, rows, gate)  # z, (n,)
     log = torch.log(total)
     return gate * torch.exp(-(1 - normalization) * log[rows] - normalization * log[ends])
 
@@ -151,14 +151,14 @@ class _Product(torch.autograd.Function):
             def block(first: int, stop: int) -> None:
                 _row_products(steps.indptr, steps.indices, above, below, first, stop, found)
 
-            run_blocks(block, blocks_of(steps.nodes, _BLOCK), steps.n_jobs)
+            run_blocks(block, blocks_of(steps.num_nodes, _BLOCK), steps.n_jobs)
             to_values = torch.from_numpy(found)
         if context.needs_input_grad[2]:
             to_x = torch.from_numpy(sparse_product(context.entries.transposed, above, steps.n_jobs))
         return None, to_values, to_x
 
 
-def product(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
+def sparse_matmul(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
     """Return M x, `(n, d)`, for the matrix M with `values (m,)`; differentiable in values and x."""
     return _times(_Entries(pattern, values), x)
 
@@ -168,7 +168,7 @@ def _times(entries: _Entries, x: Tensor) -> Tensor:
     return found
 
 
-def pool(steps: TransitionMatrix, values: Tensor, inputs: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
+def propagate(steps: TransitionMatrix, values: Tensor, inputs: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
     """Return Σ_k h_k M^k payload, `(n, d)`, for `inputs (n, d)`, the steps' weights `values (m,)` and `hops (K+1,)`.
 
     Differentiable in all three.
@@ -209,7 +209,7 @@ class _SomePooled(torch.autograd.Function):
 
 @dataclass(frozen=True, eq=False)
 class Reach:
-    """How far nodes are from some: `level (n,)` steps from the nearest of `nodes`, `UNREACHED` for those beyond all hops."""
+    """Distances from some nodes: `level (n,)` edges from the nearest of `nodes`, `UNREACHED` beyond all hops."""
 
     nodes: Tensor
     level: Array
@@ -220,7 +220,7 @@ class Reach:
 
 
 class FixedPropagation:
-    """The pooling `pool` with constant weights: faster, and differentiable in the payload only."""
+    """The pooling `propagate` with constant weights: faster, and differentiable in the payload only."""
 
     def __init__(self, steps: TransitionMatrix, values: Tensor, hops: Sequence[float]) -> None:
         self._entries = _Entries(steps, values)

@@ -95,9 +95,11 @@ def facts_of(
     said = predicted_indicators(probabilities, model._fitted.several)
     sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[format_value].sum(0)
     shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
-    parameters = model.weight_parameters_ or {"gate": {}, "hops": []}
+    parameters = model.weight_parameters_ or {"coefficients": {}, "hops": []}
     gates = (
-        sorted(parameters["gate"].items(), key=lambda pair: abs(pair[1])) if any(parameters["gate"].values()) else []
+        sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1]))
+        if any(parameters["coefficients"].values())
+        else []
     )
     return {
         "title": f"cge: {name or f'{len(told):,} nodes'}",

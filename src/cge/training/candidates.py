@@ -13,8 +13,9 @@ from torch import Tensor
 
 from cge.training.classifier_recipes import DENSE, ClassifierRecipe, EncoderSettings, ProblemSize, make_classifier
 from cge.training.classifier_training import ClassifierTrainer, Propagation
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import EncoderData
 from cge.training.model_comparison import CandidateScore, score_candidate
+from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 
 __all__ = ["CandidateTraining", "SearchResult"]
@@ -32,13 +33,14 @@ class SearchResult:
     candidate that challenged none.
     """
 
-    weights: str
+    weighting: str
     classifier: str
+    label_propagation: bool
     accuracy: float
-    gain: float | None
-    error: float | None
-    saved: float | None
-    saved_error: float | None
+    accuracy_gain: float | None
+    accuracy_gain_error: float | None
+    log_loss_gain: float | None
+    log_loss_gain_error: float | None
 
 
 class CandidateTraining:
@@ -46,8 +48,8 @@ class CandidateTraining:
 
     `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
     nothing. `begun` are the trainings that were begun, by weights, reader and votes; those of weights that lost are
-    let go, for each holds a reader, its gradients and what its optimizer keeps. `uses_label_propagation` says whether labels vote
-    where a trial does not, `left` how many products may still be spent on trials; `compared` is what came of them.
+    let go, for each holds a reader, its gradients and what its optimizer keeps. `label_propagation` says whether labels
+    vote where a trial does not, `budget` how many products may still be spent on trials; `compared` is what came of them.
     """
 
     def __init__(
@@ -60,36 +62,41 @@ class CandidateTraining:
     ) -> None:
         self.task, self.data, self.settings = task, data, settings
         self.class_weights, self._train = class_weights, _run if train is None else train
-        self.begun: dict[tuple[str, str, bool], ClassifierTrainer] = {}
-        self.judged: dict[tuple[str, str, bool], CandidateScore] = {}
-        self.compared: list[SearchResult] = []
-        self._propagated: dict[str, Tensor] = {}
-        self._poolings: dict[str, Propagation] = {}
-        self._sums: dict[str, Tensor] = {}
-        self.uses_label_propagation = False
+        self.trainers: dict[tuple[str, str, bool], ClassifierTrainer] = {}
+        self.scores: dict[tuple[str, str, bool], CandidateScore] = {}
+        self.results: list[SearchResult] = []
+        self._label_scores: dict[str, Tensor] = {}
+        self._propagations: dict[str, Propagation] = {}
+        self._propagated_inputs: dict[str, Tensor] = {}
+        self.label_propagation = False
         inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
         if isinstance(inputs, Tensor):
             entries, columns = inputs.numel() // DENSE, inputs.shape[1]
         else:
             entries, columns = inputs.rows.nnz, 0
-        self.problem_size = ProblemSize(len(data.steps), entries, columns, labeled, task.classes)
-        self.left = settings.search(self.problem_size)
+        self.problem_size = ProblemSize(len(data.transitions), entries, columns, labeled, task.classes)
+        self.budget = settings.search(self.problem_size)
 
-    def evaluate_candidate(self, weights: NamedWeighting, classifier: str, votes: bool | None = None) -> CandidateScore:
+    def evaluate_candidate(
+        self, weights: NamedWeighting, classifier: str, label_propagation: bool | None = None
+    ) -> CandidateScore:
         """Train for the first epochs and ask the selection labels; labels vote as it stands where nothing is said."""
-        votes = self.uses_label_propagation if votes is None else votes
-        key = (weights.name, classifier, votes)
-        if key not in self.judged:
-            self.left -= self.settings.evaluation_cost(classifier, self.problem_size)
-            self.begun[key] = self.trainer(weights, classifier, votes, self.settings.seed, "compare")
-            stage = "-".join(["compare", *re.findall(r"\w+", weights.name), classifier, "votes" if votes else "alone"])
-            self._train(self.begun[key], stage, self._recipe(classifier, self.settings.seed).evaluate_after)
-            self.judged[key] = score_candidate(self.begun[key])
-        return self.judged[key]
+        if label_propagation is None:
+            label_propagation = self.label_propagation
+        key = (weights.name, classifier, label_propagation)
+        if key not in self.scores:
+            self.budget -= self.settings.evaluation_cost(classifier, self.problem_size)
+            self.trainers[key] = self.trainer(weights, classifier, label_propagation, self.settings.seed, "compare")
+            stage = "-".join(
+                ["compare", *re.findall(r"\w+", weights.name), classifier, "labels" if label_propagation else "plain"]
+            )
+            self._train(self.trainers[key], stage, self._recipe(classifier, self.settings.seed).evaluate_after)
+            self.scores[key] = score_candidate(self.trainers[key])
+        return self.scores[key]
 
     def within_budget(self, classifiers: tuple[str, ...], more: float = 0.0) -> bool:
         """Say whether there is work left for judging weights with some readers, and for `more` products."""
-        return more + self.evaluation_cost(classifiers) <= self.left
+        return more + self.evaluation_cost(classifiers) <= self.budget
 
     def evaluation_cost(self, classifiers: tuple[str, ...]) -> float:
         """Return the products in judging weights with some readers."""
@@ -97,15 +104,15 @@ class CandidateTraining:
 
     def release(self, name: str) -> None:
         """Forget the trainings with weights that lost; how they did is still known."""
-        self.begun = {key: one for key, one in self.begun.items() if key[0] != name}
-        for kept in (self._poolings, self._propagated, self._sums):
+        self.trainers = {key: one for key, one in self.trainers.items() if key[0] != name}
+        for kept in (self._propagations, self._label_scores, self._propagated_inputs):
             kept.pop(name, None)
-        self.data.returns.pop(name, None)
+        self.data.closed_walks.pop(name, None)
 
     def keep(self, name: str) -> None:
         """Forget all trainings but those with the weights of a name, and with votes as it stands."""
-        self.begun = {key: one for key, one in self.begun.items() if key[2] == self.uses_label_propagation}
-        for other in {*self._poolings, *(key[0] for key in self.begun)} - {name}:
+        self.trainers = {key: one for key, one in self.trainers.items() if key[2] == self.label_propagation}
+        for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
             self.release(other)
 
     # ------------------------------------------------------------------ trainings
@@ -119,50 +126,52 @@ class CandidateTraining:
         return self.settings.products(classifier, self.problem_size)
 
     def trainer(
-        self, weights: NamedWeighting, classifier: str, votes: bool, seed: int, stage: str
+        self, weights: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
     ) -> ClassifierTrainer:
         """Return a training of a reader that has not begun."""
         recipe = self._recipe(classifier, seed)
+        once = self.settings.rows(classifier, self.problem_size) > 0
+        propagated = self._propagate_inputs(weights, recipe) if once else None
         return ClassifierTrainer(
             self.task,
             self.data.inputs(recipe.rows),
-            self._pooling(weights),
+            self._propagation(weights),
             make_classifier(classifier, self.data, self.settings.dim, self.task.classes, seed),
             recipe.settings,
-            votes=self.votes(weights) if votes else None,
+            label_scores=self.label_scores(weights) if label_propagation else None,
             class_weights=self.class_weights,
-            agreeing=torch.from_numpy(np.flatnonzero(self.data.has_inputs)),
-            summed=self._summed(weights, recipe) if self.settings.rows(classifier, self.problem_size) else None,
+            consistency_nodes=torch.from_numpy(np.flatnonzero(self.data.has_inputs)),
+            propagated_inputs=propagated,
             stage=stage,
             n_jobs=self.data.n_jobs,
         )
 
-    def _pooling(self, weights: NamedWeighting) -> Propagation:
+    def _propagation(self, weights: NamedWeighting) -> Propagation:
         """Return the pooling of some weights, which all their readers share."""
-        if weights.name not in self._poolings:
-            self._poolings[weights.name] = weights.propagation(self.data)
-        return self._poolings[weights.name]
+        if weights.name not in self._propagations:
+            self._propagations[weights.name] = weights.propagation(self.data)
+        return self._propagations[weights.name]
 
-    def _summed(self, weights: NamedWeighting, recipe: ClassifierRecipe) -> Tensor:
+    def _propagate_inputs(self, weights: NamedWeighting, recipe: ClassifierRecipe) -> Tensor:
         """Return what the paths of some weights bring to each node, dense, `(n, f)`."""
-        if weights.name not in self._sums:
+        if weights.name not in self._propagated_inputs:
             inputs: Any = self.data.inputs(recipe.rows)
             with torch.no_grad():
-                self._sums[weights.name] = self._pooling(weights)(inputs)
-        return self._sums[weights.name]
+                self._propagated_inputs[weights.name] = self._propagation(weights)(inputs)
+        return self._propagated_inputs[weights.name]
 
-    def votes(self, weights: NamedWeighting) -> Tensor:
+    def label_scores(self, weights: NamedWeighting) -> Tensor:
         """Return the votes of the training labels, `(n, c)`, as they are trained on.
 
         About a label that is alone in its class others can only be wrong: its node is trained without votes, or with
         several labels per node that class of it.
         """
-        if weights.name not in self._propagated:
+        if weights.name not in self._label_scores:
             train = self.task.train.numpy()
             labels = self.task.labels.numpy()[train]
             members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
-            found = weights.votes(self.data, train, members, labels.ndim == 2)
+            found = weights.propagate_labels(self.data, train, members, labels.ndim == 2)
             alone = members * (members.sum(axis=0) == 1) > 0  # (k, c)
             found[train] *= ~(alone if labels.ndim == 2 else alone.any(axis=1, keepdims=True))
-            self._propagated[weights.name] = torch.from_numpy(found)
-        return self._propagated[weights.name]
+            self._label_scores[weights.name] = torch.from_numpy(found)
+        return self._label_scores[weights.name]

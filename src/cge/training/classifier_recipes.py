@@ -45,23 +45,23 @@ class ClassifierRecipe:
 
 
 _SPARSE = ClassifierSettings(
-    n_augmentations=2, drop_feature=0.2, dropout=0.0, consistency_weight=1.0, weight_decay=0.03, epochs=600
+    n_augmentations=2, drop_feature=0.2, dropout=0.0, consistency_weight=1.0, weight_decay=0.03, max_epochs=600
 )
 _TAUGHT = ClassifierSettings(
     n_augmentations=1,
     drop_node=0.0,
     dropout=0.2,
     consistency_weight=3.0,
-    rate=0.03,
+    learning_rate=0.03,
     weight_decay=5e-5,
-    alone=0,
-    ramp=0,
-    epochs=300,
-    taught=True,
+    warmup_epochs=0,
+    rampup_epochs=0,
+    max_epochs=300,
+    distilled=True,
 )
 CLASSIFIERS = {
     "mlp": ClassifierRecipe(
-        "l2", 100, ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, epochs=300)
+        "l2", 100, ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, max_epochs=300)
     ),
     "consistency": ClassifierRecipe("l1", 200, ClassifierSettings()),
     "sparse": ClassifierRecipe("l2", 200, _SPARSE, scores=True),
@@ -115,7 +115,7 @@ class EncoderSettings:
         settings = self.recipe(classifier, self.seed).settings
         if settings.drop_node or not problem_size.columns:
             return 0
-        return problem_size.labeled + (settings.agreeing if settings.consistency_weight else 0)
+        return problem_size.labeled + (settings.max_consistency_nodes if settings.consistency_weight else 0)
 
     def products(self, classifier: str, problem_size: ProblemSize) -> int:
         """Return the products in a pass: forth, back and for W, along the steps of all hops and over what they carry.
@@ -136,7 +136,7 @@ class EncoderSettings:
             width = self.products(classifier, problem_size)
             if self.affordable(classifier, width) and not self.rows(classifier, problem_size):
                 settings = usual.recipe(classifier, self.seed, width).settings
-                whole = max(whole, settings.epochs * settings.n_augmentations * width)
+                whole = max(whole, settings.max_epochs * settings.n_augmentations * width)
         return min(3.0 * whole, SEARCH_BUDGET) if whole else SEARCH_BUDGET
 
     def evaluation_cost(self, classifier: str, problem_size: ProblemSize) -> float:
@@ -165,7 +165,7 @@ class EncoderSettings:
     def affordable(self, classifier: str, width: int) -> bool:
         """Say whether a reader may be asked: plain always, others if the epochs they need at least can be paid."""
         settings = self.recipe(classifier, self.seed, width).settings
-        return classifier == "mlp" or width * settings.n_augmentations * settings.epochs <= 1.5 * _WORK
+        return classifier == "mlp" or width * settings.n_augmentations * settings.max_epochs <= 1.5 * _WORK
 
     def recipe(self, classifier: str, seed: int, width: int = 0) -> ClassifierRecipe:
         """Return a recipe with the settings that were given.
@@ -181,19 +181,24 @@ class EncoderSettings:
             "sharpening",
             "weight_decay",
         )
-        given = {name: getattr(self, name) for name in names} | {"rate": self.learning_rate, "epochs": self.max_epochs}
+        given = {name: getattr(self, name) for name in names} | {
+            "learning_rate": self.learning_rate,
+            "max_epochs": self.max_epochs,
+        }
         told = {name: value for name, value in given.items() if value is not None}
         recipe = CLASSIFIERS[classifier]
         settings = replace(recipe.settings, **told, patience=self.patience, seed=seed)
         if self.max_epochs is None:
             affordable = int(_WORK / max(width * settings.n_augmentations, 1))
-            settings = replace(settings, epochs=min(settings.epochs, max(affordable, _FEWEST_EPOCHS)))
-        judged, share = recipe.evaluate_after, settings.epochs / recipe.settings.epochs
+            settings = replace(settings, max_epochs=min(settings.max_epochs, max(affordable, _FEWEST_EPOCHS)))
+        judged, share = recipe.evaluate_after, settings.max_epochs / recipe.settings.max_epochs
         if self.consistency_weight:  # a plain reader that is told to agree needs time for it
             judged = max(judged, CLASSIFIERS["consistency"].evaluate_after)
         if share < 1:  # all comes earlier
-            alone, ramp, patience = (int(share * one) for one in (settings.alone, settings.ramp, settings.patience))
-            settings = replace(settings, alone=alone, ramp=ramp)
+            alone, ramp, patience = (
+                int(share * one) for one in (settings.warmup_epochs, settings.rampup_epochs, settings.patience)
+            )
+            settings = replace(settings, warmup_epochs=alone, rampup_epochs=ramp)
             judged = max(int(share * judged), 1)
             if self.max_epochs is None:
                 settings = replace(settings, patience=max(patience, _FEWEST_EPOCHS // 2))
@@ -205,5 +210,5 @@ def make_classifier(classifier: str, data: EncoderData, dim: int, classes: int, 
     inputs = data.inputs(CLASSIFIERS[classifier].rows)
     with seeded(seed, "reader"):
         if CLASSIFIERS[classifier].scores:
-            return SparseClassifier(*data.feature_scale(), classes)
+            return SparseClassifier(*data.input_statistics(), classes)
         return MLPClassifier(int(inputs.shape[1]), dim, classes)

@@ -58,8 +58,8 @@ Propagation = Callable[[Tensor], Tensor]  # what nodes carry (n, d) → what pat
 class ClassifierSettings:
     """Settings of `ClassifierTrainer`; shares are between 0 and 1.
 
-    `alone` epochs learn from labels only, then λ = `consistency_weight` is reached in `ramp` more. `agreeing` is the number of
-    nodes at most that have to agree in an epoch. With `taught` votes are what has to be agreed with.
+    `warmup_epochs` use the supervised loss only; λ grows to `consistency_weight` in `rampup_epochs` more. An epoch
+    compares at most `max_consistency_nodes` nodes. With `distilled` the targets are the propagated labels.
     """
 
     n_augmentations: int = 4
@@ -68,14 +68,14 @@ class ClassifierSettings:
     dropout: float = 0.5
     consistency_weight: float = 1.5
     sharpening: float = 0.1
-    rate: float = 0.01
+    learning_rate: float = 0.01
     weight_decay: float = 5e-4
-    alone: int = 50
-    ramp: int = 100
-    epochs: int = 500
+    warmup_epochs: int = 50
+    rampup_epochs: int = 100
+    max_epochs: int = 500
     patience: int = 100
-    agreeing: int = 5_000
-    taught: bool = False
+    max_consistency_nodes: int = 5_000
+    distilled: bool = False
     seed: int = 0
 
 
@@ -93,9 +93,9 @@ def sharpened(probabilities: Tensor, sharpening: float, several: bool) -> Tensor
 class ClassifierTrainer:
     """Trains a `PathClassifier` on a task through a pooling of given path weights; keeps the best epoch's parameters.
 
-    `votes (n, c)` are added to the scores, as much as the reader learns to trust them. `class_weights (c,)` weigh the
-    loss of each class. `agreeing` are the nodes whose predictions have to agree; None means all. `summed (n, f)` is the
-    pooling of a dense payload, where it is known; nodes' payloads cannot be dropped then.
+    `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
+    weigh the loss of each class. `consistency_nodes` enter the consistency loss; None means all. `propagated_inputs
+    (n, f)` are dense inputs that were propagated before; whole nodes cannot be dropped then.
     """
 
     def __init__(
@@ -106,18 +106,25 @@ class ClassifierTrainer:
         classifier: PathClassifier,
         settings: ClassifierSettings,
         *,
-        votes: Tensor | None = None,
+        label_scores: Tensor | None = None,
         class_weights: Tensor | None = None,
-        agreeing: Tensor | None = None,
-        summed: Tensor | None = None,
+        consistency_nodes: Tensor | None = None,
+        propagated_inputs: Tensor | None = None,
         stage: str = "train",
         n_jobs: int | None = 1,
     ) -> None:
-        self.n_jobs, self.summed = n_jobs, summed
+        self.n_jobs, self.propagated_inputs = n_jobs, propagated_inputs
         self.task, self.inputs, self.propagation, self.settings = task, inputs, propagation, settings
-        self.classifier, self.votes, self.class_weights, self.stage = classifier, votes, class_weights, stage
-        self.agreeing = torch.arange(task.graph.num_nodes) if agreeing is None else agreeing
-        self.optimizer = torch.optim.Adam(classifier.groups(settings.weight_decay), settings.rate, fused=True)
+        self.classifier, self.label_scores, self.class_weights, self.stage = (
+            classifier,
+            label_scores,
+            class_weights,
+            stage,
+        )
+        self.consistency_nodes = torch.arange(task.graph.num_nodes) if consistency_nodes is None else consistency_nodes
+        self.optimizer = torch.optim.Adam(
+            classifier.parameter_groups(settings.weight_decay), settings.learning_rate, fused=True
+        )
         self.epochs: list[Epoch] = []
         self.best, self.best_epoch = module_arrays(classifier, "classifier"), 0
         self._best_score = (-1.0, 0.0)  # below any accuracy
@@ -130,7 +137,7 @@ class ClassifierTrainer:
     ) -> None:
         """Train to the last epoch, to epoch `stop_after`, or until patience ends. A later call goes on."""
         with one_thread():
-            last = self.settings.epochs if stop_after is None else min(stop_after, self.settings.epochs)
+            last = self.settings.max_epochs if stop_after is None else min(stop_after, self.settings.max_epochs)
             while len(self.epochs) < last and not self.out_of_patience():
                 self.run_epoch(len(self.epochs))
                 if on_state is not None:
@@ -141,7 +148,7 @@ class ClassifierTrainer:
     def out_of_patience(self) -> bool:
         """Say whether the last epochs brought nothing better; λ must have had its time first."""
         settings = self.settings
-        grown = settings.alone + settings.ramp if settings.consistency_weight > 0 else 0
+        grown = settings.warmup_epochs + settings.rampup_epochs if settings.consistency_weight > 0 else 0
         return len(self.epochs) - max(self.best_epoch, grown) >= settings.patience
 
     def run_epoch(self, number: int) -> None:
@@ -156,7 +163,7 @@ class ClassifierTrainer:
         others = [one[len(train) :] for one in scores]
         if not strength:
             apart = torch.zeros(())
-        elif self.settings.taught:
+        elif self.settings.distilled:
             apart = self._untaught(others, agreeing)
         else:
             apart = self._disagreement(others)
@@ -165,14 +172,15 @@ class ClassifierTrainer:
         self.optimizer.step()
         if not np.isfinite(float((supervised + apart).detach())):
             raise InputError(
-                f"training overflowed in epoch {number + 1}; try a tenth of learning_rate (now {self.settings.rate:g})"
+                f"training overflowed in epoch {number + 1}; try a tenth of learning_rate "
+                f"(now {self.settings.learning_rate:g})"
             )
         accuracy, loss = self._validate()
         selecting = len(self.task.validation) > 0
         self.epochs.append(
             Epoch(
                 number + 1,
-                self.settings.epochs,
+                self.settings.max_epochs,
                 self.stage,
                 float(supervised.detach()),
                 float(apart.detach()),
@@ -182,7 +190,9 @@ class ClassifierTrainer:
             )
         )
         settings = self.settings
-        grown = settings.consistency_weight == 0 or number >= min(settings.alone + settings.ramp, settings.epochs - 1)
+        grown = settings.consistency_weight == 0 or number >= min(
+            settings.warmup_epochs + settings.rampup_epochs, settings.max_epochs - 1
+        )
         if not selecting or (grown and (accuracy, -loss) > self._best_score):
             self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number + 1
             self._best_score = (accuracy, -loss)
@@ -190,20 +200,26 @@ class ClassifierTrainer:
     def _strength(self, number: int) -> float:
         """Return λ of an epoch."""
         settings = self.settings
-        grown = min(1.0, max(0, number - settings.alone) / settings.ramp) if settings.ramp else 1.0
-        return settings.consistency_weight * grown if number >= settings.alone else 0.0
+        grown = (
+            min(1.0, max(0, number - settings.warmup_epochs) / settings.rampup_epochs)
+            if settings.rampup_epochs
+            else 1.0
+        )
+        return settings.consistency_weight * grown if number >= settings.warmup_epochs else 0.0
 
     def _among(self, random: np.random.Generator) -> Tensor:
         """Return the nodes that have to agree in an epoch."""
-        if len(self.agreeing) <= self.settings.agreeing:
-            return self.agreeing
-        chosen = random.choice(len(self.agreeing), self.settings.agreeing, replace=False, shuffle=False)
-        return self.agreeing[torch.from_numpy(np.sort(chosen))]
+        if len(self.consistency_nodes) <= self.settings.max_consistency_nodes:
+            return self.consistency_nodes
+        chosen = random.choice(
+            len(self.consistency_nodes), self.settings.max_consistency_nodes, replace=False, shuffle=False
+        )
+        return self.consistency_nodes[torch.from_numpy(np.sort(chosen))]
 
     def _disturbed(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
         """Return the class scores of some nodes in each pass; the passes are pooled side by side."""
         settings, count, carried = self.settings, self.task.graph.num_nodes, []
-        given = self.inputs if self.summed is None else self.summed[nodes]
+        given = self.inputs if self.propagated_inputs is None else self.propagated_inputs[nodes]
         for _ in range(settings.n_augmentations):
             thin = drop_features(given, settings.drop_feature, random, self.n_jobs)
             whole, mask = self.classifier.project(thin), None
@@ -211,28 +227,32 @@ class ClassifierTrainer:
                 mask = kept((count, 1), settings.drop_node, random)
             carried.append(whole if mask is None else whole * mask)
         parts: Sequence[Tensor] = carried
-        if self.summed is None:
+        if self.propagated_inputs is None:
             propagated = propagate_to(self.propagation, torch.cat(carried, dim=1), nodes)
             parts = torch.split(propagated, carried[0].shape[1], dim=1)
         masks = [kept((len(nodes), one.shape[1]), settings.dropout, random) for one in parts]
-        votes = not settings.taught  # pupils speak for themselves
+        votes = not settings.distilled  # pupils speak for themselves
         return [self._scores(one, nodes, mask, votes) for one, mask in zip(parts, masks, strict=True)]
 
     def _brought(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
         """Return what paths bring to some nodes, undisturbed, as a reader projects it."""
-        if self.summed is None:
+        if self.propagated_inputs is None:
             return propagate_to(self.propagation, classifier.project(self.inputs), nodes)
-        return classifier.project(self.summed[nodes])
+        return classifier.project(self.propagated_inputs[nodes])
 
     def _scores(self, propagated: Tensor, nodes: Tensor, mask: Tensor | None = None, votes: bool = True) -> Tensor:
         found = self.classifier.scores(propagated + self.classifier.offset(), mask)
-        return found if self.votes is None or not votes else found + self.classifier.votes * self.votes[nodes]
+        return (
+            found
+            if self.label_scores is None or not votes
+            else found + self.classifier.label_weight * self.label_scores[nodes]
+        )
 
     def _untaught(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
         """Return the mean cross-entropy of each pass's chances from the votes, where there are any."""
-        if self.votes is None:
+        if self.label_scores is None:
             return torch.zeros(())
-        votes, several = self.votes[nodes], self.task.labels.ndim == 2
+        votes, several = self.label_scores[nodes], self.task.labels.ndim == 2
         heard = votes.any(dim=1).float()
         if several:
             aim = torch.sigmoid(votes)
@@ -263,7 +283,7 @@ class ClassifierTrainer:
         classifier, asked = self.best_classifier(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes
         with torch.no_grad():
             scores = classifier.scores(self._brought(classifier, asked) + classifier.offset())
-            return scores if self.votes is None else scores + classifier.votes * self.votes[asked]
+            return scores if self.label_scores is None else scores + classifier.label_weight * self.label_scores[asked]
 
     def _validate(self) -> tuple[float, float]:
         nodes = self.task.validation

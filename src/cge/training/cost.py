@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from cge.training.encoder_data import LABEL_PROPAGATION_HOPS
+from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
 
 __all__ = ["Cost", "PairSize", "PathSize", "Training", "label_propagation_seconds", "pair_cost", "path_cost"]
 

@@ -1,9 +1,8 @@
-"""A graph as the path encoder sees it, and the weights of its paths."""
+"""A graph as the path encoder sees it: transitions, edge inputs, node inputs and sampled paths."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -16,51 +15,47 @@ from torch import Tensor
 from cge.graph import Graph
 from cge.models.edge_weighting import (
     EdgeInputs,
-    EdgePropagation,
+    EdgeScale,
     EdgeWeighting,
-    Scale,
     basic_edge_inputs,
     make_edge_inputs,
     mean_edge_weight,
 )
-from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
-from cge.models.path_networks import PathWeighting
-from cge.models.path_prefixes import Prefixes, PrefixPropagation, item_vectors, sample_prefixes
+from cge.models.path_prefixes import Prefixes, make_token_vectors, sample_prefixes
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.sampling import Walker
-from cge.training.classifier_training import Propagation
 
-__all__ = ["LABEL_PROPAGATION_HOPS", "EncoderData", "NamedWeighting"]
+__all__ = ["EncoderData"]
 
 Array = npt.NDArray[Any]
 
-_NEAR = 1e-5  # standard deviations: who is nearer to the mean of all has it, but for rounding
-_LEAST = 1e-30  # spread of a feature: below, float32 has few digits left
-LABEL_PROPAGATION_HOPS = 10  # steps at most from a node to a label that votes for it
+_MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
+_MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
 
 class EncoderData:
-    """Steps of a graph, what is known of them, and what nodes carry: features, given vectors, or each node itself.
+    """Transitions, edge inputs and node inputs of a graph; node inputs are features, walk vectors or one-hot node ids.
 
     Parameters
     ----------
-    payload : str
-        "table" and "walks" let nodes carry themselves, or `table`, though they have features.
-    like : PathData, optional
-        The graph that was trained on, where this is another: its scales are used, and nodes are known by their ids.
-    scale, dense : optional
-        Scales of step inputs and of dense features, `(center, spread)`, where they are known.
-    table : (n, d) array, optional
-        A vector for each node of the graph that was trained on, which it carries instead of itself.
-    steps : StepRows, optional
-        Where the steps of the graph stand, where that is known.
+    inputs : str
+        "learned" and "walks" ignore the features of the graph: the inputs are one-hot node ids, or `walk_vectors`.
+    training_data : EncoderData, optional
+        The data of the training graph, where this is another graph. Its scales are used, and its nodes are recognized
+        by their ids.
+    edge_scale, dense_scale : optional
+        Mean and standard deviation of edge inputs and of dense features, where they are known.
+    walk_vectors : (n, d) array, optional
+        A vector for each node of the training graph, used as its input.
+    transitions : TransitionMatrix, optional
+        The transitions of the graph, where they are known.
 
     Attributes
     ----------
-    returns : dict
-        Of weights, by name: nodes, and the weight of all paths that return to each. Labels that vote need them, and
-        they take long to find.
+    closed_walks : dict
+        By the name of a weighting: nodes, and the weight of all closed walks at each. Leave-one-out label propagation
+        needs them, and they are expensive.
     """
 
     def __init__(
@@ -69,237 +64,159 @@ class EncoderData:
         inputs: str = "auto",
         n_jobs: int | None = None,
         *,
-        like: EncoderData | None = None,
-        scale: Scale | None = None,
-        dense: tuple[Array, Array] | None = None,
-        table: Array | None = None,
-        steps: TransitionMatrix | None = None,
+        training_data: EncoderData | None = None,
+        edge_scale: EdgeScale | None = None,
+        dense_scale: tuple[Array, Array] | None = None,
+        walk_vectors: Array | None = None,
+        transitions: TransitionMatrix | None = None,
     ) -> None:
         features = graph.features
-        if like is not None:
-            inputs, scale, dense = ("auto" if like.by_features else "learned"), like.scale, like.dense
-            table = like.table
-        self.graph, self.n_jobs, self.like = graph, n_jobs, like
-        self.table: Array | None = table
-        self.by_features: bool = features is not None and inputs in ("auto", "features")
-        self.steps = TransitionMatrix(graph, n_jobs) if steps is None else steps
-        self._scale = scale
-        self._self_loop_weight: float = mean_edge_weight(graph) if like is None else like._self_loop_weight
-        self.dense: tuple[Array, Array] = _dense_scale(features) if dense is None else dense
+        if training_data is not None:
+            inputs = "auto" if training_data.uses_features else "learned"
+            edge_scale, dense_scale = training_data.edge_scale, training_data.dense_scale
+            walk_vectors = training_data.walk_vectors
+        self.graph, self.n_jobs, self.training_data = graph, n_jobs, training_data
+        self.walk_vectors: Array | None = walk_vectors
+        self.uses_features: bool = features is not None and inputs in ("auto", "features")
+        self.transitions = TransitionMatrix(graph, n_jobs) if transitions is None else transitions
+        self._given_edge_scale = edge_scale
+        self._self_loop_weight: float = (
+            mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
+        )
+        self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
-        self._items: dict[int, Tensor] = {}
-        self.returns: dict[str, tuple[Array, Array]] = {}
+        self._token_vectors: dict[int, Tensor] = {}
+        self.closed_walks: dict[str, tuple[Array, Array]] = {}
+
+    # ------------------------------------------------------------------ edges
 
     @cached_property
-    def _known(self) -> tuple[EdgeInputs, Scale]:
-        return make_edge_inputs(self.graph, self.steps, self._scale, self._compared(), self._self_loop_weight)
-
-    def _compared(self) -> Any:
-        """Return the features that the ends of a step are compared by: dense ones centered and scaled."""
+    def _inputs_and_scale(self) -> tuple[EdgeInputs, EdgeScale]:
         features = self.graph.features
-        if features is None or sp.issparse(features) or len(self.dense[0]) != features.shape[1]:
-            return features
-        return self._dense_rows
+        if features is not None and not sp.issparse(features) and len(self.dense_scale[0]) == features.shape[1]:
+            features = self._dense_rows  # nodes are compared by centered and scaled features
+        return make_edge_inputs(self.graph, self.transitions, self._given_edge_scale, features, self._self_loop_weight)
 
     @property
     def edge_inputs(self) -> EdgeInputs:
-        """What is known of steps."""
-        return self._known[0]
+        """The inputs of every transition."""
+        return self._inputs_and_scale[0]
 
     def edge_inputs_of(self, weighting: EdgeWeighting) -> EdgeInputs:
-        """Return what is known of steps, as far as the weights look at it: most of it is dear to find out."""
-        if "_known" in vars(self) or bool(weighting.gate.detach().any()):
+        """Return the edge inputs that a weighting uses: the full table is expensive, and not needed where θ = 0."""
+        if "_inputs_and_scale" in vars(self) or bool(weighting.coefficients.detach().any()):
             return self.edge_inputs
-        return basic_edge_inputs(self.graph, self.steps, self._self_loop_weight)
+        return basic_edge_inputs(self.graph, self.transitions, self._self_loop_weight)
 
     @property
-    def scale(self) -> Scale:
-        """How it was made comparable."""
-        return self._known[1] if self._scale is None else self._scale
+    def edge_scale(self) -> EdgeScale:
+        """Names, mean and standard deviation of the edge inputs."""
+        return self._inputs_and_scale[1] if self._given_edge_scale is None else self._given_edge_scale
 
-    def inputs(self, rows: str) -> NodeFeatures:
-        """Return what nodes carry, `(n, f)`, sparse rows of unit length in the norm `rows`, "l1" or "l2".
+    # ------------------------------------------------------------------ nodes
+
+    def inputs(self, norm: str) -> NodeFeatures:
+        """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, "l1" or "l2".
 
         Dense features are centered and scaled, and their rows always have unit length in "l2".
         """
-        if rows not in self._inputs:
-            self._inputs[rows] = self._made(rows)
-        return self._inputs[rows]
+        if norm not in self._inputs:
+            self._inputs[norm] = self._make_inputs(norm)
+        return self._inputs[norm]
 
-    def _made(self, rows: str) -> NodeFeatures:
+    def _make_inputs(self, norm: str) -> NodeFeatures:
         features: Any = self.graph.features
-        if not self.by_features and self.table is not None:
-            return torch.from_numpy(self._vectors_of_walks(self.table))
-        if not self.by_features:
-            return SparseFeatures(self._identity(), self.n_jobs)
+        if not self.uses_features and self.walk_vectors is not None:
+            return torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
+        if not self.uses_features:
+            return SparseFeatures(self._one_hot(), self.n_jobs)
         if sp.issparse(features):
-            return SparseFeatures(unit_rows(features, rows), self.n_jobs)
+            return SparseFeatures(unit_rows(features, norm), self.n_jobs)
         return torch.from_numpy(self._dense_rows)
 
     @cached_property
     def _dense_rows(self) -> Array:
-        told = np.asarray(self.graph.features - self.dense[0], np.float32)
-        told /= self.dense[1]
-        lengths = np.sqrt(np.einsum("ij,ij->i", told, told))
-        told /= np.where(lengths > _NEAR, lengths, np.float32(np.inf))[:, None]
-        return told
+        rows = np.asarray(self.graph.features - self.dense_scale[0], np.float32)
+        rows /= self.dense_scale[1]
+        lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
+        rows /= np.where(lengths > _MIN_LENGTH, lengths, np.float32(np.inf))[:, None]
+        return rows
 
-    def _vectors_of_walks(self, table: Array) -> Array:
-        """Return the vector that each node carries; a new one has the mean direction of its neighbors'."""
-        found: Array = self._identity() @ table
-        if self.like is not None:
-            new = np.flatnonzero(~self.like.graph.contains(self.graph.node_ids))
-            around = self.graph.to_scipy()[new] @ found
-            found[new] = around / np.maximum(np.linalg.norm(around, axis=1, keepdims=True), 1e-12)
-        return found
+    def _walk_vectors_of_nodes(self, walk_vectors: Array) -> Array:
+        """Return the walk vector of each node; a new node gets the mean direction of its neighbors' vectors."""
+        vectors: Array = self._one_hot() @ walk_vectors
+        if self.training_data is not None:
+            new = np.flatnonzero(~self.training_data.graph.contains(self.graph.node_ids))
+            neighbor_sum = self.graph.to_scipy()[new] @ vectors
+            vectors[new] = neighbor_sum / np.maximum(np.linalg.norm(neighbor_sum, axis=1, keepdims=True), 1e-12)
+        return vectors
 
-    def _identity(self) -> sp.csr_array:
-        """Return a row for each node with a one in the column of that node in the graph that was trained on."""
+    def _one_hot(self) -> sp.csr_array:
+        """Return a row for each node with a one in the column of that node in the training graph."""
         count = self.graph.num_nodes
-        if self.like is None:
+        if self.training_data is None:
             return sp.eye_array(count, dtype=np.float32, format="csr")
-        trained = self.like.graph
-        known = np.flatnonzero(trained.contains(self.graph.node_ids))
-        places, ones = trained.indices_of(self.graph.node_ids[known]), np.ones(len(known), np.float32)
-        return sp.csr_array((ones, (known, places)), shape=(count, trained.num_nodes))
+        training_graph = self.training_data.graph
+        rows = np.flatnonzero(training_graph.contains(self.graph.node_ids))
+        columns, ones = training_graph.indices_of(self.graph.node_ids[rows]), np.ones(len(rows), np.float32)
+        return sp.csr_array((ones, (rows, columns)), shape=(count, training_graph.num_nodes))
 
-    def feature_scale(self) -> tuple[Tensor, Tensor]:
-        """Return mean and standard deviation of each column of the payload, `(f,)`."""
+    def input_statistics(self) -> tuple[Tensor, Tensor]:
+        """Return mean and standard deviation of each column of the inputs, `(f,)`."""
         inputs = self.inputs("l2")
         if isinstance(inputs, Tensor):
             return inputs.mean(0), inputs.std(0).clamp(min=1e-6)
         rows, count = inputs.rows, inputs.shape[0]
         mean = np.asarray(rows.sum(axis=0)).ravel() / count
         square = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]) / count
-        spread = np.sqrt(np.maximum(square - mean**2, 0))
-        spread = np.where(spread > 1e-9, spread, 1.0)
-        return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(spread.astype(np.float32))
+        std = np.sqrt(np.maximum(square - mean**2, 0))
+        std = np.where(std > 1e-9, std, 1.0)
+        return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(std.astype(np.float32))
 
     @cached_property
     def has_inputs(self) -> npt.NDArray[np.bool_]:
-        """Which nodes carry anything, `(n,)`."""
+        """Which nodes have an input other than zero, `(n,)`."""
         inputs = self.inputs("l2")
         if isinstance(inputs, Tensor):
             return np.asarray(inputs.any(1))
-        before = np.concatenate([[0], np.cumsum(inputs.rows.data != 0)])  # each entry, those that are not zero
-        return np.asarray(np.diff(before[inputs.rows.indptr]) > 0)
+        nonzero_before = np.concatenate([[0], np.cumsum(inputs.rows.data != 0)])
+        return np.asarray(np.diff(nonzero_before[inputs.rows.indptr]) > 0)
 
-    def prefixes(self, prior: NamedWeighting, walks: int, seed: int) -> Prefixes:
-        """Return paths from every node that walks of a prior make."""
-        key = (prior.name, walks, seed)
+    # ------------------------------------------------------------------ sampled paths, for weighting networks
+
+    def prefixes(self, name: str, weighting: EdgeWeighting, walks: int, seed: int) -> Prefixes:
+        """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
+        key = (name, walks, seed)
         if key not in self._prefixes:
-            steps, weighting = self.steps, prior.steps
+            transitions = self.transitions
             with torch.no_grad():
-                gates = weighting.gates(self.edge_inputs).numpy()
-            walked = Graph.from_scipy(steps.matrix(gates), directed=True, self_loops=True)
+                raw_weights = weighting.raw_weights(self.edge_inputs).numpy()
+            walk_graph = Graph.from_scipy(transitions.matrix(raw_weights), directed=True, self_loops=True)
             length, stream = len(weighting.hops), ("prefixes",)
-            walker = Walker(walked, length, walks, seed=seed, n_jobs=self.n_jobs, stream=stream)
-            met = sample_prefixes(walker.sample(0, walker.num_walks), steps)
-            normalization = np.bincount(steps.rows, gates, minlength=steps.nodes) ** -weighting.normalization.item()
-            self._prefixes[key] = replace(met, count=met.count * normalization[met.end])
+            walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=stream)
+            prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
+            strength = np.bincount(transitions.rows, raw_weights, minlength=transitions.num_nodes)
+            discount = strength ** -weighting.normalization.item()
+            self._prefixes[key] = replace(prefixes, count=prefixes.count * discount[prefixes.end])
         return self._prefixes[key]
 
-    def items(self, seed: int) -> Tensor:
-        """Return what networks read of steps and starts, `(m + n, q)`."""
-        if seed not in self._items:
-            inputs = self.inputs("l2") if self.by_features else None
-            degrees = (self if self.like is None else self.like).graph.degrees
-            self._items[seed] = item_vectors(self.graph, self.steps, self.edge_inputs, inputs, seed, degrees)
-        return self._items[seed]
+    def token_vectors(self, seed: int) -> Tensor:
+        """Return the vectors that a network reads along a path, `(m + n, q)`: of transitions, then of start nodes."""
+        if seed not in self._token_vectors:
+            inputs = self.inputs("l2") if self.uses_features else None
+            degrees = (self if self.training_data is None else self.training_data).graph.degrees
+            self._token_vectors[seed] = make_token_vectors(
+                self.graph, self.transitions, self.edge_inputs, inputs, seed, degrees
+            )
+        return self._token_vectors[seed]
 
 
 def _dense_scale(features: Any) -> tuple[Array, Array]:
-    """Return mean and spread of each dense feature; both are empty for others."""
+    """Return mean and standard deviation of each dense feature; both are empty for sparse features and for none."""
     if features is None or sp.issparse(features):
         return np.empty(0, np.float32), np.empty(0, np.float32)
-    mean, spread = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
-    noise = 1e-5 * np.abs(mean)  # a column that is the same everywhere has a spread of rounding
-    spread = np.where(spread > np.maximum(noise, _LEAST), spread, np.inf)
-    return mean.astype(np.float32), spread.astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
-class NamedWeighting:
-    """Weights of paths by name: of steps and hops, or a network's times those of a prior.
-
-    A network looks at `sampled` paths (walks per node, seed), which the prior makes.
-    """
-
-    name: str
-    module: EdgeWeighting | PathWeighting
-    sampled: tuple[int, int] = field(default=(0, 0))
-    prior: NamedWeighting | None = None
-
-    @property
-    def steps(self) -> EdgeWeighting:
-        """The weights of single steps: these, or the prior's."""
-        if isinstance(self.module, EdgeWeighting):
-            return self.module
-        if self.prior is None:
-            raise TypeError("a network needs a prior, whose walks it weighs")
-        return self.prior.steps
-
-    def propagation(self, data: EncoderData) -> Propagation:
-        """Return the sum over the paths of a graph with these weights."""
-        if isinstance(self.module, EdgeWeighting):
-            return EdgePropagation(data.steps, data.edge_inputs_of(self.module), self.module).fixed()
-        return self.learnable(data).fixed()
-
-    def learnable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
-        """Return the mean over sampled paths, of all nodes or of some, whose weights can learn."""
-        if not isinstance(self.module, PathWeighting) or self.prior is None:
-            raise TypeError("only networks look at sampled paths")
-        prefixes = data.prefixes(self.prior, *self.sampled)
-        if starts is not None:
-            prefixes = prefixes.of(starts, data.graph.num_nodes)
-        return PrefixPropagation(prefixes, data.items(self.sampled[1]), self.module, data.steps)
-
-    def votes(
-        self, data: EncoderData, known: Array, members: Array, several: bool, asked: Array | None = None
-    ) -> Array:
-        """Return the log-votes of known labels, `(n, c)`, along steps as these weigh them; see `label_propagation`."""
-        edge_inputs, hops, mirror = data.edge_inputs_of(self.steps), [1.0] * (LABEL_PROPAGATION_HOPS + 1), None
-        if data.graph.directed:
-            values = EdgePropagation(data.steps, edge_inputs, self.steps).values().numpy()
-        else:
-            with torch.no_grad():
-                gates = self.steps.gates(edge_inputs).double().numpy()
-            values, mirror = symmetric_weights(data.steps, gates, self.steps.normalization.item())
-        before = data.returns.get(self.name)
-        own = None if before is None or not np.array_equal(before[0], known) else before[1]
-        if own is None and asked is None:
-            own = closed_walk_weights(data.steps, values, hops, known, mirror)
-            data.returns[self.name] = known, own
-        return label_propagation(data.steps, values, hops, known, members, several, asked, mirror, own)
-
-    def of(self, data: EncoderData, paths: Sequence[Array]) -> Array:
-        """Return A of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or too long a one.
-
-        It is relative to the random walk: A ≡ 1 gives every path 1. Edges of several types between two nodes are one
-        step, which all of them make together; a network sees the first of them.
-        """
-        steps, length = data.steps, np.array([len(path) for path in paths], np.int64)
-        nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
-        nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
-        keys, first = np.unique(steps.rows * steps.nodes + steps.indices, return_index=True)
-        moves = nodes[:, 1:] >= 0
-        wanted = np.where(moves, nodes[:, :-1] * steps.nodes + nodes[:, 1:], keys[0])
-        entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
-        weighting, found = self.steps, np.zeros(len(paths))
-        there = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
-        plain = EdgeWeighting([0.0] * len(data.scale.names), 0.0, 0.0, [1.0])
-        with torch.no_grad():
-            values, walk = (one.edge_values(steps, data.edge_inputs).double().numpy() for one in (weighting, plain))
-            hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
-        values, walk = np.add.reduceat(values, first), np.add.reduceat(walk, first)
-        ratios = np.where(moves[there], (values / walk)[entries[there]], 1.0)
-        found[there] = hops[length[there] - 1] * ratios.prod(axis=1)
-        if isinstance(self.module, PathWeighting) and there.any():
-            items = np.concatenate([len(steps) + nodes[there, :1], np.where(moves, first[entries], -1)[there]], axis=1)
-            with torch.no_grad():
-                weights = self.module(
-                    data.items(self.sampled[1]), torch.from_numpy(items), torch.from_numpy(length[there])
-                )
-            found[there] *= weights.double().numpy()
-        return found.astype(np.float32)
+    mean, std = features.mean(0, dtype=np.float64), features.std(0, dtype=np.float64)
+    rounding = 1e-5 * np.abs(mean)  # the standard deviation of a constant column is not exactly 0
+    std = np.where(std > np.maximum(rounding, _MIN_SPREAD), std, np.inf)
+    return mean.astype(np.float32), std.astype(np.float32)

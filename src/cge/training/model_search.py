@@ -30,7 +30,6 @@ from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
 from cge.models.path_networks import PathWeighting, make_weighting
 from cge.training.candidates import CandidateTraining, SearchResult
 from cge.training.classifier_recipes import CLASSIFIERS
-from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import learn_weighting
 from cge.training.model_comparison import (
     CandidateScore,
@@ -40,6 +39,7 @@ from cge.training.model_comparison import (
     is_better,
     log_loss_gain,
 )
+from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
 __all__ = ["MIN_VALIDATION", "ModelSearch", "SearchResult", "Selection"]
@@ -62,16 +62,16 @@ class Selection:
     error of that; None where nobody asked.
     """
 
-    weights: NamedWeighting
+    weighting: NamedWeighting
     classifiers: tuple[str, ...]
-    votes: bool
-    compared: tuple[SearchResult, ...] = field(default=())
-    over_uniform: tuple[float, float] | None = None
+    label_propagation: bool
+    results: tuple[SearchResult, ...] = field(default=())
+    gain_over_uniform: tuple[float, float] | None = None
 
 
 def _kind(classifier: str) -> tuple[bool, bool]:
     recipe = CLASSIFIERS[classifier]
-    return recipe.scores, recipe.settings.taught
+    return recipe.scores, recipe.settings.distilled
 
 
 class ModelSearch(CandidateTraining):
@@ -83,23 +83,18 @@ class ModelSearch(CandidateTraining):
 
     @cached_property
     def _priors(self) -> dict[str, EdgeWeighting]:
-        return closed_form_weightings(self.data.scale.names, self.settings.hops)
+        return closed_form_weightings(self.data.edge_scale.names, self.settings.hops)
 
     def make(self) -> Selection:
         """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        self.uses_label_propagation = (
-            self.settings.label_propagation == "yes" or self.settings.classifier == "distilled"
-        )
+        self.label_propagation = self.settings.label_propagation == "yes" or self.settings.classifier == "distilled"
         weights = self._first_weights()
-        affordable = len(self.task.train) * len(self.data.steps) < _VOTES_WORK
-        open_votes = (
-            self.settings.label_propagation == "auto"
-            and not self.uses_label_propagation
-            and self._selecting
-            and affordable
+        affordable = len(self.task.train) * len(self.data.transitions) < _VOTES_WORK
+        undecided = (
+            self.settings.label_propagation == "auto" and not self.label_propagation and self._selecting and affordable
         )
-        if open_votes:
-            self.uses_label_propagation = self._label_propagation_helps(weights)
+        if undecided:
+            self.label_propagation = self._label_propagation_helps(weights)
         classifiers = self.classifiers(weights)
         if self.settings.weighting == "auto" and self._selecting:
             first, weights = weights.name, self._search_weightings(weights, classifiers)
@@ -107,7 +102,7 @@ class ModelSearch(CandidateTraining):
                 classifiers = self.classifiers(weights)  # other weights may suit other readers
         over_uniform = self._over_none(weights, classifiers[0])
         self.keep(weights.name)
-        return Selection(weights, classifiers, self.uses_label_propagation, tuple(self.compared), over_uniform)
+        return Selection(weights, classifiers, self.label_propagation, tuple(self.results), over_uniform)
 
     # ------------------------------------------------------------------ weights
 
@@ -118,7 +113,7 @@ class ModelSearch(CandidateTraining):
             return self._prior(asked)
         if asked == "auto":
             # Vectors of walks hold already what paths of many steps bring: a node's own is the simplest to read.
-            return self._prior("degree") if self.data.table is None else self._hop_profile("own")
+            return self._prior("degree") if self.data.walk_vectors is None else self._hop_profile("own")
         start = self.best_closed_form("degree", "uniform", "cosine")
         for name in self._priors:
             self.release(name)
@@ -128,7 +123,7 @@ class ModelSearch(CandidateTraining):
         return NamedWeighting(name, self._priors[name])
 
     def _hop_profile(self, name: str) -> NamedWeighting:
-        return NamedWeighting(name, hop_profiles(self.data.scale.names, self.settings.hops)[name])
+        return NamedWeighting(name, hop_profiles(self.data.edge_scale.names, self.settings.hops)[name])
 
     def best_closed_form(self, *names: str) -> NamedWeighting:
         """Return the prior that the plain reader does best with; the first one where they are level."""
@@ -145,15 +140,15 @@ class ModelSearch(CandidateTraining):
             module: Any = deepcopy(start.module)
             weights = NamedWeighting(str(kind), module)
             propagation: Any = EdgePropagation(
-                self.data.steps, self.data.edge_inputs, module, gates_only=kind == "edges"
+                self.data.transitions, self.data.edge_inputs, module, gates_only=kind == "edges"
             )
         else:
             with seeded(self.settings.seed, "network"):
-                network: Any = make_weighting(kind, int(self.data.items(self.settings.seed).shape[1]))
+                network: Any = make_weighting(kind, int(self.data.token_vectors(self.settings.seed).shape[1]))
             network.even()
             sampled = (self.settings.walks_per_node, self.settings.seed)
             weights = NamedWeighting(kind if isinstance(kind, str) else "custom", network, sampled, start)
-            propagation = weights.learnable(self.data, self.task.train.numpy())
+            propagation = weights.trainable(self.data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs = self.data.inputs("l2")
         learned = learn_weighting(self.task, inputs, propagation, settings, class_weights=self.class_weights)
@@ -207,7 +202,7 @@ class ModelSearch(CandidateTraining):
                 if learning and self.within_budget(classifiers, learning)
                 else 0.0
             )
-            for name, module in hop_profiles(self.data.scale.names, self.settings.hops).items():
+            for name, module in hop_profiles(self.data.edge_scale.names, self.settings.hops).items():
                 if self.within_budget(("mlp",), kept_back):
                     # One of a dozen is ahead by chance more easily than one alone.
                     yield NamedWeighting(name, module), ("mlp",), 1.0 if name == "own" else 2.0
@@ -222,14 +217,14 @@ class ModelSearch(CandidateTraining):
             if kind == "edges" and kept.name == "own":  # there are no steps to weigh
                 continue
             if self.within_budget(classifiers, learning):
-                self.left -= learning
+                self.budget -= learning
                 firsts = (first,) if first in self._priors else ("degree", "uniform")
                 start = kept if profile else self.best_closed_form(*firsts, "cosine")
                 yield self.learned(kind, start), classifiers, 1.0
 
     def _may_differ(self, classifiers: tuple[str, ...]) -> bool:
         """Say whether neighbors may differ: agreement is of no use and a plain reader best; there hops and b matter."""
-        return "mlp" in classifiers and not self.uses_label_propagation
+        return "mlp" in classifiers and not self.label_propagation
 
     def _learning(self) -> float:
         """Return the products in learning weights once."""
@@ -251,8 +246,8 @@ class ModelSearch(CandidateTraining):
             return None
         judged = [
             one
-            for (name, _, votes), one in self.judged.items()
-            if (name, votes) == ("uniform", self.uses_label_propagation)
+            for (name, _, label_propagation), one in self.scores.items()
+            if (name, label_propagation) == ("uniform", self.label_propagation)
         ]
         equal = judged or [self.evaluate_candidate(self._prior("uniform"), classifier)]
         return accuracy_gain(self.evaluate_candidate(weights, classifier), max(equal, key=lambda one: one.accuracy))
@@ -265,7 +260,7 @@ class ModelSearch(CandidateTraining):
         if asked != "auto" or not self._selecting:
             return ("mlp" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
         asked_of: tuple[str, ...] = ("mlp", "consistency", "sparse")
-        if self.uses_label_propagation:  # where the selection labels said so, agreement has lost already
+        if self.label_propagation:  # where the selection labels said so, agreement has lost already
             asked_of = ("mlp", "distilled") if self.settings.label_propagation == "auto" else (*asked_of, "distilled")
         judged = {classifier: self.evaluate_candidate(weights, classifier) for classifier in self._affordable(asked_of)}
         best = max(judged, key=lambda classifier: judged[classifier].accuracy)
@@ -291,21 +286,34 @@ class ModelSearch(CandidateTraining):
     def _label_propagation_helps(self, weights: NamedWeighting) -> bool:
         """Say whether known labels at the ends of paths help a plain reader, clearly, and more than agreement does."""
         found, incumbent = (
-            self.evaluate_candidate(weights, "mlp", votes=True),
-            self.evaluate_candidate(weights, "mlp", votes=False),
+            self.evaluate_candidate(weights, "mlp", label_propagation=True),
+            self.evaluate_candidate(weights, "mlp", label_propagation=False),
         )
-        self._note(f"{weights.name} + labels", "mlp", found, incumbent)
+        self._note(weights.name, "mlp", found, incumbent, label_propagation=True)
         gain, error = accuracy_gain(found, incumbent)
         if gain <= 2 * error:
             return False
         if gain > _AGREEMENT or self.settings.classifier != "auto":
             return True
         others = self._affordable(("consistency", "sparse"))
-        agreeing = max((self.evaluate_candidate(weights, name, votes=False).accuracy for name in others), default=0.0)
-        return max(found.accuracy, self.evaluate_candidate(weights, "distilled", votes=True).accuracy) > agreeing
+        agreeing = max(
+            (self.evaluate_candidate(weights, name, label_propagation=False).accuracy for name in others), default=0.0
+        )
+        return (
+            max(found.accuracy, self.evaluate_candidate(weights, "distilled", label_propagation=True).accuracy)
+            > agreeing
+        )
 
-    def _note(self, weights: str, classifier: str, found: CandidateScore, incumbent: CandidateScore | None) -> None:
+    def _note(
+        self,
+        weights: str,
+        classifier: str,
+        found: CandidateScore,
+        incumbent: CandidateScore | None,
+        label_propagation: bool | None = None,
+    ) -> None:
         told: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
             told = *accuracy_gain(found, incumbent), *log_loss_gain(found, incumbent)
-        self.compared.append(SearchResult(weights, classifier, found.accuracy, *told))
+        labels = self.label_propagation if label_propagation is None else label_propagation
+        self.results.append(SearchResult(weights, classifier, labels, found.accuracy, *told))

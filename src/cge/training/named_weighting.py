@@ -1,0 +1,124 @@
+"""A weighting of paths with its name: what a search compares, and what a fitted model keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
+from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
+from cge.models.path_networks import PathWeighting
+from cge.models.path_prefixes import PrefixPropagation
+from cge.training.classifier_training import Propagation
+from cge.training.encoder_data import EncoderData
+
+__all__ = ["LABEL_PROPAGATION_HOPS", "NamedWeighting"]
+
+Array = npt.NDArray[Any]
+
+LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
+
+
+@dataclass(frozen=True, eq=False)
+class NamedWeighting:
+    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of a `base` weighting.
+
+    A network weighs `sampled` paths, (walks per node, seed), which walks of the base weighting find.
+    """
+
+    name: str
+    module: EdgeWeighting | PathWeighting
+    sampled: tuple[int, int] = field(default=(0, 0))
+    base: NamedWeighting | None = None
+
+    @property
+    def edge_weighting(self) -> EdgeWeighting:
+        """The weights of edges and hops: its own, or those of the base."""
+        if isinstance(self.module, EdgeWeighting):
+            return self.module
+        if self.base is None:
+            raise TypeError("a network needs a base weighting, whose walks it weighs")
+        return self.base.edge_weighting
+
+    def propagation(self, data: EncoderData) -> Propagation:
+        """Return the weighted sum over the paths of a graph, with constant weights."""
+        if isinstance(self.module, EdgeWeighting):
+            return EdgePropagation(data.transitions, data.edge_inputs_of(self.module), self.module).fixed()
+        return self.trainable(data).fixed()
+
+    def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
+        """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
+        if not isinstance(self.module, PathWeighting) or self.base is None:
+            raise TypeError("only networks use sampled paths")
+        prefixes = data.prefixes(self.base.name, self.base.edge_weighting, *self.sampled)
+        if starts is not None:
+            prefixes = prefixes.of(starts, data.graph.num_nodes)
+        return PrefixPropagation(prefixes, data.token_vectors(self.sampled[1]), self.module, data.transitions)
+
+    def propagate_labels(
+        self, data: EncoderData, nodes: Array, classes: Array, multilabel: bool, targets: Array | None = None
+    ) -> Array:
+        """Return log-scores of the propagated labels of some nodes, `(n, c)`; see `label_propagation`.
+
+        `nodes (k,)` are labeled, `classes (k, c)` is a matrix of zeros and ones. Only `targets` need the scores that
+        leave their own label out; by default all do.
+        """
+        edge_inputs, hops, symmetric = (
+            data.edge_inputs_of(self.edge_weighting),
+            [1.0] * (LABEL_PROPAGATION_HOPS + 1),
+            None,
+        )
+        if data.graph.directed:
+            values = EdgePropagation(data.transitions, edge_inputs, self.edge_weighting).values().numpy()
+        else:
+            with torch.no_grad():
+                raw_weights = self.edge_weighting.raw_weights(edge_inputs).double().numpy()
+            values, symmetric = symmetric_weights(
+                data.transitions, raw_weights, self.edge_weighting.normalization.item()
+            )
+        cached = data.closed_walks.get(self.name)
+        closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
+        if closed_walks is None and targets is None:
+            closed_walks = closed_walk_weights(data.transitions, values, hops, nodes, symmetric)
+            data.closed_walks[self.name] = nodes, closed_walks
+        return label_propagation(
+            data.transitions, values, hops, nodes, classes, multilabel, targets, symmetric, closed_walks
+        )
+
+    def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
+        """Return A(p) of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or is too long.
+
+        Weights are relative to the random walk: uniform weights give every path 1. Edges of several types between two
+        nodes count as one edge with their total weight; a network sees the first of them.
+        """
+        transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
+        nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
+        nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
+        keys, first = np.unique(transitions.rows * transitions.num_nodes + transitions.indices, return_index=True)
+        present = nodes[:, 1:] >= 0
+        wanted = np.where(present, nodes[:, :-1] * transitions.num_nodes + nodes[:, 1:], keys[0])
+        entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
+        weighting, weights = self.edge_weighting, np.zeros(len(paths))
+        valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
+        uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+        with torch.no_grad():
+            values, walk = (
+                each.edge_weights(transitions, data.edge_inputs).double().numpy() for each in (weighting, uniform)
+            )
+            hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
+        values, walk = np.add.reduceat(values, first), np.add.reduceat(walk, first)
+        ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
+        weights[valid] = hops[length[valid] - 1] * ratios.prod(axis=1)
+        if isinstance(self.module, PathWeighting) and valid.any():
+            starts = len(transitions) + nodes[valid, :1]
+            tokens = np.concatenate([starts, np.where(present, first[entries], -1)[valid]], axis=1)
+            vectors = data.token_vectors(self.sampled[1])
+            with torch.no_grad():
+                factors = self.module(vectors, torch.from_numpy(tokens), torch.from_numpy(length[valid]))
+            weights[valid] *= factors.double().numpy()
+        return weights.astype(np.float32)
