@@ -71,7 +71,7 @@ def joined(source: Array, target: Array) -> Array:
 def whole_number(name: str, value: Any, least: int) -> int:
     """Return a setting that must be a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(f"{name} must be a whole number of at least {least}, found {format_value(value)}")
+        raise InputError(parameter=name, expected=f"a whole number of at least {least}", found=value)
     return int(value)
 
 

@@ -1,22 +1,26 @@
-"""Everything `cge` raises on purpose.
+"""Everything `cge` raises on purpose, and how its messages name parameters.
 
-    CgeError                      any of the below; the command line turns it into one sentence and exit code 2
-    ├── InputError (ValueError)   an argument, an array or a table holds something it must not
-    │   ├── FileFormatError       a file cannot be read; carries `path`, `line` and says what was found and expected
+    CgeError                      any of the below; the command line prints it as one sentence and exits with code 2
+    ├── InputError (ValueError)   an argument, an array or a table has a value that is not allowed
+    │   ├── FileFormatError       a file cannot be read; has `path` and `line`
     │   ├── CheckpointError       a checkpoint belongs to another fit
-    │   └── UnknownNodeError      ids that are not in the graph; carries the first offenders and their number
-    └── MissingDataError          a data set or an optional program is not on this machine; says how to get it
+    │   └── UnknownNodeError      ids that are not in the graph; has the first of them and their number
+    ├── NotFittedError            `fit` was not called (in `cge.estimators.not_fitted`; also scikit-learn's class)
+    └── MissingDataError          a data set or an optional package is not installed; the hint says how to get it
 
-    CgeWarning (UserWarning)      the work is done, but not as you may think
+    CgeWarning (UserWarning)      the work is done, but the result may differ from what was intended
 
-A message is one sentence that names the value found and the way out.
+Each error has the fields `parameter`, `found`, `expected` and `hint` (None where they do not apply). Messages mention parameters as `Param`, so that
+Python and the command line can each use their own spelling.
 """
 
 from __future__ import annotations
 
 import errno
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from string import Formatter
 
 __all__ = [
     "CgeError",
@@ -24,14 +28,16 @@ __all__ = [
     "CheckpointError",
     "FileFormatError",
     "InputError",
+    "Message",
     "MissingDataError",
+    "Param",
     "UnknownNodeError",
     "format_list",
     "format_value",
 ]
 
-_SHOWN_CHARACTERS = 60
-_LISTED = 10
+_MAX_CHARACTERS = 60
+_MAX_ITEMS = 10
 
 
 def format_value(value: object) -> str:
@@ -41,23 +47,23 @@ def format_value(value: object) -> str:
     "'abc'"
     """
     text = repr(value)
-    if len(text) <= _SHOWN_CHARACTERS:
+    if len(text) <= _MAX_CHARACTERS:
         return text
-    return f"{text[:_SHOWN_CHARACTERS]}… ({len(text):,} characters)"
+    return f"{text[:_MAX_CHARACTERS]}… ({len(text):,} characters)"
 
 
 def format_list(values: Sequence[object]) -> str:
-    """Return values as a sentence names them, the first ten and how many more there are.
+    """Return the first ten values separated by commas, and how many more there are.
 
     >>> format_list(["a", "b"]), format_list(range(12))[-15:]
     ("'a', 'b'", '8, 9 and 2 more')
     """
-    first = ", ".join(map(format_value, values[:_LISTED]))
-    return f"{first} and {len(values) - _LISTED:,} more" if len(values) > _LISTED else first
+    first = ", ".join(map(format_value, values[:_MAX_ITEMS]))
+    return f"{first} and {len(values) - _MAX_ITEMS:,} more" if len(values) > _MAX_ITEMS else first
 
 
 def disk_hint(error: OSError) -> str:
-    """Return what to do about something that cannot be written, as far as the disk is to blame.
+    """Return the hint for a file that cannot be written.
 
     >>> disk_hint(OSError(errno.ENOSPC, "No space left on device")), disk_hint(OSError(errno.EACCES, "no"))
     ('free the disk or choose another', 'choose another')
@@ -65,12 +71,108 @@ def disk_hint(error: OSError) -> str:
     return "free the disk or choose another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another"
 
 
+@dataclass(frozen=True)
+class Param:
+    """A parameter mentioned in a message, with or without a value; `str` gives its spelling in Python.
+
+    >>> str(Param("hops")), str(Param("weighting", "cosine"))
+    ('hops', "weighting='cosine'")
+    """
+
+    name: str
+    value: object = ...
+
+    @property
+    def has_value(self) -> bool:
+        """Whether the message mentions a value."""
+        return self.value is not ...
+
+    def __str__(self) -> str:
+        return f"{self.name}={format_value(self.value)}" if self.has_value else self.name
+
+
+class Message(str):
+    """Text made of parts, some of them parameters; as a string it uses Python's spelling, `render` any other.
+
+    >>> message = Message("use ", Param("hops", 2), " or less")
+    >>> str(message), message.render(lambda param: f"--{param.name} {param.value}")
+    ('use hops=2 or less', 'use --hops 2 or less')
+    """
+
+    parts: tuple[str | Param, ...]
+
+    def __new__(cls, *parts: str | Param) -> Message:
+        """Join the parts; a part that is a `Message` keeps its parameters."""
+        message = super().__new__(cls, "".join(map(str, parts)))
+        message.parts = parts
+        return message
+
+    @classmethod
+    def of(cls, template: str, **values: object) -> Message:
+        """Return the message of a template, whose `{name}` mention parameters, with a value where `values` has one.
+
+        >>> Message.of("name it by {weight}, or pass {weighted}", weighted=False)
+        'name it by weight, or pass weighted=False'
+        """
+        parts: list[str | Param] = []
+        for text, name, *_ in Formatter().parse(template):
+            parts += [text] if name is None else [text, Param(name, values.get(name, ...))]
+        return cls(*parts)
+
+    def render(self, spell: Callable[[Param], str]) -> str:
+        """Return the text with each parameter as `spell` spells it."""
+        return "".join(
+            spell(part) if isinstance(part, Param) else part.render(spell) if isinstance(part, Message) else part
+            for part in self.parts
+        )
+
+
 class CgeError(Exception):
-    """Base of every error raised on purpose."""
+    """Base of every error raised on purpose.
+
+    Parameters
+    ----------
+    problem : str or Message, optional
+        What is wrong; by default "`parameter` must be `expected`, found `found`".
+    parameter : str, optional
+        The parameter whose value is wrong.
+    found, expected : optional
+        The value, and the values that are allowed, in words.
+    hint : str or Message, optional
+        What to do about it; it follows the problem after a semicolon.
+
+    >>> error = InputError(parameter="hops", expected="at least 0", found=-1, hint=Message.of("use {hops}", hops=4))
+    >>> str(error), error.parameter
+    ('hops must be at least 0, found -1; use hops=4', 'hops')
+    """
+
+    def __init__(
+        self,
+        problem: str = "",
+        *,
+        parameter: str | None = None,
+        found: object = None,
+        expected: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        if not problem and parameter is not None:
+            problem = Message(Param(parameter), f" must be {expected}, found {format_value(found)}")
+        self.problem, self.parameter, self.found, self.expected, self.hint = problem, parameter, found, expected, hint
+        super().__init__(str(self.message))
+
+    @property
+    def place(self) -> str:
+        """Where the problem is, such as a file and a line; empty for arguments."""
+        return ""
+
+    @property
+    def message(self) -> Message:
+        """The sentence: place, problem and hint."""
+        return Message(self.place, self.problem, *(("; ", self.hint) if self.hint else ()))
 
 
 class InputError(CgeError, ValueError):
-    """An argument, an array or a table holds something it must not."""
+    """An argument, an array or a table has a value that is not allowed."""
 
 
 class FileFormatError(InputError):
@@ -80,10 +182,23 @@ class FileFormatError(InputError):
     'a.csv, line 7: expected 2 columns, found 3'
     """
 
-    def __init__(self, path: str | Path, problem: str, line: int | None = None) -> None:
-        self.path, self.problem, self.line = Path(path), problem, line
-        place = f"{path}, line {line:,}" if line is not None else f"{path}"
-        super().__init__(f"{place}: {problem}")
+    def __init__(
+        self,
+        path: str | Path,
+        problem: str,
+        line: int | None = None,
+        *,
+        parameter: str | None = None,
+        hint: str | None = None,
+    ) -> None:
+        self.path, self.line = Path(path), line
+        self._place = f"{path}, line {line:,}: " if line is not None else f"{path}: "
+        super().__init__(problem, parameter=parameter, hint=hint)
+
+    @property
+    def place(self) -> str:
+        """The file and, where it is known, the line."""
+        return self._place
 
 
 class CheckpointError(InputError):
@@ -97,20 +212,22 @@ class UnknownNodeError(InputError):
     "12 nodes in labels are not in the graph, the first: 'x', 'y'"
     """
 
-    def __init__(self, where: str, offenders: Sequence[object], count: int | None = None, hint: str = "") -> None:
+    def __init__(
+        self, where: str | Param, offenders: Sequence[object], count: int | None = None, hint: str | None = None
+    ) -> None:
+        self.where = where
         self.offenders, self.count = list(offenders), len(offenders) if count is None else count
-        nodes = "node" if self.count == 1 else "nodes"
-        verb = "is" if self.count == 1 else "are"
-        format_list = ", ".join(format_value(one) for one in self.offenders[:5])
-        first = ": " if self.count == 1 else ", the first: "
-        super().__init__(
-            f"{self.count:,} {nodes} in {where} {verb} not in the graph{first}{format_list}{hint and '; ' + hint}"
-        )
+        nodes, verb = ("node", "is") if self.count == 1 else ("nodes", "are")
+        first = ", ".join(map(format_value, self.offenders[:5]))
+        sep = ": " if self.count == 1 else ", the first: "
+        place = Message(" in ", where) if where else ""
+        problem = Message(f"{self.count:,} {nodes}", place, f" {verb} not in the graph{sep}{first}")
+        super().__init__(problem, hint=hint)
 
 
 class MissingDataError(CgeError):
-    """A data set or an optional program is not on this machine."""
+    """A data set or an optional package is not installed."""
 
 
 class CgeWarning(UserWarning):
-    """The work is done, but something about it should be known."""
+    """The work is done, but the result may differ from what was intended."""

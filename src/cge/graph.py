@@ -24,7 +24,7 @@ from cge.checks import (
     whole_number,
 )
 from cge.csr import Rows, build_rows, check_order, check_rows
-from cge.errors import InputError, format_value
+from cge.errors import InputError, Message, Param, format_value
 from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
 from cge.summary import GraphSummary, density
 
@@ -225,8 +225,8 @@ class Graph:
         )
         if directed is False and not symmetric:
             raise InputError(
-                "the adjacency matrix is not symmetric; "
-                "pass directed=True, or adjacency + adjacency.T for an undirected graph"
+                "the adjacency matrix is not symmetric",
+                hint=Message.of("pass {directed}, or adjacency + adjacency.T for an undirected graph", directed=True),
             )
         if weighted is None:
             weighted = bool(len(values)) and not np.all(values == values[0])
@@ -361,9 +361,9 @@ class Graph:
         >>> Graph.from_edges([(10, 30)]).index_of(30)
         1
         """
-        return int(found_numbers(self._index, [node], "the request")[0])
+        return int(found_numbers(self._index, [node], "")[0])
 
-    def indices_of(self, nodes: Iterable[Hashable], where: str = "the request") -> Array:
+    def indices_of(self, nodes: Iterable[Hashable], where: str | Param = "") -> Array:
         """Return the numbers of nodes, `(k,)`; unknown ids raise `UnknownNodeError`, which names them and `where`."""
         return found_numbers(self._index, several(nodes), where)
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from cge.errors import InputError, UnknownNodeError, format_value
+from cge.errors import InputError, Param, UnknownNodeError, format_value
 
 __all__ = [
     "IdIndex",
@@ -224,7 +224,7 @@ def unique_index(ids: Array) -> IdIndex:
     return index
 
 
-def found_numbers(index: IdIndex, wanted: Any, where: str) -> Array:
+def found_numbers(index: IdIndex, wanted: Any, where: str | Param) -> Array:
     """Return the numbers of ids; unknown ones raise `UnknownNodeError`, which names them and `where` they stand."""
     numbers = index.find(wanted)
     unknown = np.flatnonzero(numbers < 0)

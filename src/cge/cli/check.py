@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cge.cli.common_options import Json, Quiet
-from cge.cli.flags import as_flags
+from cge.cli.flags import shell_message
 from cge.cli.graph_options import FILES, Files, need_file, takes_files
 from cge.cli.printing import facts, print_json
 from cge.errors import format_list
@@ -44,7 +44,7 @@ def check(
 
     need_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
     graph, reading = files.read_graph()
-    summary, notes, data = graph.summary(), [as_flags(note) for note in reading.notes], None
+    summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:
         codes, names, more = files.read_labels(labels, graph)
         data, notes = Dataset(labels, graph, codes, names), notes + more

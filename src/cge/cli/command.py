@@ -7,6 +7,8 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from cge.cli.flags import use_flags
+
 __all__ = ["Command", "Group", "flowing"]
 
 _SIGNS = {bool: "", int: "INT", float: "NUM", str: "WORD"}
@@ -36,6 +38,11 @@ class Command(TyperCommand):
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
         self.help = None if self.help is None else flowing(self.help)
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Parse arguments; from now on messages name the flags of this command."""
+        use_flags(flag for parameter in self.params for flag in (*parameter.opts, *parameter.secondary_opts))
+        return super().make_context(info_name, args, parent, **extra)
 
     def get_params(self, ctx: Any) -> Any:
         """Return the parameters, and let them look well."""

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 import typer
 
 from cge.cli.common_options import Json, ModelJobs, Quiet
-from cge.cli.flags import settings_as_flags
 from cge.cli.model_files import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
 from cge.cli.printing import facts, heading, print_json, print_table, width
-from cge.errors import InputError
+from cge.errors import InputError, UnknownNodeError
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
@@ -91,10 +90,7 @@ def explain(
         )
         return
     told = {"top": top, "hop": hop, "classifier": classifier}
-    try:
-        found = _found(model, node, to, name, told)
-    except InputError as error:
-        raise InputError(settings_as_flags(str(error), told)) from None
+    found = _found(model, node, to, name, told)
     notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
     if not quiet:
         tell(notes)
@@ -121,13 +117,19 @@ def _found(model: CGE, node: str | None, to: str | None, name: str | None, told:
     classes = {str(one): one for one in model.classes_.tolist()}
     if node is None:
         return model.explain_class(classes.get(str(name), name), **told)
-    first = ids_of(model, [node], "--node")[0]
+    first = _known_id(model, node, "--node")
     told = told | {"name": None if name is None else classes.get(name, name)}
     return (
-        model.explain(first, **told)
-        if to is None
-        else model.explain_pair(first, ids_of(model, [to], "--to")[0], **told)
+        model.explain(first, **told) if to is None else model.explain_pair(first, _known_id(model, to, "--to"), **told)
     )
+
+
+def _known_id(model: CGE, text: str, option: str) -> Any:
+    """Return the id of a node of the model."""
+    node = ids_of(model, [text], option)[0]
+    if node not in model.graph_:
+        raise UnknownNodeError(option, [node])
+    return node
 
 
 # ---------------------------------------------------------------------- files

@@ -16,13 +16,13 @@ from cge.cli.config import take_config
 from cge.cli.dry_run import content_of, print_plan
 from cge.cli.estimator_options import values_of
 from cge.cli.fit_summary import facts_of, print_facts, rounds_of
-from cge.cli.flags import as_flags, flag_of, settings_as_flags
+from cge.cli.flags import shell_message
 from cge.cli.graph_options import FILES, Files, takes_files
 from cge.cli.main import Stopped, command_line
 from cge.cli.memory import available_memory, refuse_too_large
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json
-from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError
+from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError, Message
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -97,10 +97,9 @@ def fit(
     from cge.estimators.settings import check_settings
 
     model = CGE(**values_of(CGE, settings))
-    with _in_the_shell(model):
-        check_settings(model)
-    idle = settings_as_flags(idle_settings(model, flag_of), model.get_params())
-    early = [idle] if idle else []
+    check_settings(model)
+    idle = idle_settings(model)
+    early = [shell_message(idle)] if idle else []
     _tell("warning", early)  # not after an hour of training
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation)
@@ -153,7 +152,7 @@ class _Task(NamedTuple):
 def _read(files: Files, labels: str, validation: str | None) -> _Task:
     graph, reading = files.read_graph()
     y, more, notes = _labels(files, labels, validation, graph)
-    return _Task(graph, y, more, [*(as_flags(note) for note in reading.notes), *notes])
+    return _Task(graph, y, more, [*map(shell_message, reading.notes), *notes])
 
 
 def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
@@ -180,8 +179,7 @@ def _planned(model: CGE, task: _Task) -> FitPlan:
     """Return what a fit will do; what no fit can begin with is told here."""
     from cge.estimators.fit_plan import plan_fit
 
-    with _in_the_shell(model):
-        return plan_fit(model, task.graph, task.y, task.validation)
+    return plan_fit(model, task.graph, task.y, task.validation)
 
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
@@ -203,13 +201,13 @@ def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, format_value: bool) ->
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         watch = Watch(checkpoint, again, format_value)
-        with _in_the_shell(model, checkpoint), watch:
+        with _resuming(), watch:
             model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, callback=watch)
     for one in caught:
         if not issubclass(one.category, CgeWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    said = [str(one.message) for one in caught if issubclass(one.category, CgeWarning)]
-    return [settings_as_flags(sentence, model.get_params()) for sentence in said if sentence != idle_settings(model)]
+    messages = [warning.message for warning in caught if issubclass(warning.category, CgeWarning)]
+    return [shell_message(one) for one in messages if isinstance(one, Warning) and str(one) != idle_settings(model)]
 
 
 def _way_on(checkpoint: Checkpoint) -> str:
@@ -223,15 +221,13 @@ def _way_on(checkpoint: Checkpoint) -> str:
 
 
 @contextmanager
-def _in_the_shell(model: CGE, checkpoint: Checkpoint | None = None) -> Iterator[None]:
-    """Let errors of the library name flags, and the way out of a checkpoint that does not fit."""
+def _resuming() -> Iterator[None]:
+    """Replace the hint of a checkpoint that cannot be used: its folder lies in that of the model."""
     try:
         yield
-    except InputError as error:
-        what = settings_as_flags(str(error), model.get_params())
-        if checkpoint is not None and isinstance(error, CheckpointError | FileFormatError):
-            what = what.partition(";")[0] + "; leave out --resume to start anew, or give --out another folder"
-        raise InputError(what) from error
+    except (CheckpointError, FileFormatError) as error:
+        hint = "leave out --resume to start again, or give --out another folder"
+        raise InputError(Message(error.place, error.problem), hint=hint) from error
 
 
 def _tell(kind: str, sentences: list[str]) -> None:

@@ -1,39 +1,31 @@
-"""Messages of the library name options and settings as Python takes them; here they become flags of the shell."""
+"""Messages of the library in the spelling of the shell: parameters become the flags of the running command."""
 
 from __future__ import annotations
 
-import re
 import shlex
-from collections.abc import Collection
+from collections.abc import Iterable
+from contextvars import ContextVar
 
-__all__ = ["OPTIONS", "as_flags", "flag_of", "settings_as_flags"]
+from cge.errors import CgeError, Message, Param
 
-# What a message may name in backquotes; `cge check` and `cge fit` have a flag for each.
-OPTIONS = frozenset(
-    {
-        "comment",
-        "delimiter",
-        "directed",
-        "edge_type",
-        "header",
-        "ids",
-        "label",
-        "multilabel",
-        "node",
-        "self_loops",
-        "source",
-        "target",
-        "weight",
-        "weighted",
-    }
-)
-_MARKED = re.compile(r"`(\w+)=([^`]*)`")
-_SUBJECT = re.compile(rf"^({'|'.join(sorted(OPTIONS))})(?= must be )")
-_FLAGS = {"random_state": "--seed", "y": "--labels"}  # all others are called as in Python
+__all__ = ["flag_of", "in_shell", "shell_message", "use_flags"]
+
+_FLAGS = {
+    "random_state": "--seed",
+    "n_jobs": "--jobs",
+    "y": "--labels",
+    "edges": "--graph",
+}  # others have the name of the parameter
+_running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())
+
+
+def use_flags(flags: Iterable[str]) -> None:
+    """Set the flags of the command that runs."""
+    _running.set(frozenset(flags))
 
 
 def flag_of(name: str) -> str:
-    """Return the flag of an argument.
+    """Return the flag of a parameter.
 
     >>> flag_of("learning_rate"), flag_of("random_state")
     ('--learning-rate', '--seed')
@@ -41,41 +33,27 @@ def flag_of(name: str) -> str:
     return _FLAGS.get(name, "--" + name.replace("_", "-"))
 
 
-def as_flags(message: str) -> str:
-    """Turn every marked option of a message into its flag.
+def in_shell(param: Param) -> str:
+    """Return how the shell spells a parameter; as Python does where the running command has no such flag.
 
-    >>> as_flags('pass `ids="str"`, `weighted=False` or `delimiter=`')
-    'pass --ids str, --unweighted or --delimiter'
-    >>> as_flags("delimiter must be one sign")
-    '--delimiter must be one sign'
+    >>> use_flags(["--ids", "--weighted", "--unweighted"])
+    >>> in_shell(Param("ids", "str")), in_shell(Param("weighted", False)), in_shell(Param("hops", 2))
+    ('--ids str', '--unweighted', 'hops=2')
     """
-    message = _SUBJECT.sub(lambda found: flag_of(found[1]), message)
-    return _MARKED.sub(lambda found: _given(found[1], found[2]) if found[1] in OPTIONS else found[0], message)
-
-
-def settings_as_flags(message: str, names: Collection[str]) -> str:
-    """Turn arguments of estimators, which messages do not mark, into flags; `names` are those there are.
-
-    A name counts where it has a value, where it is no word of English, and as the subject of the sentence.
-
-    >>> settings_as_flags("dim must be a number; use outer='paper' or a lower head_lr", ["dim", "outer", "head_lr"])
-    '--dim must be a number; use --outer paper or a lower --head-lr'
-    """
-    names = [*names, "y", "validation"]
-    any_of, odd = "|".join(names), "|".join(name for name in names if "_" in name)
-    message = re.sub(
-        rf"(?<![\w-])({any_of})=('[^']*'|\"[^\"]*\"|[\w.+-]*\w)?",
-        lambda found: _given(found[1], found[2] or ""),
-        message,
-    )
-    message = re.sub(rf"^({any_of})(?= (must|holds?)\b)", lambda found: flag_of(found[1]), message)
-    return re.sub(rf"(?<![\w-])({odd})(?!\w)", lambda found: flag_of(found[1]), message) if odd else message
-
-
-def _given(name: str, value: str) -> str:
-    flag = flag_of(name)
-    if value in ("", "True"):
+    flag = flag_of(param.name)
+    if param.value is False:
+        flag = "--unweighted" if flag == "--weighted" else flag.replace("--", "--no-", 1)
+    if flag not in _running.get():
+        return str(param)
+    if not param.has_value or isinstance(param.value, bool):
         return flag
-    if value == "False":
-        return "--unweighted" if name == "weighted" else flag.replace("--", "--no-", 1)
-    return f"{flag} {shlex.quote(value.strip(chr(34) + chr(39)))}"
+    return f"{flag} {shlex.quote(str(param.value))}"
+
+
+def shell_message(message: str | CgeError | Warning) -> str:
+    """Return a message, an error or a warning as text, with parameters as the shell spells them."""
+    if isinstance(message, CgeError):
+        message = message.message
+    elif isinstance(message, Warning):
+        message = message.args[0]
+    return message.render(in_shell) if isinstance(message, Message) else str(message)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from cge.cli.common_options import among, dataset_names
-from cge.cli.flags import as_flags
+from cge.cli.flags import shell_message
 from cge.errors import InputError
 
 if TYPE_CHECKING:
@@ -119,7 +119,7 @@ class Files:
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
         text = TextOptions(comment=self.comment or None)
         codes, names, notes = labels_and_notes(path, graph, text, multilabel=self.multilabel, **named)
-        return codes, names, [as_flags(note) for note in notes]
+        return codes, names, list(map(shell_message, notes))
 
 
 def takes_files(command: Callable[..., None]) -> Callable[..., None]:

@@ -122,11 +122,11 @@ def _leave_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from cge.cli.flags import as_flags
+    from cge.cli.flags import shell_message
     from cge.errors import CgeError, disk_hint
 
     if isinstance(error, CgeError):
-        complain(as_flags(str(error)))
+        complain(shell_message(error))
         return 2
     if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
         complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_hint(error)}")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cge.errors import InputError, format_value
+from cge.errors import InputError, Message, format_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,7 +21,6 @@ __all__ = [
     "load_model",
     "need_predictions",
     "note_of_guards",
-    "notes_of",
     "output_file",
     "printable",
     "split_ids",
@@ -43,10 +42,10 @@ def load_model(folder: str, n_jobs: int | None = None) -> Any:
             raise InputError(
                 f"{folder}: the fit into this folder was not finished; the same 'cge fit' with --resume goes on with it"
             ) from None
-        if "load(" not in str(error):
+        if error.parameter != "weighting":
             raise
-        # A weighting of the user's own is code, which no folder holds.
-        raise InputError(f"{folder}: {error} in Python: commands know no weighting of your own") from None
+        hint = "load it in Python with cge.load(…, weighting=…)"  # a weighting of the user is code
+        raise InputError(Message(f"{folder}: ", error.problem), hint=hint) from None
 
 
 def need_predictions(model: Any, folder: str) -> None:
@@ -127,13 +126,6 @@ def note_of_guards(cells: int) -> list[str]:
     what = f"{cells:,} cells begin as formulas do" if cells > 1 else "1 cell begins as a formula does"
     why = "which keeps spreadsheets from computing; --exact writes text as it is"
     return [f"{what} and got an apostrophe, {why}"] if cells else []
-
-
-def notes_of(sentences: Iterable[str]) -> list[str]:
-    """Return notes of the library in the words of the shell."""
-    from cge.cli.flags import as_flags
-
-    return [as_flags(one) for one in sentences]
 
 
 def tell(notes: Iterable[str]) -> None:

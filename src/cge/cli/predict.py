@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cge.cli.common_options import Json, ModelJobs, Quiet
+from cge.cli.flags import shell_message
 from cge.cli.graph_options import DELIMITERS, FILES, column_of, need_file
 from cge.cli.model_files import (
     EXACT,
@@ -16,14 +15,12 @@ from cge.cli.model_files import (
     load_model,
     need_predictions,
     note_of_guards,
-    notes_of,
     output_file,
     split_ids,
     tell,
 )
 from cge.cli.prediction_table import columns_of, content_of, print_predictions
 from cge.cli.printing import print_json
-from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.data.graph_update import GraphUpdate
@@ -106,7 +103,7 @@ def predict(
     text = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
     new, notes = _new_nodes(model, (graph, features, feature_nodes), ends, text, self_loops)
     found, more = _predictions(model, None if words is None else ids_of(model, words, "--nodes"), new)
-    notes = notes_of([*notes, *more])
+    notes = [shell_message(note) for note in (*notes, *more)]
     if out is not None:
         table = columns_of(found)
         write_predictions(out, table, lambda: {"folder": folder} | content_of(found), exact=exact)
@@ -131,26 +128,10 @@ def _new_nodes(
     options = EdgeOptions(**ends, text=TextOptions(*text))
     if files == (None, None, None):
         return None, []
-    with _in_the_shell():
-        return read_graph_update(
-            model.graph_, *files[:2], feature_nodes=files[2], options=options, self_loops=self_loops
-        )
+    return read_graph_update(model.graph_, *files[:2], feature_nodes=files[2], options=options, self_loops=self_loops)
 
 
 def _predictions(model: Any, wanted: list[Any] | None, new: GraphUpdate | None) -> tuple[Predictions, list[str]]:
     from cge.estimators.predictions import predict_nodes
 
-    with _in_the_shell():
-        return predict_nodes(model, wanted, new)
-
-
-@contextmanager
-def _in_the_shell() -> Iterator[None]:
-    """Let errors of the library name flags."""
-    try:
-        yield
-    except InputError as error:
-        what = str(error).replace("the request", "--nodes").replace("name the nodes to predict", "name some by --nodes")
-        what = what.replace("or leave edges and features out", "or leave --graph and --features out")
-        what = what.replace("feature_nodes=", "--feature-nodes").replace("features=", "--features")
-        raise InputError(what) from None
+    return predict_nodes(model, wanted, new)

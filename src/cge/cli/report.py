@@ -11,7 +11,7 @@ from cge.cli.common_options import Json, ModelJobs, Quiet
 from cge.cli.graph_options import column_of, need_file
 from cge.cli.model_files import load_model, output_file
 from cge.cli.printing import print_json
-from cge.errors import InputError, format_list, format_value
+from cge.errors import FileFormatError, InputError, format_list, format_value
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -66,10 +66,7 @@ def report(
     from cge.report.maps import need_map
 
     output_file(out, [".html", ".htm"], inputs=[labels])
-    try:
-        need_map(flat)
-    except InputError as error:
-        raise InputError(f"--{error}") from None
+    need_map(flat)
     model = load_model(folder, n_jobs)
     if not isinstance(model, CGE):
         raise InputError(f"a report is about a cge.CGE, but {folder!r} holds a {type(model).__name__}")
@@ -113,8 +110,11 @@ def _truth(model: Any, file: str, **columns: Any) -> Array:
     several = model._fitted.several
     try:
         codes, names = read_labels(file, model.graph_, multilabel=several, **columns)
-    except InputError as error:  # the model knows whether a node may have several
-        raise InputError(str(error).replace(", or pass `multilabel=True`", ", as in training")) from None
+    except FileFormatError as error:
+        if error.parameter != "multilabel":
+            raise
+        hint = "keep one label for each node, as in training"
+        raise FileFormatError(error.path, error.problem, error.line, hint=hint) from None
     known = {str(one): place for place, one in enumerate(model.classes_.tolist())}
     strange = [one for one in names if one not in known]
     if strange:

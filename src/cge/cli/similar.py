@@ -9,7 +9,7 @@ import typer
 from cge.cli.common_options import Json, ModelJobs, among
 from cge.cli.model_files import ids_of, load_model, printable
 from cge.cli.printing import print_json, print_table
-from cge.errors import InputError, MissingDataError, format_value
+from cge.errors import InputError, format_value
 
 __all__ = ["similar"]
 
@@ -59,10 +59,7 @@ def similar(
         raise InputError(
             f"there is no node {format_value(name)} in {folder}, whose first ids are {first}; choose one of its ids"
         )
-    try:
-        search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
-    except MissingDataError as error:
-        raise MissingDataError(str(error).replace("method='exact'", "--method exact")) from None
+    search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
     found = search.of(name, top)
     if as_json:
         rows = [one._asdict() for one in found]

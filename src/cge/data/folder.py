@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -29,8 +28,6 @@ _NEEDED = ("edges", "labels")
 _STEMS = (*_NEEDED, "features", "nodes", "split")
 _ROLES = ("train", "validation", "test")
 _ROLE_COLUMNS = ("role", "roles", "split", "set", "part")
-# A split is read as a table of labels, and what is wrong with it is said of roles.
-_OF_LABELS = re.compile(r"\A(expected two columns, a node and a|expected text or integers as|the|a) label\b")
 
 
 def load_folder(folder: FilePath, **options: Any) -> Dataset:
@@ -185,9 +182,10 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
 def _role_table(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> LabelTable:
     """Read a table of nodes and roles as one of nodes and labels is read."""
     try:
-        return read_label_table(path, _text_ids(graph), options, None, _role_column(path, graph, index, options))
-    except FileFormatError as error:
-        raise FileFormatError(path, _OF_LABELS.sub(r"\1 role", error.problem), error.line) from None
+        column = _role_column(path, graph, index, options)
+        return read_label_table(path, _text_ids(graph), options, None, column, what="role")
+    except FileFormatError:
+        raise
     except InputError:  # roles stand first, and no other column has a usual name
         raise FileFormatError(
             path, "found a column of roles, but none of nodes; call one of the columns node"

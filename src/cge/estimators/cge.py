@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from cge.checks import whole_number
-from cge.errors import CgeWarning, InputError, format_list, format_value
+from cge.errors import CgeWarning, InputError, Message, format_list, format_value
 from cge.estimators.cge_settings import (
     ClassifierName,
     ClassWeight,
@@ -63,6 +62,7 @@ from cge.estimators.encoder_fit import fit_encoder
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.explaining import explainer_of
 from cge.estimators.fit_plan import checked_task
+from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.paper_fit import PaperModel, fit_paper
 from cge.estimators.settings import documented, settings_of
 from cge.estimators.storing import save_estimator
@@ -544,18 +544,19 @@ class CGE(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
 
 
-def idle_settings(model: CGE, called: Callable[[str], str] = str) -> str:
-    """Say which settings were given that the encoder does not know, `called` so; nothing where there are none."""
+def idle_settings(model: CGE) -> str:
+    """Return a sentence about settings that the encoder does not have; empty where there are none."""
     defaults = settings_of(type(model))
     unknown = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
-    idle = [called(name) for name in unknown if getattr(model, name) != defaults[name][2]]
+    idle = [name for name in unknown if getattr(model, name) != defaults[name][2]]
     have = "has" if len(idle) == 1 else "have"
-    return f"{', '.join(idle)} {have} no effect with encoder={model.encoder!r}" if idle else ""
+    names = ", ".join(f"{{{name}}}" for name in idle)
+    return Message.of(f"{names} {have} no effect with {{encoder}}", encoder=model.encoder) if idle else ""
 
 
 def _listed(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
     """Check which paths are to be listed."""
     most, longest = whole_number("top", top, 1), explainer.paths.hops
     if hop is not None and whole_number("hop", hop, 0) > longest:
-        raise InputError(f"hop must be at most {longest}, the steps of the longest path, found {hop}")
+        raise InputError(parameter="hop", expected=f"at most {longest}, the steps of the longest path", found=hop)
     return most, None if hop is None else int(hop)

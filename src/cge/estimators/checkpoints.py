@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.errors import CheckpointError
+from cge.errors import CheckpointError, Message
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.store.manifest import environment, plain
@@ -49,13 +49,14 @@ class Checkpoints:
         found = read_folder(self.folder, _KIND, name=stage)
         if found.facts.get("fit") != self.fit:
             raise CheckpointError(
-                f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels); "
-                "give resume another folder, or remove this one"
+                f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)",
+                hint=Message.of("give {resume} another folder, or remove this one"),
             )
         facts = {name: value for name, value in found.facts.items() if name not in ("fit", "seal")}
         if found.facts.get("seal") != _seal(facts):  # training trusts what it goes on from
             raise CheckpointError(
-                f"{self.folder} holds a checkpoint that was changed since it was written; remove it to start anew"
+                f"{self.folder} holds a checkpoint that was changed since it was written",
+                hint="remove it to start again",
             )
         return TrainerState(facts, found.arrays)
 

@@ -10,12 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
 from cge.data.labels import labeled
-from cge.errors import InputError
+from cge.errors import InputError, Message, Param
 from cge.estimators.label_roles import hold_out
 from cge.estimators.labels import encode_labels, members
+from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
@@ -64,17 +64,21 @@ def known_labels(graph: Graph, y: Any, validation: Any = None) -> Known:
         raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
     codes, classes = encode_labels(graph, y, "y")
     if not labeled(codes).any():
-        raise InputError("y holds no labels; label some nodes, or use cge.DeepWalk, which needs none")
+        hint = "label some nodes, or use cge.DeepWalk, which needs none"
+        raise InputError(Message.of("{y} holds no labels"), parameter="y", hint=hint)
     if len(classes) < 2:
-        raise InputError(f"y must hold at least two classes, found only {classes.tolist()[0]!r}")
+        classes_found = f" must hold at least two classes, found only {classes.tolist()[0]!r}"
+        raise InputError(Message(Param("y"), classes_found), parameter="y")
     train, selection = np.flatnonzero(labeled(codes)), np.empty(0, np.int64)
     if validation is not None:
         more, _ = encode_labels(graph, validation, "validation", classes)
         if more.ndim != codes.ndim:
-            raise InputError("y and validation must have the same form: one label for each node, or several")
+            same = Message.of("{y} and {validation} must have the same form: one label for each node, or several")
+            raise InputError(same, parameter="validation")
         selection = np.setdiff1d(np.flatnonzero(labeled(more)), train)
         if labeled(more).any() and not len(selection):
-            raise InputError("every node of validation has a label in y, too, so none is left to choose the round")
+            template = "every node of {validation} has a label in {y}, too, so no validation label is left"
+            raise InputError(Message.of(template), parameter="validation")
         codes = codes.copy()
         codes[selection] = more[selection]
     return Known(codes, classes, train, selection)

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from sklearn.exceptions import NotFittedError
 
 from cge.checks import edge_columns
-from cge.errors import InputError, format_value
+from cge.errors import InputError
+from cge.estimators.not_fitted import NotFittedError
 from cge.ids import IdIndex, found_numbers
 from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
 
@@ -37,7 +37,7 @@ def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
     [[3.0, 8.0], [9.0, 16.0]]
     """
     if how not in PAIR_OPERATORS:
-        raise InputError(f"how must be one of {', '.join(map(repr, PAIR_OPERATORS))}, found {format_value(how)}")
+        raise InputError(parameter="how", expected=f"one of {', '.join(map(repr, PAIR_OPERATORS))}", found=how)
     ids, vectors = vectors_of(model)
     index = IdIndex(ids)
     first, second = (found_numbers(index, column, "pairs") for column in edge_columns(pairs, "pair"))

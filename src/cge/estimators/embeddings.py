@@ -9,9 +9,9 @@ from typing import Annotated, Any, Self
 import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
-from sklearn.exceptions import NotFittedError
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
+from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import Setting, check_settings, documented
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
@@ -76,7 +76,8 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         self.embedding_ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress).sources
         self.node_ids_, self.graph_ = graph.node_ids, graph
         if not np.isfinite(self.embedding_).all():
-            raise InputError(f"training overflowed with learning_rate={given['learning_rate']}; try a tenth of it")
+            problem = Message.of("training overflowed with {learning_rate}", learning_rate=given["learning_rate"])
+            raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
         return self
 
     def transform(self, nodes: Iterable[Hashable] | None = None) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.encoder_model import EncoderModel, encoder_settings, mean_probabilities, plan_facts, plan_from
 from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, membership
@@ -58,15 +58,20 @@ def fit_encoder(
 def check_encoder_task(model: Any, graph: Graph) -> None:
     """Refuse settings that do not fit the path encoder or the graph."""
     if model.outer == "paper":
-        raise InputError("outer='paper' is a rule for pairs of path ends; use encoder='table' or 'features' with it")
+        raise InputError(Message.of("{outer} is a rule of the paper's algorithm", outer="paper"), parameter="outer")
     if model.outer_labels == "validation":
-        raise InputError("outer_labels='validation' needs encoder 'table' or 'features'; 'paths' learns from folds")
+        problem = Message.of("{outer_labels} is an option of the paper's algorithm", outer_labels="validation")
+        raise InputError(problem, parameter="outer_labels")
     if model.weighting == "cosine" and graph.features is None:
-        raise InputError("weighting='cosine' needs node features, and the graph has none; use 'auto' or 'degree'")
+        problem = Message.of("{weighting} needs node features, and the graph has none", weighting="cosine")
+        raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
     if model.classifier == "distilled" and model.label_propagation == "no":
-        raise InputError("reader='taught' is taught by votes of known labels, and label_votes='no' forbids them")
+        template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
+        problem = Message.of(template, classifier="distilled", label_propagation="no")
+        raise InputError(problem, parameter="classifier")
     if model.inputs == "features" and graph.features is None:
-        raise InputError("payload='features' needs node features, and the graph has none; use 'auto' or 'learned'")
+        problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
+        raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
 
 def resolve_inputs(asked: str, graph: Graph, codes: Array) -> str:
@@ -197,7 +202,8 @@ class _Fitting:
     def _maker(self, train: Array, selecting: Array) -> ModelSearch:
         folds = folds_of(self.codes, train, self.model.folds, self.model.random_state) if len(train) > 3 else []
         if not folds and self.model.weighting not in ("auto", "uniform", "degree", "cosine"):
-            raise InputError(f"weights are learned from at least four labels, found {len(train)}; use weighting='auto'")
+            problem = f"learned weightings need at least four training labels, found {len(train)}"
+            raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         numbers = [torch.from_numpy(np.ascontiguousarray(one)) for one in (train, selecting, *folds)]
         labels = torch.from_numpy(self.codes)
         task = Task(self.graph, None, labels, len(self.classes), numbers[0], numbers[1], numbers[2:])

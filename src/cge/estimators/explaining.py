@@ -52,7 +52,8 @@ def _path_explainer(fitted: EncoderModel, model: Any, place: int) -> Explainer:
     """Explain a reader: its scores are a sum over paths."""
     classifiers = len(fitted.ensemble)
     if place >= classifiers:
-        raise InputError(f"reader must be a whole number below {classifiers}, the readers of this model, found {place}")
+        legal = f"a whole number below {classifiers}, the number of classifiers of this model"
+        raise InputError(parameter="classifier", expected=legal, found=place)
     name, classifier = fitted.ensemble[place]
     data, weights, votes = fitted.data, fitted.plan.weighting, None
     with torch.no_grad():
@@ -133,7 +134,7 @@ def _pairs(fitted: PaperModel, model: Any, place: int) -> Explainer:
     what a node's vector holds besides is the remainder.
     """
     if place:
-        raise InputError(f"reader must be 0 with encoder={model.encoder!r}, which has one head, found {place}")
+        raise InputError(parameter="classifier", expected="0 (this model has one classifier)", found=place)
     graph, parameters = fitted.graph, fitted.trained.parameters
     vectors = fitted.own.astype(np.float64)
     vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.estimators.classifier import Known, known_labels
 from cge.estimators.encoder_fit import WALK_VECTORS, check_encoder_task, resolve_inputs
 from cge.estimators.encoder_model import encoder_settings
@@ -48,7 +48,8 @@ def checked_task(model: Any, graph: Graph, y: Any, validation: Any = None) -> Kn
     known = known_labels(graph, y, validation)
     learns = model.weighting != "uniform" and model.outer == "unrolled"
     if validation is None and model.outer_labels == "validation" and learns:
-        raise InputError("outer_labels='validation' needs validation labels; pass validation=")
+        problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
+        raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
     return known
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, format_value
+from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 
 __all__ = ["encode_labels", "members"]
@@ -37,15 +37,17 @@ def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None)
         return _from_mapping(graph, y, what, classes)
     if hasattr(y, "columns") and len(y) != graph.num_nodes:
         raise InputError(
-            f"{what} has {len(y):,} rows for {graph.num_nodes:,} nodes; a table of nodes and labels is passed as "
-            "table.set_index('node')['label'] or as {node id: label}"
+            Message(Param(what), f" has {len(y):,} rows for {graph.num_nodes:,} nodes"),
+            parameter=what,
+            hint="a table of nodes and labels is passed as table.set_index('node')['label'] or as {node id: label}",
         )
     values = _array(y, what)
     if values.ndim == 2:
         return _from_matrix(graph, values, what, classes)
     if values.shape != (graph.num_nodes,):
         raise InputError(
-            f"{what} must have one entry for each of {graph.num_nodes:,} nodes, found shape {values.shape}"
+            Message(Param(what), f" must have one entry for each of {graph.num_nodes:,} nodes, found {values.shape}"),
+            parameter=what,
         )
     return _encode(values, np.arange(graph.num_nodes), graph.num_nodes, what, classes)
 
@@ -85,14 +87,15 @@ def _array(y: Any, what: str) -> Array:
         values[:] = list(y)
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufUO":
         raise InputError(
-            f"{what} must be {{node id: label}}, one label for each node, or (nodes, classes) of zeros and ones; "
-            f"found {format_value(y)}"
+            parameter=what,
+            expected="{node id: label}, one label for each node, or (nodes, classes) of zeros and ones",
+            found=y,
         )
     return values
 
 
 def _from_mapping(graph: Graph, y: Mapping[Any, Any], what: str, classes: Array | None) -> tuple[Array, Array]:
-    numbers = graph.indices_of(list(y), what)
+    numbers = graph.indices_of(list(y), Param(what))
     if any(isinstance(label, list | tuple | set | frozenset) for label in y.values()):
         return _from_lists(graph, y, numbers, what, classes)
     values = np.empty(len(y), object)
@@ -117,12 +120,13 @@ def _from_lists(
 def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) -> tuple[Array, Array]:
     width = values.shape[1] if classes is None else len(classes)
     if values.shape != (graph.num_nodes, width):
-        raise InputError(f"{what} must have shape ({graph.num_nodes}, {width}), found {values.shape}")
+        expected = f"({graph.num_nodes}, {width})"
+        raise InputError(Message(Param(what), f" must have shape {expected}, found {values.shape}"), parameter=what)
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():
         found = format_value(values[wrong].tolist()[0])
-        raise InputError(f"{what} with several columns must be zeros and ones, found {found}")
+        raise InputError(Message(Param(what), f" with several columns must be zeros and ones, found {found}"))
     return values.astype(np.int64), np.arange(width) if classes is None else classes
 
 
@@ -143,7 +147,8 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     places = np.minimum(places, max(len(classes) - 1, 0))
     strange = present[classes[places] != present] if len(classes) else present
     if len(strange):
-        raise InputError(f"{what} has the class {format_value(strange.tolist()[0])}, {_UNTRAINED}")
+        problem = f" has the class {format_value(strange.tolist()[0])}, {_UNTRAINED}"
+        raise InputError(Message(Param(what), problem), parameter=what)
     codes = np.full(size, -1, np.int64)
     codes[numbers] = places
     return codes, classes
@@ -162,7 +167,8 @@ def _sortable(present: Array, what: str) -> Array:
     numbers = all(isinstance(one, str | bool | np.bool_ | int | float | np.number) for one in present)
     if len(kinds) > 1 or not numbers:
         found = sorted({type(one).__name__ for one in present})
-        raise InputError(f"{what} must hold classes of one kind, strings or numbers; found {' and '.join(found)}")
+        problem = f" must hold classes of one kind, strings or numbers; found {' and '.join(found)}"
+        raise InputError(Message(Param(what), problem), parameter=what)
     if kinds == {float} and all(float(one).is_integer() for one in present):
         return np.array([int(one) for one in present], np.int64)
     return np.array(present.tolist())

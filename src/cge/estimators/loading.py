@@ -77,11 +77,13 @@ def load(
     custom = settings.get("weighting")
     if isinstance(custom, dict):
         if weighting is None:
-            raise InputError(f"this model weighs paths with {custom.get(CUSTOM)!r}; pass it as load(…, weighting=…)")
+            problem = f"this model weighs paths with {custom.get(CUSTOM)!r}, which is not part of the folder"
+            raise InputError(problem, parameter="weighting", hint="pass it as load(…, weighting=…)")
         if name_of(weighting) != custom.get(CUSTOM):
             raise InputError(
-                f"this model weighs paths with {custom.get(CUSTOM)!r}, but weighting is {name_of(weighting)!r}; "
-                "pass the one it was trained with"
+                f"this model weighs paths with {custom.get(CUSTOM)!r}, but weighting is {name_of(weighting)!r}",
+                parameter="weighting",
+                hint="pass the one it was trained with",
             )
         settings = settings | {"weighting": weighting}
     elif weighting is not None:

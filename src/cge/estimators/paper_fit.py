@@ -13,7 +13,7 @@ import scipy.sparse as sp
 import torch
 
 from cge.data.graph_update import need_features_of
-from cge.errors import CgeWarning, InputError
+from cge.errors import CgeWarning, InputError, Message
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, known_from, membership
 from cge.graph import Graph
@@ -101,17 +101,24 @@ def check_paper_task(model: Any, graph: Graph) -> None:
     """Refuse settings that do not fit the paper's encoders or the graph."""
     if model.window > model.walk_length:
         raise InputError(
-            f"window must be at most walk_length, {model.walk_length}, for no path is longer than its walk; "
-            f"found {model.window}"
+            Message.of(
+                "{window} must be at most {walk_length}, since no path is longer than its walk",
+                window=model.window,
+                walk_length=model.walk_length,
+            ),
+            parameter="window",
         )
     if chosen(model, "weighting") in ("degree", "cosine", "edges", "edges+hops"):
-        raise InputError(f"weighting={model.weighting!r} needs encoder='paths'; use 'average', 'cnn', 'lstm' or 'none'")
+        legal = "'uniform', 'average', 'cnn' or 'lstm' in the paper's algorithm"
+        raise InputError(parameter="weighting", expected=legal, found=model.weighting)
     if model.encoder == "features" and graph.features is None:
-        raise InputError("encoder='features' needs node features, and the graph has none; use encoder='table'")
+        problem = Message.of("{encoder} needs node features, and the graph has none", encoder="features")
+        raise InputError(problem, parameter="encoder", hint=Message.of("use {encoder}", encoder="table"))
     if _by_folds(model) and not model.pretrain:
         raise InputError(
-            "folds of the training labels can weigh paths only while labels do not touch the vectors; "
-            "use pretrain=1 or more, or outer_labels='validation'"
+            "folds of the training labels can train the weighting only in pre-training, before labels change vectors",
+            parameter="pretrain",
+            hint=Message.of("use {pretrain} or more, or {outer_labels}", pretrain=1, outer_labels="validation"),
         )
 
 
@@ -125,10 +132,12 @@ def _outer_parts(model: Any, codes: Array, nodes: Array, selecting: Array) -> tu
         return [], selecting
     if model.outer_labels == "folds":
         if len(nodes) < 2:
-            raise InputError("weights are learned from at least two labeled nodes; label more, or weighting='uniform'")
+            hint = Message.of("label more, or use {weighting}", weighting="uniform")
+            raise InputError("learned weightings need at least two labeled nodes", parameter="weighting", hint=hint)
         return folds_of(codes, nodes, model.folds, model.random_state), selecting
     if len(selecting) < 2:
-        raise InputError("outer_labels='validation' needs at least two validation labels; pass more of them")
+        problem = Message.of("{outer_labels} needs at least two validation labels", outer_labels="validation")
+        raise InputError(problem, parameter="outer_labels", hint="pass more of them")
     outer, rest = folds_of(codes, selecting, 2, model.random_state)
     return [outer], rest
 
@@ -183,10 +192,8 @@ class PaperModel:
     def _features_of(self, graph: Graph) -> NodeFeatures | None:
         """Return the features of new nodes, in the form that the encoder takes."""
         if self.trained.parameters.shape.setting == "transductive":
-            raise InputError(
-                "encoder='table' has vectors only for the nodes it was trained on; use encoder='features' or 'paths' "
-                "for new ones"
-            )
+            problem = Message.of("{setting} has vectors only for the nodes it was trained on", setting="transductive")
+            raise InputError(problem, hint=Message.of("use {setting} for new ones", setting="inductive"))
         need_features_of(self.graph, graph)
         return _prepared(graph.features)
 
@@ -224,20 +231,17 @@ class PaperModel:
             here = (
                 "" if kept.weight_mean < _COLLAPSED else f" (the kept round {kept.number} had {kept.weight_mean:.2g})"
             )
-            hint = "use outer='unrolled'" if outer == "paper" else "try a lower weighting_lr"
-            warnings.warn(
-                f"path weights collapsed to a mean of {last.weight_mean:.2g}{here}, so paths hardly train the vectors; "
-                + hint,
-                CgeWarning,
-                stacklevel=4,
+            use = Message.of("use {outer}", outer="unrolled")
+            hint = use if outer == "paper" else Message.of("try a lower {weighting_lr}")
+            problem = (
+                f"path weights collapsed to a mean of {last.weight_mean:.2g}{here}, so paths hardly train the vectors"
             )
+            warnings.warn(CgeWarning(Message(problem, "; ", hint)), stacklevel=4)
         elif kept.weight_spread < _FLAT * kept.weight_mean:
-            warnings.warn(
-                f"path weights stayed flat (spread {kept.weight_spread:.2g} around {kept.weight_mean:.2g}): the labels "
-                "found no path better than another, and weighting='uniform' gives about the same vectors",
-                CgeWarning,
-                stacklevel=4,
-            )
+            flat = f"path weights stayed flat (spread {kept.weight_spread:.2g} around {kept.weight_mean:.2g})"
+            uniform = Message.of("{weighting} gives about the same vectors", weighting="uniform")
+            message = Message(flat, ": the labels prefer no path over another, and ", uniform)
+            warnings.warn(CgeWarning(message), stacklevel=4)
 
     # ------------------------------------------------------------------ keeping it
 

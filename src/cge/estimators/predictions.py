@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.data.graph_update import Extended, GraphUpdate, extended
-from cge.errors import InputError, UnknownNodeError
+from cge.errors import InputError, Message, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.encoder_model import EncoderModel
 from cge.graph import Graph
@@ -109,14 +109,14 @@ def predict_nodes(
         )
     if graph.features is None and not new.num_edges:
         raise InputError(
-            "this model was trained without features, so it knows new nodes by their edges alone; add them"
+            "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
         )
     grown = extended(graph, new, _missing(fitted))
     everyone = grown.graph.node_ids
     if wanted is None and len(everyone) == grown.old:
         raise InputError(
-            "every node of the new edges and features was there in training; name the nodes to predict, "
-            "or leave edges and features out"
+            "the new edges and features hold no node that was not there in training",
+            hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
         )
     if wanted is None:
         rows = np.arange(grown.old, len(everyone))
@@ -124,8 +124,8 @@ def predict_nodes(
         try:
             rows = grown.graph.indices_of(wanted)
         except UnknownNodeError as error:
-            where = "the request (neither in training nor among the new ones)"
-            raise UnknownNodeError(where, error.offenders, error.count) from None
+            hint = "name nodes of the training graph or new ones"
+            raise UnknownNodeError("", error.offenders, error.count, hint) from None
     if isinstance(fitted, EncoderModel):
         data = fitted.data_of(grown.graph)
         ways = _with_old(grown, _path_ways(fitted, data, grown.old))[rows]

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from cge.errors import InputError, format_value
+from cge.errors import InputError
 
 __all__ = ["Setting", "check_settings", "documented", "settings_of"]
 
@@ -101,4 +101,4 @@ def check_settings(estimator: Any) -> None:
     for name, (kind, setting, _) in settings_of(type(estimator)).items():
         value = getattr(estimator, name)
         if not setting.allows(kind, value):
-            raise InputError(f"{name} must be {setting.legal(kind)}, found {format_value(value)}")
+            raise InputError(parameter=name, expected=setting.legal(kind), found=value)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import whole_number
-from cge.errors import InputError, MissingDataError, format_value
+from cge.errors import InputError, Message, MissingDataError, format_value
 from cge.estimators.nearest import inner_products, lengths, nearest_rows
 from cge.ids import IdIndex, found_numbers, several
 
@@ -86,7 +86,7 @@ class SimilarNodes:
     def __init__(self, ids: Array, vectors: Array, metric: str = "cosine", *, method: str = "auto") -> None:
         for name, value, legal in (("metric", metric, METRICS), ("method", method, METHODS)):
             if value not in legal:
-                raise InputError(f"{name} must be one of {', '.join(map(repr, legal))}, found {format_value(value)}")
+                raise InputError(parameter=name, expected=f"one of {', '.join(map(repr, legal))}", found=value)
         vectors = np.ascontiguousarray(vectors, np.float32)
         if vectors.ndim != 2 or len(vectors) != len(ids):
             raise InputError(f"there must be a vector for each of {len(ids):,} ids, found shape {vectors.shape}")
@@ -113,7 +113,7 @@ class SimilarNodes:
         wanted = min(whole_number("top", top, 1), max(len(self.ids) - 1, 0))
         queries = np.arange(len(self.ids))
         if nodes is not None:
-            queries = found_numbers(self._numbers, several(nodes), "the request")
+            queries = found_numbers(self._numbers, several(nodes), "")
             if len(queries) == 1 and not self._sizes[queries[0]]:
                 name = format_value(self.ids[queries].tolist()[0])
                 raise InputError(f"the vector of {name} is zero, so nothing is similar to it; choose a node with edges")
@@ -182,6 +182,6 @@ def _usearch() -> Any:
         return import_module("usearch.index")
     except ImportError:
         raise MissingDataError(
-            "the approximate search needs the library usearch, which is not installed; "
-            "run 'pip install usearch', or take method='exact'"
+            "the approximate search needs the package usearch, which is not installed",
+            hint=Message.of("run 'pip install usearch', or use {method}", method="exact"),
         ) from None

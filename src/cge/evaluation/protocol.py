@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from cge.data.dataset import Dataset
 from cge.data.splits import Split, per_class, stratified
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.evaluation.significance import mean_interval
 from cge.metrics import classification_metrics
 
@@ -52,7 +52,8 @@ def drawn(labels: Array, each: int, seed: int) -> tuple[Array, Split]:
     kept = np.where(np.isin(labels, rare), -1, labels)
     classes = np.unique(kept[kept >= 0])
     if len(classes) < 2:
-        raise InputError(f"fewer than two classes have {2 * each:,} labels; ask for fewer with --per-class")
+        hint = Message.of("use a lower {per_class}")
+        raise InputError(f"fewer than two classes have {2 * each:,} labels", parameter="per_class", hint=hint)
     kept = np.where(kept >= 0, np.searchsorted(classes, kept), -1)
     left = int(np.count_nonzero(kept >= 0)) - each * len(classes)
     return kept, per_class(kept, each, min(_VALIDATION, left // 2), None, seed=seed)
@@ -66,13 +67,14 @@ def split_of(data: Dataset, seed: int, each: int = 20, share: float | None = Non
     """
     if share is not None:
         if not share > 0:
-            raise InputError(f"the share of the labels that trains (--train-share) must be above 0, found {share:g}")
+            raise InputError(parameter="train_share", expected="above 0", found=share)
         held = min(max(share / 10, 1.5 / max(len(data.labeled), 1)), share)
         return data, stratified(data.labels, share - held, held, None, seed=seed)
     if data.splits:
         return data, data.splits[seed % len(data.splits)]
     if data.multilabel:
-        raise InputError(f"{data.name} has several labels per node and no split; choose --train-share")
+        hint = Message.of("pass {train_share}")
+        raise InputError(f"{data.name} has several labels per node and no split", parameter="train_share", hint=hint)
     labels, split = drawn(data.labels, each, seed)
     names = tuple(data.class_names[one] for one in np.unique(data.labels[labels >= 0]))
     return Dataset(data.name, data.graph, labels, names, split), split
@@ -116,7 +118,8 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     if strict:
         if getattr(estimator, "encoder", "table") == "table":
             kind = type(estimator).__name__ + (" with encoder='table'" if hasattr(estimator, "encoder") else "")
-            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out --strict")
+            hint = Message.of("leave out {strict}")
+            raise InputError(f"{kind} cannot predict nodes outside its training graph", parameter="strict", hint=hint)
         kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
         known = None if validation is None else validation[kept]
         estimator.fit(data.graph.subgraph(kept), y[kept], known)

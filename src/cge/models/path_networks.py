@@ -210,7 +210,9 @@ def make_weighting(kind: str | Callable[[int], PathWeighting], dim: int) -> Path
     if kind == "uniform":
         return None
     if isinstance(kind, nn.Module):
-        raise InputError(f"weighting must be the class {type(kind).__name__} or what makes it, not a made one")
+        raise InputError(
+            parameter="weighting", expected=f"the class {type(kind).__name__}, not an instance", found=kind
+        )
     if callable(kind):
         made = kind(dim)
         if not isinstance(made, PathWeighting):
@@ -220,5 +222,6 @@ def make_weighting(kind: str | Callable[[int], PathWeighting], dim: int) -> Path
         return made
     if kind not in WEIGHTINGS:
         choices = ", ".join(repr(name) for name in ["uniform", *WEIGHTINGS])
-        raise InputError(f"weighting must be one of {choices} or make a cge.PathWeighting, found {kind!r}")
+        legal = f"one of {choices} or a callable that returns a cge.PathWeighting"
+        raise InputError(parameter="weighting", expected=legal, found=kind)
     return WEIGHTINGS[kind](dim)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError, format_value
+from cge.errors import InputError, Message
 
 __all__ = ["MAPS", "flattened", "need_map"]
 
@@ -20,9 +20,11 @@ MAPS = {"pca": "the first two principal components", "umap": "UMAP, which keeps 
 def need_map(name: str) -> None:
     """Refuse a map that there is not, or that cannot be drawn here."""
     if name not in MAPS:
-        raise InputError(f"map must be 'pca' or 'umap', found {format_value(name)}")
+        raise InputError(parameter="map", expected="'pca' or 'umap'", found=name)
     if name == "umap" and find_spec("umap") is None:
-        raise InputError("map 'umap' needs the package umap-learn; pip install 'cge[umap]', or use 'pca'")
+        problem = Message.of("{map} needs the package umap-learn", map="umap")
+        hint = Message.of("run pip install 'cge[umap]', or use {map}", map="pca")
+        raise InputError(problem, parameter="map", hint=hint)
 
 
 def flattened(vectors: Array, name: str, seed: int) -> Array:

@@ -94,7 +94,7 @@ class NegativeSampler:
 
     def __init__(self, graph: Graph, power: float = 0.75, *, seed: int = 0, stream: Sequence[str | int] = ()) -> None:
         if not isinstance(power, int | float | np.number) or not 0 <= power <= _LARGEST_POWER:
-            raise InputError(f"power must be a number from 0 to {_LARGEST_POWER}, found {power!r}")
+            raise InputError(parameter="power", expected=f"a number from 0 to {_LARGEST_POWER}", found=power)
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes).astype(np.float64)
         if not degrees.any():
             raise InputError("the graph has no edges, so there is nothing to draw negatives from")

@@ -170,13 +170,15 @@ class PathTable:
 
 def _checked_window(window: int) -> int:
     if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
-        raise InputError(f"window must be a whole number of nodes, at least 1, found {window!r}")
+        raise InputError(parameter="window", expected="a whole number of nodes, at least 1", found=window)
     return int(window)
 
 
 def _checked_shortest(shortest: int, window: int) -> int:
     if isinstance(shortest, bool) or not isinstance(shortest, int | np.integer) or not 1 <= shortest <= window:
-        raise InputError(f"shortest must be a whole number from 1 to the window of {window}, found {shortest!r}")
+        raise InputError(
+            parameter="shortest", expected=f"a whole number from 1 to {window}, the window", found=shortest
+        )
     return int(shortest)
 
 

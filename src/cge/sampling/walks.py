@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import whole_number
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.graph import Graph
 from cge.parallel import blocks_of, resolve_jobs, run_blocks
 from cge.randomness import generator, key
@@ -86,9 +86,11 @@ class Walker:
         for name, value in (("p", p), ("q", q)):
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not _SMALLEST <= value <= 1 / _SMALLEST:
-                raise InputError(f"{name} must be a number from {_SMALLEST:g} to {1 / _SMALLEST:g}, found {value!r}")
+                legal = f"a number from {_SMALLEST:g} to {1 / _SMALLEST:g}"
+                raise InputError(parameter=name, expected=legal, found=value)
         if weighted and graph.weights is None:
-            raise InputError("weighted walks need edge weights, and the graph has none; pass weighted=False")
+            hint = Message.of("pass {weighted}", weighted=False)
+            raise InputError("weighted walks need edge weights, and the graph has none", hint=hint)
         self.graph, self.length = graph, whole_number("length", length, 1)
         self.walks_per_node = whole_number("walks_per_node", walks_per_node, 1)
         self.p, self.q = float(p), float(q)

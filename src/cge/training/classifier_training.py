@@ -28,7 +28,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import PathClassifier
@@ -171,10 +171,8 @@ class ClassifierTrainer:
         (supervised + strength * apart).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
         if not np.isfinite(float((supervised + apart).detach())):
-            raise InputError(
-                f"training overflowed in epoch {number + 1}; try a tenth of learning_rate "
-                f"(now {self.settings.learning_rate:g})"
-            )
+            hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {self.settings.learning_rate:g})")
+            raise InputError(f"training overflowed in epoch {number + 1}", parameter="learning_rate", hint=hint)
         accuracy, loss = self._validate()
         selecting = len(self.task.validation) > 0
         self.epochs.append(

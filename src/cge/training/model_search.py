@@ -25,7 +25,7 @@ from typing import Any, TypeAlias
 
 import numpy.typing as npt
 
-from cge.errors import CgeWarning
+from cge.errors import CgeWarning, Message
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
 from cge.models.path_networks import PathWeighting, make_weighting
 from cge.training.candidates import CandidateTraining, SearchResult
@@ -153,12 +153,12 @@ class ModelSearch(CandidateTraining):
         inputs = self.data.inputs("l2")
         learned = learn_weighting(self.task, inputs, propagation, settings, class_weights=self.class_weights)
         if not learned.taught and self.settings.weighting != "auto":
-            warnings.warn(
-                f"the training labels taught weighting={weights.name!r} nothing: with weights learned on some of them, "
-                f"others were not predicted better than by guessing; the weights are those of {start.name!r}",
-                CgeWarning,
-                stacklevel=8,  # who called `fit`
+            problem = Message.of(
+                "training {weighting} changed nothing: with weights learned on some of the training labels, the others "
+                "were predicted no better than by chance; the weights are those of ",
+                weighting=weights.name,
             )
+            warnings.warn(CgeWarning(Message(problem, repr(start.name))), stacklevel=8)  # the line that called `fit`
         weights.module.eval()
         return weights
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.convolutions import TwoLayerNetwork
@@ -55,7 +55,8 @@ def train_network(
             )
             loss = supervised_loss(scores[train], labels[train])
             if not np.isfinite(loss.item()):
-                raise InputError(f"training overflowed; try a tenth of learning_rate (now {settings.rate:g})")
+                hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {settings.rate:g})")
+                raise InputError("training overflowed", parameter="learning_rate", hint=hint)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

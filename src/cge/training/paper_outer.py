@@ -9,7 +9,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.models.path_networks import PathWeighting
 from cge.models.path_tree import PathTree
 from cge.randomness import generator
@@ -60,10 +60,9 @@ class Outer:
         vectors = self.inner.parameters.vectors(self.inner.task.features)
         self.absolute = self.network.weigh(vectors, self.tree, self.settings.n_jobs)
         if not np.isfinite(self.absolute).all():
-            raise InputError(
-                f"{type(self.network).__name__} gave weights that are no numbers; try a tenth of weighting_lr "
-                f"(now {self.settings.weighting_lr:g})"
-            )
+            hint = Message(Message.of("try a tenth of {weighting_lr}"), f" (now {self.settings.weighting_lr:g})")
+            problem = f"{type(self.network).__name__} returned weights that are not finite"
+            raise InputError(problem, parameter="weighting_lr", hint=hint)
         if self.settings.outer == "paper":
             self.relative = self.absolute
         elif len(self.absolute):

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cge.errors import InputError
+from cge.errors import InputError, Message, Param
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
@@ -196,7 +196,8 @@ class Trainer:
         """Stop when numbers have overflowed, and name the setting that is the likely cause."""
         if not np.isfinite(value):
             now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
-            raise InputError(f"training overflowed in round {number + 1}; try a tenth of {cause} (now {now:g})")
+            hint = Message("try a tenth of ", Param(cause), f" (now {now:g})")
+            raise InputError(f"training overflowed in epoch {number + 1}", parameter=cause, hint=hint)
 
     # ------------------------------------------------------------------ stopping and going on
 

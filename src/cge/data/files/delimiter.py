@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from cge.errors import FileFormatError
+from cge.errors import FileFormatError, Message
 
 __all__ = ["BLANKS", "delimiter_of", "in_words"]
 
@@ -57,9 +57,10 @@ def delimiter_of(path: Path, texts: Sequence[str], line: int, keys: int, least: 
         )
     ]
     if not clean:
-        hint = "pass `delimiter=`" if keys > 1 else "put fields that hold one of them in double quotes"
-        both = " and ".join(in_words(one) for one in parting[:2])
-        raise FileFormatError(path, f"both {both} could separate the columns; {hint}", line)
+        pair = " and ".join(in_words(one) for one in parting[:2])
+        quoted = "put fields that hold one of them in double quotes"
+        hint = Message.of("pass {delimiter}") if keys > 1 else quoted
+        raise FileFormatError(path, f"both {pair} could separate the columns", line, hint=hint)
     return next((one for one in clean if _integers(rows[one], keys)), clean[0])
 
 

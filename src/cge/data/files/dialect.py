@@ -41,7 +41,7 @@ class TextOptions:
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("comment", self.comment)):
             if value is not None and (len(value) != 1 or not value.isascii() or value in '"\n\r\0'):
-                raise InputError(f"{name} must be one ASCII character or None, found {value!r}")
+                raise InputError(parameter=name, expected="one ASCII character or None", found=value)
 
 
 @dataclass(frozen=True)
@@ -210,7 +210,7 @@ def column_place(
             raise FileFormatError(path, f"there is no column {option!r} for {what}{there}", line)
         return names.index(option)
     if isinstance(option, bool) or not isinstance(option, int) or option < 1:
-        raise InputError(f"{what} must be the name of a column or its number, from 1, found {option!r}")
+        raise InputError(parameter=what, expected="the name of a column or its number, from 1", found=option)
     if option > count:
         raise FileFormatError(path, f"there is no column {option} for {what}, found {count} columns", line)
     return option - 1

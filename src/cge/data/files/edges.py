@@ -29,10 +29,10 @@ from cge.data.files.numbering import number_codes, number_integers
 from cge.data.files.parquet import parquet_schema, read_parquet_fields
 from cge.data.files.text import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
-from cge.errors import FileFormatError, InputError, format_value
+from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize
 
-__all__ = ["EdgeOptions", "EdgeTable", "Layout", "edges_from_array", "read_parquet_edges", "read_text_edges"]
+__all__ = ["AS_TEXT", "EdgeOptions", "EdgeTable", "Layout", "edges_from_array", "read_parquet_edges", "read_text_edges"]
 
 Array = npt.NDArray[Any]
 
@@ -49,8 +49,8 @@ _ENDS = (
 )
 _WEIGHTS = ("weight", "weights", "w")
 _TYPES = ("type", "kind", "edge_type", "relation")
-_AS_TEXT = '; pass `ids="str"` to read all ids as text'
-_NO_WEIGHTS = "; remove the edge, or pass `weighted=False` to ignore weights"
+AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
+_NO_WEIGHTS = Message.of("remove the edge, or pass {weighted} to ignore weights", weighted=False)
 _NO_ATTRIBUTES = "{}"  # what NetworkX writes behind an edge that has none
 
 
@@ -68,9 +68,10 @@ class EdgeOptions:
 
     def __post_init__(self) -> None:
         if self.ids not in ("auto", "int", "str"):
-            raise InputError(f'ids must be "auto", "int" or "str", found {self.ids!r}')
+            raise InputError(parameter="ids", expected="'auto', 'int' or 'str'", found=self.ids)
         if self.weight is not None and self.weighted is False:
-            raise InputError(f"`weight={self.weight!r}` names a column, but `weighted=False` asks to ignore it")
+            template = "{weight} names a column, but {weighted} asks to ignore it"
+            raise InputError(Message.of(template, weight=self.weight, weighted=False), parameter="weight")
 
     @property
     def named(self) -> bool:
@@ -134,7 +135,8 @@ def read_text_edges(path: Path, options: EdgeOptions, block_size: int = BLOCK_BY
     if dialect.columns < 2:
         pair = f"a source and a target separated by {dialect.separated}"
         found = format_value(dialect.rows[0][0])
-        raise FileFormatError(path, f"expected {pair}, found only {found}; pass `delimiter=`", line)
+        hint = Message.of("pass {delimiter}")
+        raise FileFormatError(path, f"expected {pair}, found only {found}", line, hint=hint)
     if row is None:
         raise FileFormatError(path, "the file holds a header but no rows")
     if dialect.names:
@@ -166,7 +168,7 @@ def read_parquet_edges(path: Path, options: EdgeOptions) -> EdgeTable:
     kinds = [schema.types[place] for place in (places.source, places.target)]
     numeric = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in kinds]
     if options.ids == "auto" and any(numeric) and not all(numeric):
-        raise FileFormatError(path, f"sources are {kinds[0]}, but targets are {kinds[1]}{_AS_TEXT}")
+        raise FileFormatError(path, f"sources are {kinds[0]}, but targets are {kinds[1]}", hint=AS_TEXT)
     whole = options.ids == "int" or (options.ids == "auto" and all(numeric))
     names = Names()
     read = read_parquet_fields(path, _fields(places, whole, ""), names)
@@ -182,7 +184,7 @@ def edges_from_array(path: Path, array: Array) -> EdgeTable:
     try:
         source, target = edge_columns(array)
     except InputError as error:
-        raise FileFormatError(path, str(error)) from None
+        raise FileFormatError(path, error.message) from None
     codes, ids = factorize(joined(source, target))
     return EdgeTable(codes[: len(source)], codes[len(source) :], ids, layout=Layout({"source": 1, "target": 2}))
 
@@ -229,10 +231,11 @@ def _places(
         third = _third(path, count, row, ends, line)
         weight, attributes = (None, third) if row[third] == _NO_ATTRIBUTES else (third, None)
     if options.weighted and weight is None:
-        raise FileFormatError(path, "found no column of weights; name it by `weight=`, or pass `weighted=False`", line)
+        hint = Message.of("name it by {weight}, or pass {weighted}", weighted=False)
+        raise FileFormatError(path, "found no column of weights", line, hint=hint)
     chosen = [place for place in (*ends, weight, edge_type) if place is not None]
     if len(set(chosen)) < len(chosen):
-        raise InputError("source, target, weight and edge_type must be different columns")
+        raise InputError(Message.of("{source}, {target}, {weight} and {edge_type} must be different columns"))
     return _Places(source, target, weight, edge_type, attributes)
 
 
@@ -247,34 +250,44 @@ def _third(path: Path, count: int, row: Sequence[str], ends: tuple[int, int], li
     if row[-1].endswith("}") and any(one.startswith("{") for one in row[2:]) and row[-1] != _NO_ATTRIBUTES:
         begin = next(k for k, one in enumerate(row) if k > 1 and one.startswith("{"))
         found = " ".join(row[begin:])
-        raise FileFormatError(path, f"expected a weight, found the attributes {found}; {PLAIN_NETWORKX}", line)
+        raise FileFormatError(path, f"expected a weight, found the attributes {found}", line, hint=PLAIN_NETWORKX)
     if count > 3:
         raise FileFormatError(
             path,
-            f"found {count} columns without a header; say which to read, as in `source=1`, `target=2`, `weight=3`, "
-            "or pass `weighted=False` to read no weights",
+            f"found {count} columns without a header",
             line,
+            hint=Message.of(
+                "say which to read, as in {source}, {target}, {weight}, or pass {weighted} to read no weights",
+                source=1,
+                target=2,
+                weight=3,
+                weighted=False,
+            ),
         )
     third = next(place for place in range(3) if place not in ends)
     text = row[third] if third < len(row) else ""
     if as_number(text) is None and text != _NO_ATTRIBUTES:
-        hint = decimal_comma(text) or (
-            f"pass `edge_type={third + 1}` to read types, `weighted=False` to ignore the column, or `header=True` if "
-            "this line names the columns"
+        numbered = is_integer(row[0]) and not any(map(is_integer, row[1:]))
+        shifted = "{source} and {target} if column 1 counts the rows, " if numbered else ""
+        hint = decimal_comma(text) or Message.of(
+            f"pass {shifted}{{edge_type}} to read types, {{weighted}} to ignore the column, or {{header}} if this line "
+            "names the columns",
+            source=2,
+            target=3,
+            edge_type=third + 1,
+            weighted=False,
+            header=True,
         )
-        if is_integer(row[0]) and not any(map(is_integer, row[1:])):
-            hint = f"pass `source=2` and `target=3` if column 1 counts the rows, {hint.removeprefix('pass ')}"
-        raise FileFormatError(
-            path, f"expected a weight in column {third + 1}, found {format_value(text)}; {hint}", line
-        )
+        found = f"expected a weight in column {third + 1}, found {format_value(text)}"
+        raise FileFormatError(path, found, line, hint=hint)
     return third
 
 
 def _fields(places: _Places, whole: bool, why: str) -> list[Field]:
     kind = INTEGER if whole else NAME
     fields = [
-        Field(places.source, kind, "node id", why, _AS_TEXT),
-        Field(places.target, kind, "node id", why, _AS_TEXT),
+        Field(places.source, kind, "node id", why, AS_TEXT),
+        Field(places.target, kind, "node id", why, AS_TEXT),
     ]
     if places.weight is not None:
         fields.append(Field(places.weight, NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
@@ -306,6 +319,5 @@ def _refuse_attributes(path: Path, found: Sequence[str]) -> None:
     other = next((one for one in found if one != _NO_ATTRIBUTES), None)
     if other is not None:
         line = next((number for number, _, text in numbered_lines(path) if other.encode() in text), None)
-        raise FileFormatError(
-            path, f"expected no attributes as in the first row, found {format_value(other)}; {PLAIN_NETWORKX}", line
-        )
+        problem = f"expected no attributes as in the first row, found {format_value(other)}"
+        raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)

@@ -12,21 +12,19 @@ import numpy.typing as npt
 from cge.checks import checked_features
 from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions
-from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
+from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.keyed import FeatureTable, read_feature_table, read_node_list
 from cge.data.files.parquet import file_kind
 from cge.data.files.reading import reading_of
 from cge.data.graph_update import GraphUpdate
-from cge.errors import FileFormatError, InputError, format_value
+from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
 __all__ = ["read_graph_update"]
 
 Array = npt.NDArray[Any]
-
-_AS_TEXT = '; pass `ids="str"` to read all ids as text'  # no way out here: the graph has integers
 
 
 def read_graph_update(
@@ -79,9 +77,9 @@ def read_graph_update(
         try:
             found = replace(found, feature_ids=keys, features=checked_features(rows.values, len(keys), copy=False))
         except InputError as error:
-            raise FileFormatError(path, str(error)) from None
+            raise FileFormatError(path, error.message) from None
     elif feature_nodes is not None:
-        raise InputError("feature_nodes= names the nodes of features, and there are none; pass features=, too")
+        raise InputError(Message.of("{feature_nodes} needs {features}"), hint=Message.of("pass {features}, too"))
     return found, notes
 
 
@@ -91,10 +89,9 @@ def _edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
         if kind in ("text", "parquet"):
             return read_text_edges(path, options) if kind == "text" else read_parquet_edges(path, options)
     except FileFormatError as error:
-        if text_ids:
+        if text_ids or error.hint != AS_TEXT:
             raise
-        problem = error.problem.replace(_AS_TEXT, "; the ids of the graph are integers")
-        raise FileFormatError(path, problem, error.line) from None
+        raise FileFormatError(path, error.problem, error.line, hint="the ids of the graph are integers") from None
     loaded = load_npy(path) if kind == "npy" else load_npz(path, ("edges",))
     if not isinstance(loaded, np.ndarray):
         raise FileFormatError(
@@ -130,7 +127,8 @@ def _keys(path: Path, rows: FeatureTable, format_list: Path | None, text_ids: bo
     """Return the node of each row of features."""
     if rows.keys is not None:
         if format_list is not None:
-            raise FileFormatError(path, "this table is keyed by node itself; leave feature_nodes= out")
+            hint = Message.of("leave {feature_nodes} out")
+            raise FileFormatError(path, "this table is keyed by node itself", hint=hint)
         twice = IdIndex(rows.keys).first_duplicate()
         if twice is not None:
             places = np.flatnonzero(rows.keys == twice)[:2]
@@ -138,9 +136,8 @@ def _keys(path: Path, rows: FeatureTable, format_list: Path | None, text_ids: bo
             raise FileFormatError(path, f"node {format_value(twice)} stands twice; keep one", line)
         return rows.keys
     if format_list is None:
-        raise FileFormatError(
-            path, "its rows do not tell whose they are; pass feature_nodes=, a list of nodes, or a table keyed by node"
-        )
+        hint = Message.of("pass {feature_nodes}, a list of nodes, or a table keyed by node")
+        raise FileFormatError(path, "its rows have no node ids", hint=hint)
     keys = read_node_list(format_list, text_ids, options)
     if len(keys) != rows.values.shape[0]:
         raise FileFormatError(format_list, f"found {len(keys):,} nodes for {rows.values.shape[0]:,} rows in {path}")

@@ -27,7 +27,7 @@ from cge.data.files.interning import Names
 from cge.data.files.parquet import file_kind, parquet_schema, read_parquet_fields
 from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
-from cge.errors import FileFormatError, InputError, UnknownNodeError, format_value
+from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 from cge.ids import IdIndex, as_id_array
 
 __all__ = [
@@ -80,7 +80,7 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions, block_size:
         try:
             keys = as_id_array(load_npy(path))
         except InputError as error:
-            raise error if isinstance(error, FileFormatError) else FileFormatError(path, str(error)) from None
+            raise error if isinstance(error, FileFormatError) else FileFormatError(path, error.message) from None
         lines = None
     else:
 
@@ -103,8 +103,9 @@ def read_label_table(
     node: str | int | None,
     label: str | int | None,
     block_size: int = BLOCK_BYTES,
+    what: str = "label",
 ) -> LabelTable:
-    """Read a table of nodes and labels."""
+    """Read a table of nodes and labels; messages call the second column `what`."""
     kind = file_kind(path, ("text", "parquet"))
     places: list[int] = []
 
@@ -117,16 +118,16 @@ def read_label_table(
     def fields(columns: list[str] | None, count: int) -> list[Field]:
         if count < 2:
             raise FileFormatError(
-                path, "expected two columns, a node and a label, found one; separate them by a comma or a tab"
+                path, f"expected two columns, a node and a {what}, found one; separate them by a comma or a tab"
             )
         first = _node_column(columns) if node is None else column_place(path, node, "node", columns, count)
         second = known(columns or (), _LABELS) if label is None else column_place(path, label, "label", columns, count)
         if second is None:
             second = 1 if first == 0 else 0
         if first == second:
-            raise InputError("node and label must be different columns")
+            raise InputError(Message.of("{node} and {label} must be different columns"))
         places[:] = first, second
-        return [_node_field(first, text_ids), Field(second, NAME, "label")]
+        return [_node_field(first, text_ids), Field(second, NAME, what)]
 
     names = Names()
     read, keys = _read(path, kind, options, text_ids, header, fields, block_size, names)

@@ -121,11 +121,11 @@ def read_parquet_fields(path: Path, fields: Sequence[Field], names: Names, numbe
 
 def _integers(path: Path, column: pa.Array, field: Field, _: Names) -> Array:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        raise FileFormatError(path, f"expected integers as {field.what}, found {column.type}{field.hint}")
+        raise FileFormatError(path, f"expected integers as {field.what}, found {column.type}", hint=field.hint)
     try:
         values: Array = column.cast(pa.int64()).to_numpy()
     except pa.ArrowInvalid as error:
-        raise FileFormatError(path, f"expected integers as {field.what} ({error}){field.hint}") from None
+        raise FileFormatError(path, f"expected integers as {field.what} ({error})", hint=field.hint) from None
     return values
 
 
@@ -151,13 +151,14 @@ def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
 
 def _numbers(path: Path, column: pa.Array, field: Field, rows: int) -> Array:
     if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type)):
-        raise FileFormatError(path, f"expected numbers as {field.what}, found {column.type}{field.hint}")
+        raise FileFormatError(path, f"expected numbers as {field.what}, found {column.type}", hint=field.hint)
     values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
     wrong = np.flatnonzero(~np.isfinite(values) | ((values <= 0) & field.positive))
     if len(wrong):
         legal = "positive, finite numbers" if field.positive else "finite numbers"
         raise FileFormatError(
             path,
-            f"expected {legal} as {field.what}, found {values[wrong[0]]} in row {rows + wrong[0] + 1:,}{field.hint}",
+            f"expected {legal} as {field.what}, found {values[wrong[0]]} in row {rows + wrong[0] + 1:,}",
+            hint=field.hint,
         )
     return values

@@ -29,7 +29,7 @@ from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.numbering import renumber
 from cge.data.files.parquet import file_kind
 from cge.data.files.reading import Reading, reading_of
-from cge.errors import FileFormatError, InputError, format_value
+from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
@@ -224,7 +224,7 @@ def labels_and_notes(
     if not len(table.nodes):  # Parquet; text without rows is refused before
         raise FileFormatError(path, "the file holds no rows; write one for each node with a label")
     places = IdIndex(graph.node_ids).find(table.nodes)
-    refuse_unknown(path, table.nodes, places, graph.node_ids, _cure(table, places))
+    refuse_unknown(path, table.nodes, places, graph.node_ids, _hint(table, places))
     names, notes = tuple(table.names), list(_label_notes(path, table))
     if multilabel:
         matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
@@ -240,8 +240,10 @@ def labels_and_notes(
         raise FileFormatError(
             path,
             f"node {format_value(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
-            f"line {table.lines[first]:,}; keep one, or pass `multilabel=True`",
+            f"line {table.lines[first]:,}",
             int(table.lines[second]),
+            parameter="multilabel",
+            hint=Message.of("keep one, or pass {multilabel}", multilabel=True),
         )
     return labels, names, notes
 
@@ -250,9 +252,10 @@ def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
     """Tell of a first row that may be a header, and of classes that may mean that there is none."""
     if _may_be_header(table):
         node, label = format_value(table.nodes[:1].tolist()[0]), format_value(table.names[table.classes[0]])
-        yield (
+        yield Message(
             f"{path}, line 1: {node} was read as a node of the class {label}, which stands nowhere else; if the line "
-            "names the columns, name them too by `node=` and `label=`"
+            "names the columns, name them too by ",
+            Message.of("{node} and {label}"),
         )
     for place, name in enumerate(table.names):
         if name.casefold() in _UNKNOWN:
@@ -269,12 +272,12 @@ def _may_be_header(table: LabelTable) -> bool:
     return bool(table.lines[0] == 1 and counts[table.classes[0]] == 1 and (counts == 1).sum() == 1 and len(counts) > 1)
 
 
-def _cure(table: LabelTable, places: Array) -> str:
-    """Say what to do about nodes that are not in the graph; the first row may be a header."""
-    header = f"if line {table.lines[0]:,} names the columns, name them too by `node=` and `label=`"
+def _hint(table: LabelTable, places: Array) -> str:
+    """Return what to do about nodes that are not in the graph; the first row may be a header."""
+    header = Message.of(f"if line {table.lines[0]:,} names the columns, name them too by {{node}} and {{label}}")
     if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
-        return f"{header}, else remove it"
-    return f"{header}; {ADD_NODES}" if places[0] < 0 and _may_be_header(table) else ADD_NODES
+        return Message(header, ", else remove it")
+    return Message(header, "; ", ADD_NODES) if places[0] < 0 and _may_be_header(table) else ADD_NODES
 
 
 def _load(path: Path, options: EdgeOptions) -> Any:
@@ -286,7 +289,8 @@ def _load(path: Path, options: EdgeOptions) -> Any:
         return read_parquet_edges(path, options)
     columns = (options.source, options.target, options.weight, options.edge_type, options.text.header)
     if any(one is not None for one in columns):
-        raise InputError(f"source, target, weight, edge_type and header are for tables, but {path} holds an array")
+        options_of_tables = Message.of("{source}, {target}, {weight}, {edge_type} and {header}")
+        raise InputError(Message(options_of_tables, f" are for tables, but {path} holds an array"))
     if kind == "mtx":
         return read_matrix_market(path)
     loaded = load_npy(path) if kind == "npy" else load_npz(path, ("edges",))
@@ -343,7 +347,7 @@ def _from_matrix(
             matrix, node_ids=format_list, directed=directed, weighted=weighted, self_loops=self_loops
         )
     except InputError as error:
-        raise FileFormatError(path, str(error).replace("directed=True", "`directed=True`")) from None
+        raise FileFormatError(path, error.message) from None
 
 
 def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:
@@ -351,4 +355,4 @@ def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:
     try:
         return checked_features(values, graph.num_nodes, copy=False)  # read just now: nobody else has it
     except InputError as error:
-        raise FileFormatError(path, str(error)) from None
+        raise FileFormatError(path, error.message) from None

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from cge.data.files.dialect import TextOptions, look
 from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
 from cge.data.files.parquet import file_kind
-from cge.errors import format_list, format_value
+from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph
 
 __all__ = ["Reading", "reading_of"]
@@ -34,7 +34,7 @@ class Reading:
     `delimiter` (in words) and `header` are None for what is no text. `columns` tells the column, by name or by number
     from 1, of sources, targets, weights and types, and `unread` those that were left alone. `rows` are edges, or
     entries of a matrix, as they stand in the file.
-    `notes` are sentences about what may not be as meant; they name options in backquotes.
+    `notes` are sentences about what may not be as meant; those that mention options are `cge.errors.Message`s.
     """
 
     path: str
@@ -90,7 +90,9 @@ def reading_of(
 
 def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before: Graph | None) -> Iterator[str]:
     if rows and dropped == rows:
-        yield "every row is a self-loop, so no edge is left; pass `self_loops=True` to keep them"
+        yield Message.of(
+            "every row is a self-loop, so no edge is left; pass {self_loops} to keep them", self_loops=True
+        )
     if table is None or table.layout is None:
         return
     if ids.dtype.kind == "O":
@@ -98,17 +100,19 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before:
         known = before is not None and bool(before.contains(met).any())
         if table.layout.header is False and not known and _strangers(table):
             ends = " and ".join(map(format_value, met))
-            yield (
+            yield Message(
                 f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
-                "names the columns, pass `header=True`"
+                "names the columns, pass ",
+                Param("header", True),
             )
         if len(ids) and all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
             yield f"ids look like decimal numbers, and {format_value(ids[0])} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
     if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
-        yield (
-            f"column {table.layout.columns['weight']} was read as weights, but {weights[0]:.0f} looks like a "
-            "timestamp; pass `weighted=False` to ignore the column"
+        column, first = table.layout.columns["weight"], weights[0]
+        yield Message(
+            f"column {column} was read as weights, but {first:.0f} looks like a timestamp; pass ",
+            Message.of("{weighted} to ignore the column", weighted=False),
         )
 
 
@@ -116,9 +120,12 @@ def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
     """Tell of columns that were left alone where neither weights nor types were found, or spoken of."""
     if layout is not None and layout.unread and len(layout.columns) == 2 and weighted is None:
         what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
-        yield (
-            f"the {what.format(format_list(layout.unread))} not read; `weight=` or `edge_type=` names one that holds "
-            "weights or types, `weighted=False` says that none does"
+        yield Message(
+            f"the {what.format(format_list(layout.unread))} not read; ",
+            Message.of(
+                "{weight} or {edge_type} names one that holds weights or types, {weighted} says that none does",
+                weighted=False,
+            ),
         )
 
 

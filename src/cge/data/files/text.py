@@ -165,15 +165,14 @@ def _complain(
         )
     if problem == RAGGED:
         columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
-        hint = f"; {PLAIN_NETWORKX}" if "{" in text and text.rstrip().endswith("}") else ""
-        raise FileFormatError(
-            path, f"expected {columns} as {dialect.fixed_by}, found {len(found)}: {format_value(text)}{hint}", line
-        )
+        hint = PLAIN_NETWORKX if "{" in text and text.rstrip().endswith("}") else ""
+        found_text = f"found {len(found)}: {format_value(text)}"
+        raise FileFormatError(path, f"expected {columns} as {dialect.fixed_by}, {found_text}", line, hint=hint)
     if problem == EMPTY:
         raise FileFormatError(path, f"the {what} is empty: {format_value(text)}", line)
     if problem == HUGE:
-        raise FileFormatError(path, f"the {what} {format_value(here)} does not fit in 64 bits{hint}", line)
-    raise FileFormatError(path, f"expected an integer {what}{why}, found {format_value(here)}{hint}", line)
+        raise FileFormatError(path, f"the {what} {format_value(here)} does not fit in 64 bits", line, hint=hint)
+    raise FileFormatError(path, f"expected an integer {what}{why}, found {format_value(here)}", line, hint=hint)
 
 
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
@@ -191,9 +190,8 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
     def complain(place: int) -> NoReturn:
         line, field = piece.lines[place // len(wanted)], tokens[wanted[place % len(wanted)]]
         legal = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
-        comma = decimal_comma(text_at(place))
-        hint = f"; {comma}" if comma else field.hint
-        raise FileFormatError(path, f"expected {legal}, found {format_value(text_at(place))}{hint}", int(line))
+        hint = decimal_comma(text_at(place)) or field.hint
+        raise FileFormatError(path, f"expected {legal}, found {format_value(text_at(place))}", int(line), hint=hint)
 
     try:
         values: Array = strings_from(packed, offsets).cast(pa.float64()).to_numpy(zero_copy_only=False)
