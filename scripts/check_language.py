@@ -111,7 +111,7 @@ def places() -> list[Place]:
 
 def counts(retired: list[Place]) -> str:
     """Return how many retired names there are, by folder and by name."""
-    folders = Counter("/".join(place.path.relative_to(ROOT).parts[:3][:-1]) or "." for place in retired)
+    folders = Counter("/".join(place.path.relative_to(ROOT).parts[:-1][:3]) or "." for place in retired)
     words = Counter(place.name for place in retired)
     lines = [f"{number:6,}  {folder}" for folder, number in sorted(folders.items())]
     return "\n".join([*lines, "", ", ".join(f"{name} {number:,}" for name, number in words.most_common())])

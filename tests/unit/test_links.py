@@ -16,7 +16,7 @@ import cge
 from cge.data.links import Links, LinkSplit, hold_out_links
 from cge.errors import InputError
 from cge.estimators.common_neighbors import CommonNeighbors
-from cge.estimators.methods import LINK_METHODS, METHODS, make
+from cge.estimators.methods import make, methods_for
 from cge.evaluation.links import link_summary, run_links
 from cge.models import node_pairs as pairs_module
 
@@ -209,11 +209,11 @@ def test_labels_reach_who_learns_from_them() -> None:
 
 
 def test_methods_for_links() -> None:
-    assert list(LINK_METHODS)[:3] == ["common-neighbors", "deepwalk", "node2vec"]
-    assert {"cge", "cge-uniform", "planetoid-t", "cge-t-lstm"} <= set(LINK_METHODS)
-    assert not {"gcn", "sgc", "features"} & set(LINK_METHODS)
-    made = make("node2vec", 3, 1, LINK_METHODS, dim=8)
+    assert list(methods_for("links"))[:3] == ["common-neighbors", "deepwalk", "node2vec"]
+    assert {"cge", "cge-uniform", "planetoid-t", "cge-t-lstm"} <= set(methods_for("links"))
+    assert not {"gcn", "sgc", "features"} & set(methods_for("links"))
+    made = make("node2vec", 3, 1, "links", dim=8)
     assert isinstance(made, cge.Node2Vec)
     assert (made.dim, made.q, made.random_state, made.n_jobs) == (8, 0.5, 3, 1)
     assert type(make("node2vec", 3)).__name__ == "WalkClassifier"
-    assert "common-neighbors" not in METHODS
+    assert "common-neighbors" not in methods_for()

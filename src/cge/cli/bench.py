@@ -1,4 +1,4 @@
-"""`cge bench`: run a benchmark of the checkout, ours and the peers in one run."""
+"""`cge bench`: run a benchmark of the checkout."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ def bench(
     ],
     as_json: Json = False,
 ) -> None:
-    """Measure cge beside its peers, from a checkout.
+    """Measure the speed of cge and of other packages (from a checkout).
 
-    Each peer runs in an environment and a process of its own. Benchmarks live in the folder benchmarks/ of a checkout,
-    not in the installed package. Further options go to the script; `cge bench walks --help` lists them.
+    Every package runs in an environment and a process of its own. Further options are those of the benchmark;
+    `cge bench walks --help` lists them.
 
     For example:
 
       cge bench walks
       cge bench walks --json --cases cora --tools cge,numpy
     """
-    if name == "--help":  # the help of a benchmark is its script's, so this option is not the parser's
+    if name == "--help":  # `cge bench walks --help` is passed on to the script
         print(context.get_help())
         return
     folder = checkout_folder("benchmarks", "bench")

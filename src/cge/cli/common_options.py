@@ -44,9 +44,9 @@ def dataset_names() -> list[str]:
 
 def method_names() -> list[str]:
     """Return what completes the name of a method."""
-    from cge.estimators.methods import METHODS
+    from cge.estimators.methods import methods_for
 
-    return list(METHODS)
+    return list(methods_for())
 
 
 DatasetName = Annotated[

@@ -73,8 +73,7 @@ def evaluate(
       cge evaluate cora --set weighting=steps --set hops=6 --json
       cge evaluate cora --task link --method node2vec
     """
-    from cge.estimators.methods import LINK_METHODS, METHODS, make, settings_from_text
-    from cge.estimators.settings import settings_of
+    from cge.estimators.methods import find_method, make, methods_for, settings_from_text
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
     from cge.evaluation.protocol import notes_on_split, run_once, split_of, summary
@@ -84,25 +83,28 @@ def evaluate(
     links, name = task == "link", method or _TASKS[task]
     if links and strict:
         raise InputError("--strict takes test nodes out of the graph, and links have none; leave it out")
-    methods = LINK_METHODS if links else METHODS
+    kind = "links" if links else "nodes"
     if name == "list":
-        told = {one: what.about for one, what in methods.items()}
+        told = {one: what.description for one, what in methods_for(kind).items()}
         print_json(told) if as_json else facts(told.items())
         return
     given = settings_from_text(settings or [])
-    make(name, 0, n_jobs, methods, **given)  # a wrong name is told before data are read
+    make(name, 0, n_jobs, kind, **given)  # refuse a wrong name before data are read
+    chosen_method = find_method(name, kind)
     if config is not None:
-        known = settings_of(methods[name].kind())
-        given = read_settings(config, {one: what for one, what in known.items() if one != "random_state"}) | given
+        known = chosen_method.declared_settings()
+        if known is not None:
+            known.pop("random_state", None)
+        given = read_settings(config, known) | given
     data, rows = any_dataset(dataset), []
     notes = [data.notes] if data.notes else []
     given_split = train_share is None and len(data.splits) == 1
-    if given_split and not links and seeds > 1 and "random_state" not in settings_of(methods[name].kind()):
+    if given_split and not links and seeds > 1 and "random_state" not in chosen_method.parameters():
         seeds = 1
         notes.append(f"nothing in {name} is random and the split is given, so it is run once")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
-        estimator = make(name, seed, n_jobs, methods, **given)
+        estimator = make(name, seed, n_jobs, kind, **given)
 
         def labels(seed: int = seed) -> tuple[Dataset, Split]:
             return split_of(data, seed, per_class, train_share)

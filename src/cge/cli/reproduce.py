@@ -1,4 +1,4 @@
-"""`cge reproduce`: run a study again, cell by cell."""
+"""`cge reproduce`: run a study, cell by cell."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cge.cli.checkout import import_studies
+from cge.cli.checkout import import_studies, require
 from cge.cli.common_options import Json, Quiet, among
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
@@ -22,7 +22,8 @@ def reproduce(
         str,
         typer.Argument(
             metavar="STUDY",
-            help="table2 or table3 of the paper, figures: its analyses of path weights, or weights: where they pay.",
+            help="table2, table3: tables of the paper; figures: its analyses of path weights; weights: which weighting "
+            "is more accurate on which graph.",
             autocompletion=among("table2", "table3", "figures", "weights"),
         ),
     ],
@@ -30,20 +31,20 @@ def reproduce(
         str | None,
         typer.Option(
             metavar="GRAPH[/METHOD]",
-            help="Part of it: cora, cora/gcn, '*/gcn'; of weights main, ablation, networks and attempts, too; of "
-            "figures ANALYSIS\\[/GRAPH]: length, length/cora, '*/cora'.",
+            help="A part of the study: cora, cora/gcn, '*/gcn'; for weights also a group of methods (main, ablation, "
+            "networks, attempts); for figures ANALYSIS\\[/GRAPH]: length, length/cora, '*/cora'.",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Runs of each cell.")] = 5,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes at once \\[one for each core].")] = None,
+    seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of each cell.")] = 5,
+    jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes \\[one per core].")] = None,
     out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the results.")] = "results",
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; write the tables of what is there.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Run nothing; write the tables of the stored results.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Run a study again and write its tables.
+    """Run a study and write its tables and figures (from a checkout; needs the package matplotlib).
 
-    Every result is kept as it comes, so the same command goes on where it was stopped. Each cell runs on one thread.
+    Every result is stored as it finishes: the same command continues where it stopped. Each cell uses one thread.
 
     For example:
 
@@ -52,6 +53,7 @@ def reproduce(
       cge reproduce weights --show
     """
     registry = import_studies("reproduce")
+    require("matplotlib", "studies", "reproduce")
     if study not in registry.NAMES:
         raise InputError(f"there is no study {study!r}; there are {', '.join(registry.NAMES)}")
     if show and only is not None:
@@ -60,7 +62,7 @@ def reproduce(
     selected = registry.study(study, folder)
     missing: dict[str, str] = {}
     if not show:
-        cells = list(selected.cells(only and only.lower(), seeds))  # names are taken in any case
+        cells = list(selected.cells(only and only.lower(), seeds))  # names in any case
         progress = _Progress(quiet or as_json, len(cells))
         try:
             missing = registry.run_cells(
@@ -87,6 +89,7 @@ class _Progress:
 
     def __call__(self, cell: Any, row: dict[str, Any], number: int) -> None:
         if not self.quiet:
-            weights = f"  {row['weights']}" if "weights" in row else ""
-            seconds = row["cpu_seconds"] if "cpu_seconds" in row else row["seconds"]
-            print(f"{number}/{self.cells}  {cell}  test {row['test']:.4f}{weights}  {seconds:.0f} s", flush=True)
+            weighting = f"  {row['weighting']}" if "weighting" in row else ""
+            print(
+                f"{number}/{self.cells}  {cell}  test {row['test']:.4f}{weighting}  {row['seconds']:.0f} s", flush=True
+            )

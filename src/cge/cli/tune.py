@@ -1,4 +1,4 @@
-"""`cge tune`: search for the settings of a method that suit a data set."""
+"""`cge tune`: hyperparameter search for a method on a data set."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from cge.cli.checkout import require
 from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, method_names
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
@@ -21,7 +22,7 @@ def tune(
     method: Annotated[
         str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)
     ] = "cge",
-    trials: Annotated[int, typer.Option(min=1, help="Search until the study has so many trials.")] = 50,
+    trials: Annotated[int, typer.Option(min=1, help="Number of trials, those of earlier runs included.")] = 50,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -30,26 +31,26 @@ def tune(
             "\\[runs/tune/DATASET-METHOD.journal].",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Fits of each trial, whose mean counts.")] = 1,
+    seeds: Annotated[int, typer.Option(min=1, help="Fits of each trial; their mean accuracy is its score.")] = 1,
     first_seed: Annotated[
-        int, typer.Option("--seed", "--first-seed", min=0, help="The first seed, of fits and of proposals.")
+        int, typer.Option("--seed", "--first-seed", min=0, help="The first seed of the fits and of the proposals.")
     ] = 0,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting that stays fixed; repeat it."),
+        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched; may be repeated."),
     ] = None,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Write the best settings here, as TOML, too.")] = None,
+    out: Annotated[str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")] = None,
     n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Search for the settings of a method that suit a data set.
+    """Search for the settings of a method that suit a data set (needs the package optuna).
 
-    Optuna proposes, accuracy on the validation labels counts, and test labels are never looked at. Trials are kept in
-    the storage as they come: the same command goes on where it was stopped. The best settings are printed as TOML,
-    which 'cge evaluate --config' takes; for the method cge, 'cge fit --config' does, too.
+    Optuna proposes settings and the accuracy on the validation labels scores them; test labels are never used. Trials
+    are stored as they finish: the same command continues where it stopped. The best settings are printed as TOML, which
+    'cge evaluate --config' reads; those of the method cge are also read by 'cge fit --config'.
 
     For example:
 
@@ -57,43 +58,44 @@ def tune(
       cge evaluate cora --method gcn --config gcn.toml
     """
     from cge.estimators.methods import settings_from_text
-    from cge.estimators.tuning import as_toml, open_storage, space_of
-    from cge.estimators.tuning import tune as search
     from cge.store.atomic import write_text
 
+    require("optuna", "tune", "tune")
+    from cge.estimators.tuning import as_toml, open_storage, search_space
+    from cge.estimators.tuning import tune as search
+
     fixed = settings_from_text(settings or [])
-    space_of(method, fixed)  # a wrong name is told before data are read
+    search_space(method, fixed)  # refuses a wrong name before data are read
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
     data = any_dataset(dataset)
-    where = storage or f"runs/tune/{data.name}-{method}.journal"
 
-    def told(number: int, _value: float | None, became: str) -> None:
+    def print_trial(number: int, _value: float | None, outcome: str) -> None:
         if not quiet and not as_json:
-            print(f"trial {number}/{trials}: {became}", file=sys.stderr, flush=True)
+            print(f"trial {number}/{trials}: {outcome}", file=sys.stderr, flush=True)
 
     try:
-        found = search(
+        best = search(
             data,
             method,
             trials,
-            open_storage(where),
+            open_storage(storage or f"runs/tune/{data.name}-{method}.journal"),
             seeds,
             first_seed=first_seed,
             per_class=per_class,
             train_share=train_share,
             n_jobs=n_jobs,
             fixed=fixed,
-            on_trial=told,
+            on_trial=print_trial,
         )
     except KeyboardInterrupt:
-        raise Stopped("the same command goes on where it was stopped") from None
+        raise Stopped("the same command continues where it stopped") from None
     if out is not None:
-        write_text(Path(out), as_toml(found.settings))
+        write_text(Path(out), as_toml(best.settings))
     if as_json:
-        told_all = {"dataset": data.name, "method": method, "settings": found.settings}
-        print_json(told_all | {"validation": found.accuracy, "trials": found.trials, "pruned": found.pruned})
+        result = {"dataset": data.name, "method": method, "settings": best.settings}
+        print_json(result | {"validation": best.accuracy, "trials": best.trials, "pruned": best.pruned})
     else:
-        what, ending = "micro-F1" if data.multilabel else "accuracy", "" if found.trials == 1 else "s"
-        print(f"# {data.name}, {method}: validation {what} {found.accuracy:.4f}, best of {found.trials} trial{ending}")
-        print(as_toml(found.settings), end="")
+        metric, plural = "micro-F1" if data.multilabel else "accuracy", "" if best.trials == 1 else "s"
+        print(f"# {data.name}, {method}: validation {metric} {best.accuracy:.4f}, best of {best.trials} trial{plural}")
+        print(as_toml(best.settings), end="")

@@ -1,128 +1,279 @@
-"""All methods by name: the product, the paper's models, and what they are compared with."""
+"""Every method that can be named in `cge evaluate`, `cge tune` and the studies, in one table.
+
+A method is an estimator class with the settings that define it. To add one, write its estimator and add a line to the
+table. Code outside of this package calls `register_method`, or names a class of its own on the command line:
+`cge evaluate cora --method my_module:MyClassifier`.
+"""
 
 from __future__ import annotations
 
+import inspect
+import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from cge.errors import InputError
-from cge.estimators.settings import settings_of
+from cge.estimators.settings import Setting, settings_of
 
-__all__ = ["LINK_METHODS", "METHODS", "Method", "make", "settings_from_text"]
+__all__ = ["Method", "Range", "Space", "find_method", "make", "methods_for", "register_method", "settings_from_text"]
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers between two bounds, integers if both bounds are; with `log`, drawn on a logarithmic scale."""
+
+    low: float
+    high: float
+    log: bool = False
+
+
+Space = Mapping[str, Range | Sequence[Any]]  # a sequence lists the choices; an empty one stands for all legal ones
 
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator with the settings that make it this method."""
+    """An estimator class with the settings that make it this method.
 
-    estimator: str
-    about: str
+    Parameters
+    ----------
+    name : str
+        How users name it; unique within a task.
+    estimator : class, or "module:Class" to import it when it is first used
+        For nodes, a class with `fit(graph, y, validation)`, `predict_proba(nodes)` and `classes_`; for links, one with
+        `fit(graph)` and `embedding_` or `link_scores(pairs)`.
+    description : str
+    settings : dict
+        Settings that define the method and cannot be changed.
+    defaults : dict
+        Defaults that differ from those of the class; users may change them.
+    tasks : tuple of "nodes" and "links"
+        Whether it classifies nodes, predicts links, or both.
+    space : dict
+        The settings that `cge tune` searches, each with its range or choices.
+    """
+
+    name: str
+    estimator: str | type
+    description: str
     settings: Mapping[str, Any] = field(default_factory=dict)
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    tasks: tuple[str, ...] = ("nodes",)
+    space: Space = field(default_factory=dict)
 
-    def kind(self) -> Any:
+    def estimator_class(self) -> type:
         """Return the estimator's class."""
-        module, _, name = self.estimator.partition(":")
-        return getattr(import_module(f"cge.estimators.{module}"), name)
+        return self.estimator if isinstance(self.estimator, type) else _import_class(self.estimator)
+
+    def declared_settings(self) -> dict[str, tuple[str, Setting, Any]] | None:
+        """Return the settings as `settings_of` does; None for a class that does not declare its legal values."""
+        try:
+            return settings_of(self.estimator_class())
+        except (AttributeError, KeyError):
+            return None
+
+    def parameters(self) -> list[str]:
+        """Return the names of all settings."""
+        return list(self.declared_settings() or inspect.signature(self.estimator_class()).parameters)
 
 
-def _walks(vectors: str, features: bool) -> Method:
-    about = f"logistic regression on the vectors of {vectors}" + (" and the features" if features else "")
-    return Method("baselines:WalkClassifier", about, {"vectors": vectors, "features": features})
-
-
-def _paper(encoder: str, weighting: str) -> Method:
-    about = f"the paper's CGE-{'T' if encoder == 'table' else 'I'}, paths weighed by {weighting}"
-    return Method("cge:CGE", about, {"encoder": encoder, "weighting": weighting})
-
-
-METHODS: dict[str, Method] = {
-    "features": Method("baselines:FeatureClassifier", "logistic regression on the features of a node"),
-    "label-propagation": Method("baselines:LabelPropagation", "labels spread along edges"),
-    "label-propagation-mass": Method(
-        "baselines:LabelPropagation", "the same, scaled to the classes' shares", {"class_mass": True}
-    ),
-    "deepwalk": _walks("deepwalk", features=False),
-    "deepwalk+features": _walks("deepwalk", features=True),
-    "node2vec": _walks("node2vec", features=False),
-    "node2vec+features": _walks("node2vec", features=True),
-    "planetoid-t": Method("cge:CGE", "Planetoid, transductive: A ≡ 1", {"encoder": "table", "weighting": "uniform"}),
-    "planetoid-i": Method("cge:CGE", "Planetoid, inductive: A ≡ 1", {"encoder": "features", "weighting": "uniform"}),
-    **{f"cge-t-{kind}": _paper("table", kind) for kind in ("average", "cnn", "lstm")},
-    **{f"cge-i-{kind}": _paper("features", kind) for kind in ("average", "cnn", "lstm")},
-    "sgc": Method("baselines:SGC", "logistic regression on smoothed features"),
-    "gcn": Method("graph_networks:GCN", "the graph convolutional network of Kipf and Welling"),
-    "appnp": Method("graph_networks:APPNP", "predictions spread by personalized PageRank"),
-    "gcn+cge": Method("graph_networks:GCN", "GCN with the chances of cge among its features", {"append": "cge"}),
-    "cge": Method("cge:CGE", "the defaults of this package"),
-    "cge-uniform": Method("cge:CGE", "the same with A ≡ 1", {"weighting": "uniform"}),
+_DIM: Space = {"dim": (32, 64, 128, 256)}
+_NODE2VEC: Space = _DIM | {"p": Range(0.25, 4.0, log=True), "q": Range(0.25, 4.0, log=True)}
+_NETWORK: Space = {
+    "hidden": (8, 16, 32, 64, 128),
+    "drop": Range(0.0, 0.9),
+    "learning_rate": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
+}
+_UNIFORM_PAPER: Space = {
+    "dim": (50, 64, 128, 256),
+    "window": Range(2, 10),
+    "walks_per_node": Range(2, 20),
+    "learning_rate": Range(0.005, 0.5, log=True),
+    "unsup_weight": Range(0.1, 10.0, log=True),
+    "label_pairs": Range(0.001, 0.5, log=True),
+    "pretrain": Range(0, 4),
+    "max_epochs": Range(2, 12),
+    "hidden": (16, 32, 64, 128),
+    "head_lr": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
+}
+_PAPER: Space = _UNIFORM_PAPER | {
+    "pretrain": Range(1, 4),  # without it the weighting network does not learn
+    "virtual_lr": Range(0.1, 10.0, log=True),
+    "weighting_lr": Range(1e-3, 0.1, log=True),
+}
+_CGE: Space = {
+    "hops": Range(1, 10),
+    "dim": (16, 32, 64, 128),
+    "classifier": (),
+    "drop_node": Range(0.0, 0.8),
+    "drop_feature": Range(0.0, 0.8),
+    "dropout": Range(0.0, 0.8),
+    "consistency_weight": Range(0.1, 3.0, log=True),
+    "sharpening": Range(0.05, 0.5, log=True),
+    "learning_rate": Range(1e-3, 0.1, log=True),
+    "weight_decay": Range(1e-5, 0.1, log=True),
 }
 
-# What has vectors of nodes, or scores of pairs, can tell which nodes are linked.
-LINK_METHODS: dict[str, Method] = {
-    "common-neighbors": Method(
-        "common_neighbors:CommonNeighbors", "neighbors that two nodes share, plain or Adamic-Adar"
+_BASELINES = "cge.estimators.baselines"
+_NETWORKS = "cge.estimators.graph_networks"
+_EMBEDDINGS = "cge.estimators.embeddings"
+_BOTH = ("nodes", "links")
+
+
+def _walks(name: str, vectors: str, features: bool, space: Space) -> Method:
+    description = f"logistic regression on {vectors} vectors" + (" and the node features" if features else "")
+    return Method(
+        name, f"{_BASELINES}:WalkClassifier", description, {"vectors": vectors, "features": features}, space=space
+    )
+
+
+def _paper(name: str, encoder: str, weighting: str, description: str) -> Method:
+    space = _UNIFORM_PAPER if weighting == "uniform" else _PAPER
+    settings = {"encoder": encoder, "weighting": weighting}
+    return Method(name, "cge.estimators.cge:CGE", description, settings, tasks=_BOTH, space=space)
+
+
+_TABLE = [
+    Method("features", f"{_BASELINES}:FeatureClassifier", "logistic regression on the node features"),
+    Method("label-propagation", f"{_BASELINES}:LabelPropagation", "labels propagated along edges"),
+    Method(
+        "label-propagation-mass",
+        f"{_BASELINES}:LabelPropagation",
+        "label propagation with class mass normalization",
+        {"class_mass": True},
     ),
-    "deepwalk": Method("embeddings:DeepWalk", "vectors of deepwalk, which no label has seen"),
-    "node2vec": Method("embeddings:Node2Vec", "vectors of node2vec, which no label has seen", {"q": 0.5}),
-    **{name: method for name, method in METHODS.items() if method.estimator == "cge:CGE"},
-}
+    _walks("deepwalk", "deepwalk", features=False, space=_DIM),
+    _walks("deepwalk+features", "deepwalk", features=True, space=_DIM),
+    _walks("node2vec", "node2vec", features=False, space=_NODE2VEC),
+    _walks("node2vec+features", "node2vec", features=True, space=_NODE2VEC),
+    Method(
+        "common-neighbors",
+        "cge.estimators.common_neighbors:CommonNeighbors",
+        "the number of common neighbors, or their Adamic-Adar index",
+        tasks=("links",),
+    ),
+    Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=("links",)),
+    Method(
+        "node2vec",
+        f"{_EMBEDDINGS}:Node2Vec",
+        "node2vec vectors, trained without labels",
+        defaults={"q": 0.5},
+        tasks=("links",),
+    ),
+    _paper("planetoid-t", "table", "uniform", "Planetoid, transductive: uniform weights"),
+    _paper("planetoid-i", "features", "uniform", "Planetoid, inductive: uniform weights"),
+    *(
+        _paper(f"cge-{letter}-{kind}", encoder, kind, f"the paper's CGE-{letter.upper()} with {kind} weights")
+        for letter, encoder in (("t", "table"), ("i", "features"))
+        for kind in ("average", "cnn", "lstm")
+    ),
+    Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
+    Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
+    Method(
+        "appnp",
+        f"{_NETWORKS}:APPNP",
+        "predictions propagated by personalized PageRank",
+        space=_NETWORK | {"hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
+    ),
+    Method(
+        "gcn+cge",
+        f"{_NETWORKS}:GCN",
+        "GCN with the class probabilities of cge as further features",
+        {"append": "cge"},
+        space=_NETWORK,
+    ),
+    Method("cge", "cge.estimators.cge:CGE", "the defaults of this package", tasks=_BOTH, space=_CGE),
+    Method(
+        "cge-uniform",
+        "cge.estimators.cge:CGE",
+        "cge with uniform weights",
+        {"weighting": "uniform"},
+        tasks=_BOTH,
+        space=_CGE,
+    ),
+]
 
 
-_DEFINING = ("append", "class_mass", "encoder", "features", "vectors", "weighting")  # what makes a method this one
+def methods_for(task: str = "nodes") -> dict[str, Method]:
+    """Return the methods of a task, "nodes" or "links", by name."""
+    return {method.name: method for method in _TABLE if task in method.tasks}
 
 
-def make(
-    name: str,
-    seed: int,
-    n_jobs: int | None = None,
-    methods: Mapping[str, Method] = METHODS,
-    /,
-    **settings: Any,
-) -> Any:
-    """Return an untrained estimator; `settings` go before those of the method and before `n_jobs`."""
-    if name not in methods:
-        raise InputError(f"there is no method {name!r}; choose one of {', '.join(methods)}")
-    method = methods[name]
-    kind = method.kind()
-    known = settings_of(kind)
-    strange = [one for one in settings if one not in known or one == "random_state"]
-    if strange:
-        format_list = ", ".join(one for one in known if one != "random_state") or "uniform"
-        raise InputError(f"{name} has no setting {strange[0]!r}; it has {format_list}")
-    for one, value in settings.items():
-        if one in _DEFINING and one in method.settings and value != method.settings[one]:
+def register_method(method: Method) -> None:
+    """Add a method to the table, so that it can be named in `cge evaluate` and `cge tune` from this process on."""
+    taken = [task for task in method.tasks if methods_for(task).get(method.name) not in (None, method)]
+    if taken:
+        raise InputError(f"there is already another method {method.name!r} for {taken[0]}; choose another name")
+    if method not in _TABLE:
+        _TABLE.append(method)
+
+
+def find_method(name: str, task: str = "nodes") -> Method:
+    """Return a method of a task by its name; "module:Class" stands for an estimator class of one's own."""
+    methods = methods_for(task)
+    if name in methods:
+        return methods[name]
+    if ":" in name:
+        return Method(name, name, f"the class {name}", tasks=(task,))
+    raise InputError(f"there is no method {name!r}; choose one of {', '.join(methods)}")
+
+
+def make(name: str, seed: int, n_jobs: int | None = None, task: str = "nodes", /, **settings: Any) -> Any:
+    """Return an untrained estimator; `settings` override the defaults of the method and `n_jobs`."""
+    method = find_method(name, task)
+    known = method.parameters()
+    unknown = [parameter for parameter in settings if parameter not in known or parameter == "random_state"]
+    if unknown:
+        others = ", ".join(parameter for parameter in known if parameter != "random_state")
+        raise InputError(f"{name} has no setting {unknown[0]!r}; it has {others or 'none'}")
+    for parameter, value in method.settings.items():
+        if settings.get(parameter, value) != value:
             raise InputError(
-                f"{one}={value} would not be {name}, which has {one}={method.settings[one]}; choose another method"
+                f"{parameter}={settings[parameter]} would not be {name}, which has {parameter}={value}; "
+                "choose another method"
             )
-    given: dict[str, Any] = {"random_state": seed, "n_jobs": n_jobs}
-    given = {what: value for what, value in given.items() if what in known} | dict(method.settings)
-    for one, value in settings.items():  # text and TOML have one word for None and for the choice "uniform"
-        given[one] = "uniform" if value is None and "uniform" in known[one][1].choices else value
-    return kind(**given)
+    common = {key: value for key, value in {"random_state": seed, "n_jobs": n_jobs}.items() if key in known}
+    return method.estimator_class()(**common | dict(method.defaults) | settings | dict(method.settings))
+
+
+def _import_class(reference: str) -> type:
+    """Return the class that "module:Class" names; modules of the working directory are found, too."""
+    module, _, name = reference.partition(":")
+    if "" not in sys.path and str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))
+    try:
+        estimator = getattr(import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise InputError(f"{reference} cannot be imported: {error}") from None
+    if not isinstance(estimator, type):
+        raise InputError(f"{reference} is not a class")
+    return estimator
 
 
 def settings_from_text(pairs: list[str]) -> dict[str, Any]:
-    """Return settings that came as `name=value`; values are TOML, and what is none is text.
+    """Return settings given as `name=value`; values are TOML, `none` is None, and everything else is text.
 
-    >>> settings_from_text(["dim=64", "classifier=deep", "refit=false", "n_augmentations=none"])
-    {'dim': 64, 'reader': 'deep', 'refit': False, 'passes': None}
+    >>> settings_from_text(["dim=64", "classifier=mlp", "refit=false", "n_jobs=none"])
+    {'dim': 64, 'classifier': 'mlp', 'refit': False, 'n_jobs': None}
     """
-    found = {}
+    settings = {}
     for pair in pairs:
-        name, mark, text = pair.partition("=")
-        if not mark or not name:
+        name, equals, text = pair.partition("=")
+        if not equals or not name:
             raise InputError(f"--set takes name=value, found {pair!r}")
-        found[name] = _value(text)
-    return found
+        settings[name] = _value(text)
+    return settings
 
 
 def _value(text: str) -> Any:
-    if text.lower() == "uniform":
+    if text.lower() == "none":
         return None
     try:
-        return tomllib.loads(f"it = {text}")["it"]
-    except (ValueError, RecursionError):  # no TOML, numbers of thousands of digits, lists in lists in lists
+        return tomllib.loads(f"value = {text}")["value"]
+    except (ValueError, RecursionError):  # not TOML: words, but also numbers with thousands of digits
         return text

@@ -129,12 +129,13 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         probabilities = estimator.predict_proba(ids)
     seconds = time.perf_counter() - began
     every = of_all_classes(probabilities, estimator.classes_, data.num_classes)
+    seen = {"train": len(split.train), "outer": 0, "selection": len(split.validation)}
     row: dict[str, Any] = {"metrics": classification_metrics(every, data.labels[split.test])}
     if not data.multilabel:
         row["right"] = packed(every.argmax(1) == data.labels[split.test])
     return row | {
         "n_test": len(ids),
-        "labels": dict(estimator.labels_seen_),
+        "labels": dict(getattr(estimator, "labels_seen_", seen)),
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
     }
