@@ -15,8 +15,7 @@ from cge.data import load_dataset
 from cge.data.dataset import Dataset
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
-from cge.estimators.methods import METHODS, make
-from cge.estimators.settings import settings_of
+from cge.estimators.methods import find_method, make
 from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
 from cge.store.atomic import write_text, write_whole
@@ -70,7 +69,7 @@ class Table:
     def settings_of(self, dataset: str, method: str) -> dict[str, Any]:
         """Return the settings of a method on a data set that are not its defaults."""
         told: dict[str, Any] = {}
-        if METHODS[method.removesuffix(_STRICT)].settings.get("encoder") is not None and dataset in self.sizes:
+        if "encoder" in find_method(method.removesuffix(_STRICT)).settings and dataset in self.sizes:
             told["dim"] = self.sizes[dataset]
         for group, methods in self.groups.items():
             if method in methods:
@@ -108,7 +107,7 @@ def cells(name: str, only: str | None, seeds: int) -> Iterator[Cell]:
 @cache
 def _random(method: str) -> bool:
     """Say whether a method depends on a seed."""
-    return "random_state" in settings_of(METHODS[method.removesuffix(_STRICT)].kind())
+    return "random_state" in find_method(method.removesuffix(_STRICT)).parameters()
 
 
 @cache

@@ -41,7 +41,9 @@ def tune(
         list[str] | None,
         typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched; may be repeated."),
     ] = None,
-    out: Annotated[str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")] = None,
+    out: Annotated[
+        str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")
+    ] = None,
     n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,

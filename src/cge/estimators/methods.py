@@ -81,7 +81,7 @@ class Method:
 
 
 _DIM: Space = {"dim": (32, 64, 128, 256)}
-_NODE2VEC: Space = _DIM | {"p": Range(0.25, 4.0, log=True), "q": Range(0.25, 4.0, log=True)}
+_NODE2VEC: Space = {**_DIM, "p": Range(0.25, 4.0, log=True), "q": Range(0.25, 4.0, log=True)}
 _NETWORK: Space = {
     "hidden": (8, 16, 32, 64, 128),
     "drop": Range(0.0, 0.9),
@@ -101,7 +101,8 @@ _UNIFORM_PAPER: Space = {
     "head_lr": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
 }
-_PAPER: Space = _UNIFORM_PAPER | {
+_PAPER: Space = {
+    **_UNIFORM_PAPER,
     "pretrain": Range(1, 4),  # without it the weighting network does not learn
     "virtual_lr": Range(0.1, 10.0, log=True),
     "weighting_lr": Range(1e-3, 0.1, log=True),
@@ -168,9 +169,9 @@ _TABLE = [
     _paper("planetoid-t", "table", "uniform", "Planetoid, transductive: uniform weights"),
     _paper("planetoid-i", "features", "uniform", "Planetoid, inductive: uniform weights"),
     *(
-        _paper(f"cge-{letter}-{kind}", encoder, kind, f"the paper's CGE-{letter.upper()} with {kind} weights")
+        _paper(f"cge-{letter}-{kind}", encoder, kind, f"the paper's CGE-{letter.upper()}: paths weighted by {network}")
         for letter, encoder in (("t", "table"), ("i", "features"))
-        for kind in ("average", "cnn", "lstm")
+        for kind, network in (("average", "the average of their vectors"), ("cnn", "a CNN"), ("lstm", "an LSTM"))
     ),
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
@@ -178,7 +179,7 @@ _TABLE = [
         "appnp",
         f"{_NETWORKS}:APPNP",
         "predictions propagated by personalized PageRank",
-        space=_NETWORK | {"hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
+        space={**_NETWORK, "hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
     ),
     Method(
         "gcn+cge",
