@@ -272,12 +272,12 @@ def test_the_recipe_for_vispub(recipe_folder: Path) -> None:
         out.write('InfoVis,2015,"Two\tof, them",10/b,http://b,10/c;10/elsewhere;10/c;10/b\n')
         out.write("VAST,2010,Cited,10/c,http://c,\n")
     _run_recipe("vispub")
-    data = load_dataset("vispub")
+    data = load_dataset("vispub", trust=True)
     assert data.graph.node_ids.tolist() == ["10/b", "10/c"]
     assert data.node_titles is not None
     assert data.node_titles.tolist() == ["Two of, them", "Cited"]
     assert [data.class_names[label] for label in data.labels] == ["InfoVis", "VAST"]
-    assert load_dataset("vispub", directed=True).graph.neighbors("10/b") == ["10/c"]
+    assert load_dataset("vispub", trust=True, directed=True).graph.neighbors("10/b") == ["10/c"]
     assert (recipe_folder / "vispub" / "edges.tsv").read_text() == "0\t1\n"
 
 
@@ -290,13 +290,13 @@ def test_the_recipe_for_debian(recipe_folder: Path) -> None:
     )
     (recipe_folder / "Packages.xz").write_bytes(lzma.compress(index.encode()))
     _run_recipe("debian")
-    data = load_dataset("debian", directed=True)
+    data = load_dataset("debian", trust=True, directed=True)
     assert data.graph.node_ids.tolist() == ["game", "libx", "x0", "x1", "x2", "x3", "x4"]
     assert set(data.graph.neighbors("game")) == {"libx", "x1", "x2"}
     assert set(data.graph.edge_type_names) == {"Depends", "Recommends", "Enhances"}
     assert data.graph.num_edges == 5
     assert data.label_counts() == {"games": 1, "libs": 6}
-    assert load_dataset("debian", edge_types=False).graph.num_edges == 3
+    assert load_dataset("debian", trust=True, edge_types=False).graph.num_edges == 3
 
 
 def test_the_recipe_for_npm(recipe_folder: Path) -> None:
@@ -314,7 +314,7 @@ def test_the_recipe_for_npm(recipe_folder: Path) -> None:
     both = archive({"package/dependents.tgz": run, "package/devDependents.tgz": develop})
     (recipe_folder / "dependent-packages-2.2.2.tgz").write_bytes(both)
     _run_recipe("npm")
-    data = load_dataset("npm", directed=True)
+    data = load_dataset("npm", trust=True, directed=True)
     assert data.graph.node_ids.tolist() == ["@s/c", "a", "b", "d"]
     assert data.graph.num_edges == 4
     assert set(data.graph.neighbors("b")) == {"a", "@s/c"}

@@ -56,15 +56,15 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Path
 
 
 def _tiny_npz(path: Path) -> str:
-    masks = np.eye(3, dtype=bool)[None]
+    roles = np.array([["train", "train", "validation", "test"]])
     np.savez(
         path,
-        node_features=np.eye(3, dtype=np.float32),
-        node_labels=np.array([0, 1, 0]),
-        edges=np.array([[0, 1], [1, 2]]),
-        train_masks=masks[:, 0],
-        val_masks=masks[:, 1],
-        test_masks=masks[:, 2],
+        node_features=np.eye(4, dtype=np.float32),
+        node_labels=np.array([0, 1, 0, 1]),
+        edges=np.array([[0, 2], [1, 3]]),
+        train_masks=roles == "train",
+        val_masks=roles == "validation",
+        test_masks=roles == "test",
     )
     return hashlib.sha256(path.read_bytes()).hexdigest()
 
@@ -261,8 +261,40 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file.path).write_bytes(b"\x1f\x8bdamaged")
     for name in NAMES[1:]:
-        with pytest.raises(FileFormatError, match=str(tmp_path)):
+        with pytest.raises(FileFormatError, match=f"{tmp_path}.*: expected the SHA256 .*, or pass trust=True"):
             load_dataset(name)
+        with pytest.raises(FileFormatError, match=str(tmp_path)) as error:
+            load_dataset(name, trust=True)
+        assert "SHA256" not in str(error.value)
+
+
+@pytest.mark.parametrize("place", ["CGE_DATA_DIR", "cache"])
+def test_files_are_checked_wherever_they_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
+) -> None:
+    folder = tmp_path / "data" if place == "CGE_DATA_DIR" else cache_dir()
+    if place == "CGE_DATA_DIR":
+        monkeypatch.setenv("CGE_DATA_DIR", str(folder))
+    path = folder / "heterophilous" / "actor.npz"
+    path.parent.mkdir(parents=True)
+    digest = _tiny_npz(path)
+    with pytest.raises(FileFormatError) as error:
+        load_dataset("actor")
+    assert str(error.value) == (
+        f"{path}: expected the SHA256 {entry('actor').files[0].sha256}, found {digest}; fetch the file again, or pass "
+        "trust=True if you trust its source"
+    )
+    assert load_dataset("actor", trust=True).graph.num_edges == 2
+    assert run(["evaluate", "actor", "--seeds", "1", "--method", "label-propagation"]) == 2
+    assert "--trust-data" in capsys.readouterr().err
+    assert run(["evaluate", "actor", "--seeds", "1", "--method", "label-propagation", "--trust-data", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["dataset"] == "actor"
+
+    def actor(name: str) -> Entry:
+        return replace(entries.entry(name), files=(DataFile("heterophilous/actor.npz", digest),))
+
+    monkeypatch.setattr(load, "entry", actor)
+    assert load_dataset("actor").graph.num_edges == 2
 
 
 # ---------------------------------------------------------------------- the list, as printed

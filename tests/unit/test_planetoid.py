@@ -1,12 +1,15 @@
-"""Planetoid files: pickles are read as data and never run, and files that do not go together are refused."""
+"""Planetoid files: hashes are checked, nothing in a pickle is run, files that do not go together are refused."""
 
 from __future__ import annotations
 
 import contextlib
+import copyreg
+import hashlib
 import os
 import pickle
 import struct
 from collections import defaultdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +19,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cge.data.sets import checksums, pickles
 from cge.data.sets.load import load_dataset
 from cge.data.sets.nell import load_nell
 from cge.data.sets.pickles import read_pickle
@@ -73,9 +77,7 @@ def write_set(folder: Path, name: str = "tiny", **changes: object) -> Path:
 # ---------------------------------------------------------------------- reading pickles
 
 
-@pytest.mark.parametrize(
-    "write", [as_python_2, lambda value: pickle.dumps(value, 2), lambda value: pickle.dumps(value, 4)]
-)
+@pytest.mark.parametrize("write", [as_python_2, partial(pickle.dumps, protocol=4)], ids=["python 2", "python 3"])
 @pytest.mark.parametrize(
     "value",
     [
@@ -90,25 +92,47 @@ def write_set(folder: Path, name: str = "tiny", **changes: object) -> Path:
     ],
     ids=["int", "fortran", "big-endian", "empty", "bool", "sparse", "graph", "dictionary"],
 )
-def test_what_python_2_and_3_write_is_read(tmp_path: Path, write: Any, value: Any) -> None:
+def test_pickles_of_python_2_and_3_are_read(tmp_path: Path, write: Any, value: Any) -> None:
     path = tmp_path / "value.pkl"
     path.write_bytes(write(value))
-    found = read_pickle(path)
+    result = read_pickle(path, trust=True)
     if sp.issparse(value):
-        assert isinstance(found, sp.csr_array)
-        value, found = value.toarray(), found.toarray()
+        assert isinstance(result, sp.csr_array)
+        value, result = value.toarray(), result.toarray()
     if isinstance(value, np.ndarray):
-        assert found.dtype == value.dtype.newbyteorder("=")
-        assert np.array_equal(found, value)
-        assert found.flags.writeable
+        assert result.dtype == value.dtype.newbyteorder("=")
+        assert np.array_equal(result, value)
+        assert result.flags.writeable
     else:
-        expected = {
-            key.encode() if write is as_python_2 and isinstance(key, str) else key: v for key, v in value.items()
-        }
-        assert found == expected
+        assert result == value
 
 
-class _Evil:
+def test_a_file_is_unpickled_only_if_its_hash_is_published_or_it_is_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, content = tmp_path / "ind.tiny.graph", as_python_2(defaultdict(list, GRAPH))
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    with pytest.raises(FileFormatError) as error:
+        read_pickle(path)
+    assert str(error.value) == (
+        f"{path}: no SHA256 is published for this file, found {digest}; pass trust=True if you trust its source"
+    )
+    monkeypatch.setattr(checksums, "checksums", lambda: {"planetoid/ind.tiny.graph": digest})
+    assert read_pickle(path) == GRAPH
+    path.write_bytes(pickle.dumps(GRAPH))
+    with monkeypatch.context() as patch:
+        patch.setattr(pickles, "_Unpickler", None)  # the hash is checked first
+        with pytest.raises(FileFormatError) as error:
+            read_pickle(path)
+    assert str(error.value).startswith(f"{path}: expected the SHA256 {digest}, found ")
+    assert str(error.value).endswith("; fetch the file again, or pass trust=True if you trust its source")
+    assert read_pickle(path, trust=True) == GRAPH
+
+
+class _Call:
+    """Pickled as a call of a function."""
+
     def __init__(self, function: Any, *arguments: object) -> None:
         self.call = function, arguments
 
@@ -116,94 +140,118 @@ class _Evil:
         return self.call
 
 
-@pytest.mark.parametrize("protocol", [0, 2, 4])
-def test_code_in_a_pickle_is_named_and_not_run(tmp_path: Path, protocol: int) -> None:
-    path, trace = tmp_path / "evil.pkl", tmp_path / "trace"
+def _refusal(path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Return the message for a file that is refused both when its hash is published and when it is trusted."""
+    path.write_bytes(content)
+    digest = hashlib.sha256(content).hexdigest()
+    monkeypatch.setattr(checksums, "checksums", lambda: {path.name: digest})
+    for trust in (False, True):
+        with pytest.raises(FileFormatError) as error:
+            read_pickle(path, trust=trust)
+    return str(error.value)
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+def test_a_function_named_in_a_pickle_is_not_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, protocol: int
+) -> None:
+    path, trace = tmp_path / "code.pkl", tmp_path / "trace"
     code = f"__import__('pathlib').Path({str(trace)!r}).touch()"
     builtins = "__builtin__" if protocol < 3 else "builtins"
-    for evil, name in (
-        (_Evil(os.system, f"touch {trace}"), f"{os.system.__module__}.system"),
-        (_Evil(eval, code), f"{builtins}.eval"),
-        (_Evil(exec, code), f"{builtins}.exec"),
+    for call, name in (
+        (_Call(os.system, f"touch {trace}"), f"{os.system.__module__}.system"),
+        (_Call(eval, code), f"{builtins}.eval"),
+        (_Call(exec, code), f"{builtins}.exec"),
     ):
-        path.write_bytes(pickle.dumps(evil, protocol))
-        with pytest.raises(FileFormatError) as error:
-            read_pickle(path)
-        assert str(error.value) == f"{path}: asks for {name!r}, but {FORBIDDEN}"
+        message = _refusal(path, pickle.dumps(call, protocol), monkeypatch)
+        assert message == f"{path}: asks for {name!r}, but {FORBIDDEN}"
         assert not trace.exists()
-    pickle.loads(pickle.dumps(_Evil(eval, code), protocol))  # the same bytes do run in an ordinary unpickler
+    pickle.loads(pickle.dumps(_Call(eval, code), protocol))  # an ordinary unpickler runs the same bytes
     assert trace.exists()
 
 
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        (b"cos\nsystem\n.", "asks for 'os.system'"),
+        (b"\x80\x04\x8c\x02os\x8c\x06system\x93.", "asks for 'os.system'"),
+        (b"\x80\x04\x8c\x05numpy\x8c\x0dload.__call__\x93.", "asks for 'numpy.load.__call__'"),
+        (b"(S'touch trace'\nios\nsystem\n.", "holds the opcode INST"),
+        (b"(cos\nsystem\nS'touch trace'\no.", "holds the opcode OBJ"),
+        (b"Pid\n.", "holds the opcode PERSID"),
+        (b"\x80\x02K\x01Q.", "holds the opcode BINPERSID"),
+        (b"\x80\x02\x82\xf0.", "holds the opcode EXT1"),
+        (b"\x80\x02\x83\xf0\xf0.", "holds the opcode EXT2"),
+        (b"\x80\x05\x97.", "holds the opcode NEXT_BUFFER"),
+    ],
+    ids=["GLOBAL", "STACK_GLOBAL", "dotted", "INST", "OBJ", "PERSID", "BINPERSID", "EXT1", "EXT2", "buffer"],
+)
+def test_every_other_way_out_of_a_pickle_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, problem: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert problem in _refusal(tmp_path / "code.pkl", content, monkeypatch)
+    assert not (tmp_path / "trace").exists()
+
+
+def test_registered_extension_codes_are_refused_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, trace = tmp_path / "code.pkl", tmp_path / "trace"
+    content = b"\x80\x02\x82\xf0X" + struct.pack("<I", len(f"touch {trace}")) + f"touch {trace}".encode() + b"\x85R."
+    copyreg.add_extension("os", "system", 0xF0)
+    try:
+        assert "opcode EXT1" in _refusal(path, content, monkeypatch)
+    finally:
+        copyreg.remove_extension("os", "system", 0xF0)
+    assert not trace.exists()
+
+
 def _array_bytes(shape: bytes, data: bytes = b"U\x04abcd") -> bytes:
-    """Return a pickle of an i4 array with this shape and data, as instructions."""
-    made = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
+    """Return a pickle of an i4 array with this shape and data, as opcodes."""
+    array = b"cnumpy.core.multiarray\n_reconstruct\n(cnumpy\nndarray\nK\x00\x85U\x01btR"
     dtype = b"cnumpy\ndtype\nU\x02i4K\x00K\x01\x87R(K\x03U\x01<NNNJ\xff\xff\xff\xffJ\xff\xff\xff\xffK\x00tb"
-    return b"\x80\x02" + made + b"(K\x01" + shape + dtype + b"\x89" + data + b"tb."
+    return b"\x80\x02" + array + b"(K\x01" + shape + dtype + b"\x89" + data + b"tb."
+
+
+_DOUBLING = b"K\x01" + b"q\x00h\x00\x86" * 200  # a tuple of itself and itself, two hundred times over
 
 
 @pytest.mark.parametrize(
-    ("data", "problem"),
+    ("content", "problem"),
     [
-        (b"", "ends too early: byte 0 announces 1 more bytes, but 0 are left"),
-        (as_python_2(Y)[:-15], "ends too early: byte 136 announces 24 more bytes, but 14 are left"),
-        (b"hello", "is not a pickle of arrays: it is damaged at or before byte 2; get the file again"),
-        (b"\x89PNG\r\n", "is not a pickle of arrays: found the instruction b'P' at byte 1"),
-        (b"PK\x03\x04", "is not a pickle of arrays: found the instruction b'P' at byte 0"),
-        (b"\x80\x02cnumpy", "ends too early: the name at byte 3 has no end"),
-        (b"\x80\x02T\xff\xff\xff\xff.", "ends too early: byte 7 announces 4,294,967,295 more bytes, but 1 are left"),
+        (b"", "pickle exhausted before seeing STOP"),
+        (as_python_2(Y)[:-15], "expected 24 bytes in a string1, but only 14 remain"),
+        (b"\x80\x02\x00.", "at position 2, opcode b'\\x00' unknown"),
+        (b"\x80\x02T\xff\xff\xff\xff.", "string4 byte count < 0: -1"),
         (
-            b"\x80\x02Nr\xff\xff\xff\xff\x85\x86.",
-            "is not a pickle of arrays: the instruction at byte 9 lacks its operands",
+            b"\x80\x05\x96\xff\xff\xff\xff\x0f\x00\x00\x00.",
+            "expected 68719476735 bytes in a bytearray8, but only 1 remain",
         ),
-        (
-            _array_bytes(b"J\xff\xff\xff\x7f\x85"),
-            "announces an array of 2,147,483,647 values of 4 bytes, but holds 4 bytes for it",
-        ),
-        (
-            _array_bytes(b"J\xff\xff\xff\xff\x85"),
-            "announces an array whose shape is not one or two numbers of a sensible size",
-        ),
-        (
-            _array_bytes(b"K\x01\x85").replace(b"i4", b"O8"),
-            "holds an array of type 'O8'; only numbers and true/false values are read",
-        ),
-        (_array_bytes(b"K\x01\x85", b"]"), "holds an array of objects; only arrays of numbers are read"),
-        (b"\x80\x02]K\x01\x85K\x02s.", "is not a pickle of arrays: byte 8 fills something that is no dictionary"),
-        (b"\x80\x02}K\x01a.", "is not a pickle of arrays: byte 5 appends to something that is no list"),
-        (b"\x80\x02K\x01K\x02b.", "is not a pickle of arrays: byte 6 sets the state of a plain value"),
-        (b"\x80\x02K\x01)R.", "is not a pickle of arrays: byte 5 calls something that is no function"),
-        (b"\x80\x02cnumpy\ndtype\n.", "is not a pickle of arrays: found a bare dtype"),
+        (b"\x80\x02Nr\xff\xff\xff\xff.", "memo index 4,294,967,295 in a file of 9 bytes"),
+        (_array_bytes(b"J\xff\xff\xff\x7f\x85"), "expected 8,589,934,588 bytes for an array of shape (2147483647,)"),
+        (_array_bytes(b"J\xff\xff\xff\xff\x85"), "the shape of an array is not one or two numbers of a sensible size"),
+        (_array_bytes(_DOUBLING), "the shape of an array is not one or two numbers of a sensible size"),
+        (_array_bytes(b"K\x01\x85").replace(b"i4", b"O8"), "expected an array of numbers, found another type"),
+        (_array_bytes(b"K\x01\x85").replace(b"U\x02i4", _DOUBLING), "expected an array of numbers, found another type"),
+        (_array_bytes(b"K\x01\x85", b"]"), "expected 4 bytes for an array of shape (1,), found 0"),
+        (b"\x80\x02cnumpy\ndtype\n.", "found a type without a value"),
+        (b"\x80\x02cnumpy\ndtype\n)R.", "found a type without a value"),
     ],
 )
-def test_what_is_not_a_pickle_of_arrays_is_refused(tmp_path: Path, data: bytes, problem: str) -> None:
+def test_a_file_that_is_not_a_pickle_of_arrays_is_refused(tmp_path: Path, content: bytes, problem: str) -> None:
     path = tmp_path / "file.pkl"
-    path.write_bytes(data)
+    path.write_bytes(content)
     with pytest.raises(FileFormatError) as error:
-        read_pickle(path)
-    assert str(error.value) == f"{path}: {problem}"
-
-
-def test_a_small_file_cannot_ask_for_exponential_time(tmp_path: Path) -> None:
-    doubling = b"K\x01" + b"q\x00h\x00\x86" * 200  # a tuple of itself and itself, two hundred times over
-    path = tmp_path / "file.pkl"
-    for data in (
-        b"\x80\x02}" + doubling + b"K\x01s.",  # as a key: it would be hashed
-        b"\x80\x02" + doubling + doubling + b"\x93.",  # as a name: it would be printed
-        _array_bytes(doubling),  # as a shape
-        _array_bytes(b"K\x01\x85").replace(b"U\x02i4", doubling),  # as a type
-    ):
-        path.write_bytes(data)
-        with pytest.raises(FileFormatError):
-            read_pickle(path)
+        read_pickle(path, trust=True)
+    assert str(error.value).startswith(f"{path}: is not a pickle of arrays ({problem}")
+    assert str(error.value).endswith("); fetch the file again")
 
 
 def test_a_sparse_matrix_with_a_negative_row_pointer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "file.pkl"
-    pointers = struct.pack("<4i", 0, 1, 2, 4)  # SciPy takes the last to be -4 and reads outside its memory
+    pointers = struct.pack("<4i", 0, 1, 2, 4)  # SciPy would take the last to be -4 and read outside its memory
     path.write_bytes(as_python_2(ALLX).replace(pointers, struct.pack("<4i", 0, 1, 2, -4)))
-    with pytest.raises(FileFormatError, match="is not a pickle of arrays: it is damaged"):
-        read_pickle(path)
+    with pytest.raises(FileFormatError, match=r"is not a pickle of arrays \(row pointers must ascend from 0 to 4\)"):
+        read_pickle(path, trust=True)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
@@ -212,7 +260,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_random_bytes_raise_only_errors_of_ours(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
+def test_random_bytes_raise_only_our_errors(tmp_path_factory: pytest.TempPathFactory, data: bytes) -> None:
     _read_or_refuse(tmp_path_factory.getbasetemp() / "random.pkl", data)
 
 
@@ -220,11 +268,11 @@ def test_random_bytes_raise_only_errors_of_ours(tmp_path_factory: pytest.TempPat
     st.sampled_from([as_python_2(ALLX), as_python_2(Y), as_python_2(defaultdict(list, GRAPH)), pickle.dumps(ALLX, 4)]),
     st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.binary(max_size=3), st.integers(0, 3)), max_size=4),
 )
-def test_damaged_pickles_raise_only_errors_of_ours(
+def test_damaged_pickles_raise_only_our_errors(
     tmp_path_factory: pytest.TempPathFactory, data: bytes, damage: list[tuple[float, bytes, int]]
 ) -> None:
-    for where, inserted, removed in damage:
-        place = int(where * len(data))
+    for position, inserted, removed in damage:
+        place = int(position * len(data))
         data = data[:place] + inserted + data[place + removed :]
     _read_or_refuse(tmp_path_factory.getbasetemp() / "damaged.pkl", data)
 
@@ -232,14 +280,14 @@ def test_damaged_pickles_raise_only_errors_of_ours(
 def _read_or_refuse(path: Path, data: bytes) -> None:
     path.write_bytes(data)
     with contextlib.suppress(CgeError):
-        read_pickle(path)
+        read_pickle(path, trust=True)
 
 
 # ---------------------------------------------------------------------- putting a set together
 
 
 def test_rows_go_to_their_nodes(tmp_path: Path) -> None:
-    data = load_planetoid(write_set(tmp_path), "tiny")
+    data = load_planetoid(write_set(tmp_path), "tiny", trust=True)
     assert data.graph.num_nodes == 6
     assert data.graph.num_edges == 3  # 0–1 once, the self-loop of 0 dropped
     assert data.graph.features.toarray().tolist() == [[1, 0], [0, 1], [1, 1], [0, 0], [0, 4], [0, 5]]  # type: ignore[union-attr]
@@ -255,7 +303,7 @@ def test_rows_go_to_their_nodes(tmp_path: Path) -> None:
 
 def test_without_ally_only_training_and_test_labels_are_known(tmp_path: Path) -> None:
     (write_set(tmp_path) / "ind.tiny.ally").unlink()
-    data = load_planetoid(tmp_path, "tiny")
+    data = load_planetoid(tmp_path, "tiny", trust=True)
     assert data.labels.tolist() == [0, 1, -1, -1, 0, 1]
     assert data.split is not None
     assert data.split.sizes == (2, 0, 2)
@@ -294,7 +342,7 @@ def test_files_that_do_not_go_together_are_refused(
     tmp_path: Path, changes: dict[str, object], file: str, problem: str
 ) -> None:
     with pytest.raises(FileFormatError) as error:
-        load_planetoid(write_set(tmp_path, **changes), "tiny")
+        load_planetoid(write_set(tmp_path, **changes), "tiny", trust=True)
     assert str(error.value) == f"{tmp_path / f'ind.tiny.{file}'}: {problem}"
 
 
@@ -303,7 +351,7 @@ def test_a_missing_part_is_named(tmp_path: Path) -> None:
     with pytest.raises(
         FileFormatError, match=r"ind.tiny.tx: is missing; the Planetoid set 'tiny' needs x, y, tx, ty, allx"
     ):
-        load_planetoid(tmp_path, "tiny")
+        load_planetoid(tmp_path, "tiny", trust=True)
 
 
 # ---------------------------------------------------------------------- NELL: three splits of the same entities
@@ -330,9 +378,9 @@ def write_nell(folder: Path, *shares: str) -> Path:
 
 def test_nell_takes_validation_nodes_from_the_other_splits(tmp_path: Path) -> None:
     folder = write_nell(tmp_path, "0.1", "0.01", "0.001")
-    data = load_nell(folder, "nell-0.1")
+    data = load_nell(folder, "nell-0.1", trust=True)
     # Node 0 (training) and 5 (test) are labeled; the others train on the entity 3, node 2 here, and test on 6 and 1.
-    assert load_planetoid(folder, "nell.0.1").labels.tolist() == [0, -1, -1, -1, -1, 1]
+    assert load_planetoid(folder, "nell.0.1", trust=True).labels.tolist() == [0, -1, -1, -1, -1, 1]
     assert data.name == "nell-0.1"
     assert [data.class_names[label] if label >= 0 else "" for label in data.labels] == ["0", "", "1", "", "", "2"]
     assert data.split is not None
@@ -342,7 +390,7 @@ def test_nell_takes_validation_nodes_from_the_other_splits(tmp_path: Path) -> No
 
 
 def test_nell_without_the_other_splits_has_no_validation_nodes(tmp_path: Path) -> None:
-    data = load_nell(write_nell(tmp_path, "0.1", "0.01"), "nell-0.1")
+    data = load_nell(write_nell(tmp_path, "0.1", "0.01"), "nell-0.1", trust=True)
     assert data.split is not None
     assert data.split.sizes == (1, 0, 1)
     assert "no validation nodes" in data.notes
@@ -351,7 +399,7 @@ def test_nell_without_the_other_splits_has_no_validation_nodes(tmp_path: Path) -
 def test_nell_with_ally_validates_on_the_nodes_after_the_training_nodes(tmp_path: Path) -> None:
     folder = write_nell(tmp_path, "0.1", "0.01", "0.001")
     (folder / "ind.nell.0.1.ally").write_bytes(as_python_2(np.eye(3, dtype=np.int32)))
-    data = load_nell(folder, "nell-0.1")
+    data = load_nell(folder, "nell-0.1", trust=True)
     assert data.split is not None
     assert data.split.validation.tolist() == [1, 2]
     assert data.notes == ""
@@ -363,4 +411,4 @@ def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_not_here(
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
     write_nell(tmp_path / "nell", "0.1", "0.01", "0.001")
-    assert load_dataset("NELL-0.1").split == load_nell(tmp_path / "nell", "nell-0.1").split
+    assert load_dataset("NELL-0.1", trust=True).split == load_nell(tmp_path / "nell", "nell-0.1", trust=True).split

@@ -15,6 +15,7 @@ __all__ = [
     "PerClass",
     "Quiet",
     "TrainShare",
+    "TrustData",
     "among",
     "dataset_names",
     "method_names",
@@ -25,6 +26,9 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and no
 PerClass = Annotated[int, typer.Option(min=1, help="Training labels of each class, where the data set has no split.")]
 TrainShare = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Draw splits with this share of the labels instead.")
+]
+TrustData = Annotated[
+    bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
 ]
 Jobs = Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")]
 ModelJobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads \\[as many as in training].")]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, method_names
+from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, method_names
 from cge.cli.printing import facts, print_json
 from cge.errors import InputError, format_value
 
@@ -57,6 +57,7 @@ def evaluate(
     strict: Annotated[
         bool, typer.Option("--strict", help="Test nodes are not in the graph in training (inductive methods).")
     ] = False,
+    trust_data: TrustData = False,
     n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
@@ -96,7 +97,7 @@ def evaluate(
         if known is not None:
             known.pop("random_state", None)
         given = read_settings(config, known) | given
-    data, rows = any_dataset(dataset), []
+    data, rows = any_dataset(dataset, trust_data), []
     notes = [data.notes] if data.notes else []
     given_split = train_share is None and len(data.splits) == 1
     if given_split and not links and seeds > 1 and "random_state" not in chosen_method.parameters():
@@ -138,7 +139,7 @@ def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[
     return run_links(estimator, held, (chosen.labels_of(split.train), validation))
 
 
-def any_dataset(name: str) -> Dataset:
+def any_dataset(name: str, trust: bool = False) -> Dataset:
     """Return a data set by its name, or the one that a folder holds."""
     from cge.data import catalog, load_dataset
     from cge.data.folder import load_folder
@@ -147,7 +148,7 @@ def any_dataset(name: str) -> Dataset:
     if Path(name).is_dir() and name not in known:
         return load_folder(name)
     if name.lower() in known:
-        return load_dataset(name)
+        return load_dataset(name, trust=trust)
     format_list = ", ".join(entry.name for entry in catalog())
     raise InputError(f"there is no data set and no folder {name!r}; the data sets are {format_list}")
 

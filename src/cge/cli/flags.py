@@ -15,6 +15,7 @@ _FLAGS = {
     "n_jobs": "--jobs",
     "y": "--labels",
     "edges": "--graph",
+    "trust": "--trust-data",
 }  # others have the name of the parameter
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())
 

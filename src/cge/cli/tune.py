@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cge.cli.checkout import require
-from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, method_names
+from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, method_names
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
@@ -44,6 +44,7 @@ def tune(
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")
     ] = None,
+    trust_data: TrustData = False,
     n_jobs: Jobs = None,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
     as_json: Json = False,
@@ -70,7 +71,7 @@ def tune(
     search_space(method, fixed)  # refuses a wrong name before data are read
     if out is not None:
         Path(out).parent.mkdir(parents=True, exist_ok=True)
-    data = any_dataset(dataset)
+    data = any_dataset(dataset, trust_data)
 
     def print_trial(number: int, _value: float | None, outcome: str) -> None:
         if not quiet and not as_json:

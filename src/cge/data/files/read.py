@@ -236,11 +236,11 @@ def labels_and_notes(
     if len(conflict):
         second = int(conflict[0])
         first = int(np.flatnonzero(places == places[second])[0])
-        found = [format_value(names[table.classes[row]]) for row in (first, second)]
+        labels_found = [format_value(names[table.classes[row]]) for row in (first, second)]
+        node_id = format_value(graph.node_ids[[places[second]]].tolist()[0])
         raise FileFormatError(
             path,
-            f"node {format_value(graph.node_ids[[places[second]]].tolist()[0])} has the label {found[1]}, but {found[0]} in "
-            f"line {table.lines[first]:,}",
+            f"node {node_id} has the label {labels_found[1]}, but {labels_found[0]} in line {table.lines[first]:,}",
             int(table.lines[second]),
             parameter="multilabel",
             hint=Message.of("keep one, or pass {multilabel}", multilabel=True),
@@ -261,8 +261,8 @@ def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
         if name.casefold() in _UNKNOWN:
             count = int(np.count_nonzero(table.classes == place))
             yield (
-                f"{path}: the label {format_value(name)} ({count:,} times) was read as a class like any other; remove its "
-                "rows if it means that the class is not known"
+                f"{path}: the label {format_value(name)} ({count:,} times) was read as a class like any other; remove "
+                "its rows if it means that the class is not known"
             )
 
 

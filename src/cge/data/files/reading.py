@@ -106,7 +106,8 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before:
                 Param("header", True),
             )
         if len(ids) and all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
-            yield f"ids look like decimal numbers, and {format_value(ids[0])} is read as text; write 1 where 1.0 is meant"
+            first = format_value(ids[0])
+            yield f"ids look like decimal numbers, and {first} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
     if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
         column, first = table.layout.columns["weight"], weights[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -16,24 +16,20 @@ from cge.graph import Graph
 __all__ = ["load_blogcatalog"]
 
 
-def load_blogcatalog(path: str | Path, sha256: str) -> Dataset:
+def load_blogcatalog(path: str | Path) -> Dataset:
     """Read the `.mat` file with `network` (n, n) and `group` (n, 39); a blogger can be in several groups.
 
-    Only the file with this hash is read: SciPy's reader may end the whole process on a damaged one.
+    `load_dataset` checks the file's SHA256 first: SciPy may end the whole process on a damaged one.
     """
     try:
-        with Path(path).open("rb") as stream:
-            found = hashlib.file_digest(stream, "sha256").hexdigest()
-    except OSError as error:
-        raise FileFormatError(path, f"cannot be read: {error.strerror or error}") from None
-    if found != sha256:
-        raise FileFormatError(path, f"is not the file with the SHA256 {sha256}; get it again")
-    parts = scipy.io.loadmat(path, variable_names=["network", "group"])
-    group = parts["group"]
+        parts = scipy.io.loadmat(path, variable_names=["network", "group"])
+        network, group = parts["network"], parts["group"]
+    except (OSError, KeyError, TypeError, ValueError, zlib.error, scipy.io.matlab.MatReadError) as error:
+        raise FileFormatError(path, f"cannot be read as MATLAB arrays network and group: {error}") from None
     labels = (np.asarray(group.todense()) if sp.issparse(group) else np.asarray(group)) != 0
     return Dataset(
         "blogcatalog",
-        Graph.from_scipy(parts["network"], directed=False),
+        Graph.from_scipy(network, directed=False),
         labels.astype(np.int64),
         tuple(str(number + 1) for number in range(labels.shape[1])),
         notes="several labels per node; no features; no published split",

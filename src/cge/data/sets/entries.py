@@ -5,8 +5,8 @@ from __future__ import annotations
 import difflib
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files as resources
 
+from cge.data.sets.checksums import checksums
 from cge.data.sets.fetch import DataFile, place_of
 from cge.errors import InputError
 
@@ -167,12 +167,4 @@ def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, fea
 
 
 def _files(*paths: str, base: str | None = None) -> tuple[DataFile, ...]:
-    sums = _checksums()
-    return tuple(DataFile(path, sums[path], base and f"{base}/{path.rpartition('/')[2]}") for path in paths)
-
-
-@cache
-def _checksums() -> dict[str, str]:
-    """Return the SHA256 of each file by its path, from the list in the package (`sha256sum -c` reads it as well)."""
-    lines = (resources("cge.data.sets") / "bundled" / "SHA256SUMS").read_text().splitlines()
-    return {path: digest for digest, path in (line.split() for line in lines)}
+    return tuple(DataFile(path, checksums()[path], base and f"{base}/{path.rpartition('/')[2]}") for path in paths)

@@ -1,7 +1,7 @@
 """Where the files of a data set are: in `CGE_DATA_DIR`, in the user's cache, or at their public home.
 
-Both folders have the same layout, that of `DataFile.path`. A download is checked against its SHA256 before it gets its
-name in the cache; what does not match is thrown away.
+Both folders have the same layout, that of `DataFile.path`. Every file is checked against its SHA256: a download before
+it gets its name in the cache (what does not match is deleted), all others each time they are loaded.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pooch
 
+from cge.data.sets.checksums import check_sha256
 from cge.errors import MissingDataError
 
 __all__ = ["DataFile", "cache_dir", "data_dir", "obtain", "place_of"]
@@ -49,11 +50,27 @@ def place_of(files: Sequence[DataFile]) -> str:
     return "not here" if _lacking(cache_dir(), files) else "cache"
 
 
-def obtain(name: str, files: Sequence[DataFile], *, contents: str = "its files", download: bool = True) -> Path:
+def obtain(
+    name: str,
+    files: Sequence[DataFile],
+    *,
+    contents: str = "its files",
+    download: bool = True,
+    trust: bool = False,
+) -> Path:
     """Return the folder that holds all of these files, after a download where that is needed and possible.
 
-    `contents` says what the files are, to a person who has to get them by hand.
+    `contents` says what the files are, to a person who has to get them by hand. A file whose SHA256 is not the
+    published one raises `FileFormatError` unless `trust` is true.
     """
+    folder = _complete_folder(name, files, contents, download)
+    if not trust:
+        for file in files:
+            check_sha256(folder / file.path, file.sha256)
+    return folder
+
+
+def _complete_folder(name: str, files: Sequence[DataFile], contents: str, download: bool) -> Path:
     place = place_of(files)
     if place == "CGE_DATA_DIR":
         return data_dir() or Path()

@@ -18,12 +18,17 @@ __all__ = ["load_dataset"]
 
 
 def load_dataset(
-    name: str, *, directed: bool = False, edge_types: bool | None = None, download: bool = True
+    name: str,
+    *,
+    directed: bool = False,
+    edge_types: bool | None = None,
+    download: bool = True,
+    trust: bool = False,
 ) -> Dataset:
     """Load a data set by name; `catalog()` lists them.
 
     Its files are taken from the folder named by the environment variable `CGE_DATA_DIR`, else from the user's cache,
-    else downloaded there and checked; CORA comes with the package.
+    else downloaded there; CORA comes with the package. The SHA256 of each file must be the published one.
 
     Parameters
     ----------
@@ -36,6 +41,8 @@ def load_dataset(
         Whether kinds of edges are kept apart, where the source has them (debian); they are by default.
     download : bool
         Whether the network may be used.
+    trust : bool
+        Read files whose SHA256 is not the published one, such as tables that you made yourself.
 
     Examples
     --------
@@ -50,18 +57,20 @@ def load_dataset(
     if not found.files:
         return load_cora()
     files = _files_to_read(found)
-    root = obtain(found.name, files, contents=found.contents, download=download)
+    root = obtain(found.name, files, contents=found.contents, download=download, trust=trust)
     first = root / files[0].path
     folder = first.parent
     match found.name:
         case "citeseer" | "pubmed":
-            return load_planetoid(folder, found.name)
+            return load_planetoid(folder, found.name, trust=trust)
         case "nell-0.1" | "nell-0.01" | "nell-0.001":
-            return load_nell_derived(first, found.name) if files == found.files else load_nell(folder, found.name)
+            if files == found.files:
+                return load_nell_derived(first, found.name)
+            return load_nell(folder, found.name, trust=trust)
         case "vispub":
             return load_vispub(folder, directed=directed)
         case "blogcatalog":
-            return load_blogcatalog(first, files[0].sha256)
+            return load_blogcatalog(first)
         case "debian":
             return load_debian(folder, directed=directed, edge_types=edge_types is not False)
         case "npm":

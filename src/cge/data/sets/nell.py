@@ -24,20 +24,20 @@ _SHARES = ("0.1", "0.01", "0.001")
 _VALIDATION = 500
 
 
-def load_nell(folder: str | Path, name: str) -> Dataset:
+def load_nell(folder: str | Path, name: str, *, trust: bool = False) -> Dataset:
     """Read "nell-0.1", "nell-0.01" or "nell-0.001" from `ind.nell.*`.
 
     Validation nodes are those of `ally`, if there is one; else they are derived, if all three splits are in the folder;
-    else there are none. `Dataset.notes` says which.
+    else there are none. `Dataset.notes` says which. `trust` is that of `load_planetoid`.
     """
     share = name.removeprefix("nell-")
-    data = replace(load_planetoid(folder, f"nell.{share}"), name=name)
+    data = replace(load_planetoid(folder, f"nell.{share}", trust=trust), name=name)
     others = [other for other in _SHARES if other != share]
     if data.split is None or len(data.split.validation):
         return data
     if not all((Path(folder) / f"ind.nell.{other}.graph").is_file() for other in others):
         return data
-    return with_derived_validation(data, [load_planetoid(folder, f"nell.{other}") for other in others])
+    return with_derived_validation(data, [load_planetoid(folder, f"nell.{other}", trust=trust) for other in others])
 
 
 def with_derived_validation(data: Dataset, others: list[Dataset]) -> Dataset:

@@ -1,107 +1,168 @@
-"""Pickles that hold arrays, read as data: nothing named in the file is ever imported or called.
+"""Pickles of arrays, sparse matrices and adjacency lists, as Planetoid publishes them.
 
-`pickle_machine` turns a file into plain values and requests; the functions here build arrays, sparse matrices and
-dictionaries from the requests, and check what they are built from. Python's own `pickle.Unpickler` with a restricted
-`find_class` is not enough for files from strangers: it still runs `__setstate__` of NumPy and SciPy on unchecked state,
-and on older Pythons a nine-byte file makes it reserve gigabytes.
+`find_class` is an allow-list, and what it returns are classes of this module that store the state of an array: neither
+NumPy nor SciPy sees the state before it is checked. Files whose SHA256 is not the published one are refused before they
+are unpickled; a file that the caller trusts may use only the opcodes that such files need.
 """
 
 from __future__ import annotations
 
+import io
 import math
-import struct
+import pickle
+import pickletools
+from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from cge.data.compressed import checked_csr
-from cge.data.sets.pickle_machine import Machine, MalformedError, Request
+from cge.data.sets.checksums import read_checked
 from cge.errors import FileFormatError, format_value
 
 __all__ = ["read_pickle"]
 
 Array = npt.NDArray[Any]
 
-_LARGEST = 2**31  # rows or columns; far more than any of these files holds
+_MAX_SIZE = 2**31  # rows or columns; far more than any of these files has
 _DTYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"}
+# Without persistent ids, extension codes, INST and OBJ (older ways to call a class) and buffers outside the file.
+_OPCODES = frozenset(
+    {
+        *("PROTO", "FRAME", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE"),
+        *("BININT", "BININT1", "BININT2", "INT", "LONG", "LONG1"),
+        *("STRING", "BINSTRING", "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE"),
+        *("BINBYTES", "SHORT_BINBYTES", "TUPLE", "TUPLE1", "TUPLE2", "TUPLE3", "EMPTY_TUPLE"),
+        *("LIST", "EMPTY_LIST", "APPEND", "APPENDS", "DICT", "EMPTY_DICT", "SETITEM", "SETITEMS"),
+        *("PUT", "BINPUT", "LONG_BINPUT", "MEMOIZE", "GET", "BINGET", "LONG_BINGET"),
+        *("GLOBAL", "STACK_GLOBAL", "REDUCE", "NEWOBJ", "BUILD"),
+    }
+)
 
 
-def read_pickle(path: str | Path) -> Any:
-    """Return the array, CSR matrix, dictionary, list, string or number in a pickle file.
+class _State:
+    """The arguments and the state that a pickle has for an object."""
 
-    Anything else raises `FileFormatError`, which names what was found. Text is returned as `bytes` where Python 2
-    wrote it.
+    state: Any = None
+
+    def __init__(self, *arguments: Any) -> None:
+        self.arguments = arguments
+
+    def __setstate__(self, state: Any) -> None:
+        self.state = state
+
+
+class _ArrayState(_State):
+    """State `(version, shape, dtype, Fortran order?, bytes)`."""
+
+
+class _DtypeState(_State):
+    """Arguments `(name, …)`, state `(version, byte order, …)`."""
+
+
+class _CsrState(_State):
+    """State: a dictionary with `data`, `indices`, `indptr` and `_shape`."""
+
+
+_ALLOWED: dict[str, Callable[..., Any]] = {
+    "numpy.core.multiarray._reconstruct": _ArrayState,
+    "numpy._core.multiarray._reconstruct": _ArrayState,
+    "numpy.ndarray": _State,  # an argument of the above
+    "numpy.dtype": _DtypeState,
+    "scipy.sparse.csr.csr_matrix": _CsrState,
+    "scipy.sparse._csr.csr_matrix": _CsrState,
+    "collections.defaultdict": defaultdict,
+    "__builtin__.list": list,
+    "builtins.list": list,
+}
+
+
+class _Unpickler(pickle.Unpickler):
+    """Builds nothing but numbers, text, tuples, lists, dictionaries and the classes above."""
+
+    def find_class(self, module: str, name: str, /) -> Any:
+        full = f"{module}.{name}"
+        if full not in _ALLOWED:
+            raise _NotAllowedError(f"asks for {format_value(full)}")
+        return _ALLOWED[full]
+
+    def persistent_load(self, _pid: Any) -> Any:
+        raise _NotAllowedError("refers to an object outside the file by a persistent id")
+
+
+class _NotAllowedError(Exception):
+    """The file needs something that is not on the allow-list; the text completes a sentence about the file."""
+
+
+def read_pickle(path: str | Path, *, trust: bool = False) -> Any:
+    """Return the array, CSR matrix, dictionary or list in a pickle file.
+
+    A file is read if its name and SHA256 are those of a public one, or with `trust`; either way nothing that it names
+    is imported or called. Anything but numbers, text, lists, dictionaries, arrays of numbers and CSR matrices raises
+    `FileFormatError`. Text of Python 2 is decoded as Latin-1.
     """
     path = Path(path)
+    content = read_checked(path, trust=trust)
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise FileFormatError(path, f"cannot be read: {error.strerror or error}") from None
-    machine = Machine(data)
-    try:
-        return _made(machine.run())
-    except MalformedError as problem:
-        raise FileFormatError(path, str(problem)) from None
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, struct.error):
+        if trust:
+            _check_opcodes(content)
+        return _build(_Unpickler(io.BytesIO(content), encoding="latin1").load())
+    except _NotAllowedError as error:
         raise FileFormatError(
-            path, f"is not a pickle of arrays: it is damaged at or before byte {machine.place:,}; get the file again"
+            path,
+            f"{error}, but only arrays, sparse matrices, dictionaries and lists are read from a pickle; nothing in the "
+            "file was run",
         ) from None
+    except Exception as error:  # damaged pickles raise a dozen different ones
+        raise FileFormatError(path, f"is not a pickle of arrays ({_short(error)}); fetch the file again") from None
 
 
-def _made(value: Any) -> Any:
-    """Build what a request at the top of a file stands for; plain values pass."""
-    if not isinstance(value, Request):
-        return value
-    if value.maker == "new array":
+def _check_opcodes(content: bytes) -> None:
+    """Refuse opcodes that are not needed, and places in the memo for which memory would be reserved in vain."""
+    for opcode, argument, _ in pickletools.genops(content):
+        if opcode.name not in _OPCODES:
+            raise _NotAllowedError(f"holds the opcode {opcode.name}")
+        if argument is not None and opcode.name.endswith("PUT") and argument > len(content):
+            raise ValueError(f"memo index {argument:,} in a file of {len(content):,} bytes")
+
+
+def _build(value: Any) -> Any:
+    """Return the array or matrix that a state stands for; plain values pass."""
+    if isinstance(value, _ArrayState):
         return _array(value)
-    if value.maker == "matrix":
-        return _matrix(value)
-    raise MalformedError(f"is not a pickle of arrays: found a bare {value.maker}")
+    if isinstance(value, _CsrState):
+        shape = _checked_shape(value.state["_shape"])
+        data, indices, indptr = (_array(value.state[name]) for name in ("data", "indices", "indptr"))
+        return checked_csr(data, indices, indptr, (shape[0], shape[1]))
+    if isinstance(value, _State | type):
+        raise ValueError("found a type without a value")
+    return value
 
 
-def _array(request: Request) -> Array:
-    """Build an array from the state `(version, shape, dtype, Fortran order?, bytes)` that NumPy writes."""
-    _, shape, kind, fortran, data = request.state
-    if isinstance(data, Request) and data.maker == "bytes":
-        data = data.arguments[0].encode("latin1") if data.arguments else b""
-    if not isinstance(data, bytes) or not isinstance(kind, Request) or kind.maker != "dtype":
-        raise MalformedError("holds an array of objects; only arrays of numbers are read")
-    name, order = _text(kind.arguments[0]), _text(kind.state[1])
-    if name not in _DTYPES:
-        raise MalformedError(
-            f"holds an array of type {format_value(name)}; only numbers and true/false values are read"
-        )
-    if order not in ("<", ">", "=", "|"):
-        raise MalformedError(f"holds an array whose bytes are in the order {format_value(order)}")
+def _array(source: _ArrayState) -> Array:
+    _, shape, dtype_state, fortran, content = source.state
+    if not isinstance(dtype_state, _DtypeState):
+        raise TypeError("found an array without a type")
+    name, order = dtype_state.arguments[0], dtype_state.state[1]
+    if not isinstance(name, str) or name not in _DTYPES or order not in ("<", ">", "=", "|"):
+        raise ValueError("expected an array of numbers, found another type")
     dtype = np.dtype(order + name)
-    _check_shape(shape)
-    count = math.prod(shape)
-    if count * dtype.itemsize != len(data):
-        raise MalformedError(
-            f"announces an array of {count:,} values of {dtype.itemsize} bytes, but holds {len(data):,} bytes for it"
-        )
-    flat = np.frombuffer(data, dtype).astype(dtype.newbyteorder("="))
-    return flat.reshape(shape, order="F" if fortran else "C")
+    data = content.encode("latin1") if isinstance(content, str) else content
+    size = math.prod(_checked_shape(shape)) * dtype.itemsize
+    if not isinstance(data, bytes) or len(data) != size:
+        raise ValueError(f"expected {size:,} bytes for an array of shape {shape}, found {len(data):,}")
+    return np.frombuffer(data, dtype).astype(dtype.newbyteorder("=")).reshape(shape, order="F" if fortran else "C")
 
 
-def _matrix(request: Request) -> sp.csr_array:
-    """Build a CSR matrix from the attributes that SciPy writes."""
-    state = {_text(key): part for key, part in request.state.items()}
-    _check_shape(state["_shape"])
-    data, indices, indptr = (_array(state[name]) for name in ("data", "indices", "indptr"))
-    return checked_csr(data, indices, indptr, state["_shape"])
+def _checked_shape(shape: Any) -> tuple[int, ...]:
+    if not isinstance(shape, tuple) or len(shape) > 2 or not all(type(n) is int and 0 <= n < _MAX_SIZE for n in shape):
+        raise ValueError("the shape of an array is not one or two numbers of a sensible size")
+    return shape
 
 
-def _check_shape(shape: Any) -> None:
-    if not isinstance(shape, tuple) or len(shape) > 2 or not all(type(n) is int and 0 <= n < _LARGEST for n in shape):
-        raise MalformedError("announces an array whose shape is not one or two numbers of a sensible size")
-
-
-def _text(value: Any) -> str:
-    """Return text that Python 2 or Python 3 wrote; never the text *of* a value, which can be exponentially long."""
-    if not isinstance(value, str | bytes):
-        raise TypeError
-    return value if isinstance(value, str) else value.decode("latin1")
+def _short(error: Exception) -> str:
+    text = str(error)
+    return text if text and len(text) <= 120 and "\n" not in text else type(error).__name__

@@ -29,6 +29,7 @@ import scipy.sparse as sp
 from cge.data.compressed import checked_csr
 from cge.data.dataset import Dataset
 from cge.data.files.arrays import load_members
+from cge.data.sets.checksums import read_checked
 from cge.data.sets.pickles import read_pickle
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
@@ -42,22 +43,23 @@ _VALIDATION = 500
 _CITATION = "Z. Yang, W. Cohen, R. Salakhutdinov: Revisiting semi-supervised learning with graph embeddings. ICML 2016"
 
 
-def load_planetoid(folder: str | Path, name: str) -> Dataset:
+def load_planetoid(folder: str | Path, name: str, *, trust: bool = False) -> Dataset:
     """Read `ind.<name>.*` in a folder: "cora", "citeseer", "pubmed", "nell.0.1", "nell.0.01" or "nell.0.001".
 
     Node ids are 0 … n-1. Columns of the label matrices in which no node has a one are left out; the classes of NELL
-    have no names but their column numbers.
+    have no names but their column numbers. A file whose SHA256 is not the published one is refused unless `trust` is
+    true; nothing that is in a file is ever run.
     """
     paths = {part: Path(folder) / f"ind.{name}.{part}" for part in _PARTS}
     missing = [path for part, path in paths.items() if part != "ally" and not path.is_file()]
     if missing:
         raise FileFormatError(missing[0], f"is missing; the Planetoid set {name!r} needs {', '.join(_PARTS)}")
-    edges, size = _adjacency(paths["graph"])
-    test = _test_index(paths["test.index"])
-    x, allx, tx = (_features(paths[part]) for part in ("x", "allx", "tx"))
-    y, ty = (_one_hot(paths[part]) for part in ("y", "ty"))
+    edges, size = _adjacency(paths["graph"], trust)
+    test = _test_index(paths["test.index"], trust)
+    x, allx, tx = (_features(paths[part], trust) for part in ("x", "allx", "tx"))
+    y, ty = (_one_hot(paths[part], trust) for part in ("y", "ty"))
     source = "ally" if paths["ally"].is_file() else "y"
-    known = _one_hot(paths["ally"]) if source == "ally" else y
+    known = _one_hot(paths["ally"], trust) if source == "ally" else y
     rows = {"x": x.shape[0], "y": len(y), "tx": tx.shape[0], "ty": len(ty), "test.index": len(test)}
     for first, second in (("x", "y"), ("tx", "ty"), ("tx", "test.index")):
         _check_rows(paths[second], rows[second], paths[first], rows[first])
@@ -141,9 +143,9 @@ def _dataset(name: str, edges: Array, features: Any, labels: Array, split: Split
     return Dataset(name, graph, compact, names, split, notes=notes, citation=_CITATION)
 
 
-def _adjacency(path: Path) -> tuple[Array, int]:
+def _adjacency(path: Path, trust: bool) -> tuple[Array, int]:
     """Return the entries of the adjacency lists, `(entries, 2)`, and the number of nodes."""
-    table = read_pickle(path)
+    table = read_pickle(path, trust=trust)
     if not isinstance(table, dict) or not all(isinstance(row, list) for row in table.values()):
         raise FileFormatError(path, "must hold a dictionary: node → list of neighbors")
     lengths = np.fromiter(map(len, table.values()), np.int64, len(table))
@@ -159,22 +161,23 @@ def _adjacency(path: Path) -> tuple[Array, int]:
     return np.column_stack([np.repeat(nodes, lengths), neighbors]), len(table)
 
 
-def _test_index(path: Path) -> Array:
+def _test_index(path: Path, trust: bool) -> Array:
+    content = read_checked(path, trust=trust)
     try:
-        return np.array(path.read_bytes().split(), np.int64)
-    except (OSError, ValueError, OverflowError):
+        return np.array(content.split(), np.int64)
+    except (ValueError, OverflowError):
         raise FileFormatError(path, "must hold one node number per line") from None
 
 
-def _features(path: Path) -> sp.csr_array:
-    matrix = read_pickle(path)
+def _features(path: Path, trust: bool) -> sp.csr_array:
+    matrix = read_pickle(path, trust=trust)
     if not sp.issparse(matrix):
         raise FileFormatError(path, "must hold a sparse matrix of features")
     return matrix
 
 
-def _one_hot(path: Path) -> Array:
-    matrix = read_pickle(path)
+def _one_hot(path: Path, trust: bool) -> Array:
+    matrix = read_pickle(path, trust=trust)
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or not matrix.shape[1]:
         raise FileFormatError(path, "must hold a matrix of one-hot labels")
     return matrix
