@@ -39,11 +39,11 @@ def test_every_step_is_an_edge_and_walks_stop_only_at_dead_ends(
     assert np.array_equal(walks[:, 0], np.tile(np.arange(graph.num_nodes), 3))
     adjacency = graph.to_scipy().toarray() > 0
     for walk in walks.tolist():
-        for here, there in pairwise(walk):
-            if there >= 0:
-                assert adjacency[here, there]
+        for node, successor in pairwise(walk):
+            if successor >= 0:
+                assert adjacency[node, successor]
             else:
-                assert here < 0 or not adjacency[here].any()
+                assert node < 0 or not adjacency[node].any()
     assert all(np.array_equal(a, b) for a, b in zip(before, (graph.indptr, graph.indices), strict=True))
 
 

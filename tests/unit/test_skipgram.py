@@ -233,8 +233,8 @@ def test_parts_divide_the_nodes_and_keep_the_law_of_negatives() -> None:
         assert np.all(parts.part[nodes] == part)
         assert np.all(probability[nodes] > 0)
         mass = np.zeros(40)
-        np.add.at(mass, nodes, parts.chance[span] / 2**32)
-        np.add.at(mass, parts.alias[span], 1 - parts.chance[span] / 2**32)
+        np.add.at(mass, nodes, parts.threshold[span] / 2**32)
+        np.add.at(mass, parts.alias[span], 1 - parts.threshold[span] / 2**32)
         assert np.allclose(mass[nodes] / len(nodes), probability[nodes] / probability[nodes].sum(), atol=1e-6)
     assert make_parts(np.array([1.0, 1.0]), 4, 0).count == 1
     assert [parts_for(k) for k in (2, 10, 20, 40)] == [2, 2, 4, 8]

@@ -20,7 +20,7 @@ def first_order(graph: cge.Graph) -> np.ndarray:
 
 
 def second_order(graph: cge.Graph, p: float, q: float) -> np.ndarray:
-    """Exact `P[t, v, x]` written down from node2vec's definition, node by node."""
+    """Return the exact `P[t, v, x]` from node2vec's definition, node by node."""
     dense = graph.to_scipy().toarray()
     n = len(dense)
     table = np.zeros((n, n, n))
@@ -38,7 +38,7 @@ def second_order(graph: cge.Graph, p: float, q: float) -> np.ndarray:
 
 
 def p_value(observed: np.ndarray, expected: np.ndarray) -> float:
-    """Chi-square over all conditional distributions at once; steps that cannot happen must not have happened."""
+    """Chi-square test of all conditional distributions; impossible steps must not occur."""
     assert not np.any(observed[expected == 0])
     keep = expected > 0
     scaled = expected * observed.sum(axis=-1, keepdims=True)
@@ -59,15 +59,15 @@ def count_triples(walks: np.ndarray, n: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["uniform", "weighted"])
-def test_first_order_walks_have_the_exact_law(weights: np.ndarray | None) -> None:
+def test_first_order_walks_follow_the_exact_distribution(weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
     walks = Walker(graph, 20, 2000, seed=1).sample(0, 2000 * 9)
     assert p_value(count_steps(walks, 9), first_order(graph)) > 0.001
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize(("p", "q"), [(1.0, 1.0), (0.3, 2.0)], ids=["first order", "second order"])
-def test_the_law_follows_the_nodes_when_they_are_renamed(weights: np.ndarray | None, p: float, q: float) -> None:
+def test_the_distribution_does_not_depend_on_node_numbers(weights: np.ndarray | None, p: float, q: float) -> None:
     rename = np.array([4, 7, 0, 2, 8, 1, 6, 3, 5])
     graph = cge.Graph.from_edges(rename[EDGES], weights=weights, num_nodes=9)
     original = cge.Graph.from_edges(EDGES, weights=weights)
@@ -78,8 +78,8 @@ def test_the_law_follows_the_nodes_when_they_are_renamed(weights: np.ndarray | N
 
 @pytest.mark.parametrize("far", [1e17, 1e300, 1e-300])
 @pytest.mark.parametrize("p", [0.5, 1e-3])
-def test_weights_elsewhere_and_of_any_size_do_not_matter(far: float, p: float) -> None:
-    """Only ratios within a row count: a star with equal weights, beside an edge of another magnitude."""
+def test_only_ratios_of_weights_within_a_row_matter(far: float, p: float) -> None:
+    """A star with equal weights, beside an edge of another magnitude."""
     for near in (1.0, far):
         graph = cge.Graph.from_edges([(0, 1), (2, 3), (3, 4), (3, 5)], weights=[far, near, near, near])
         walks = Walker(graph, 3, 20_000, p=p, starts=[2]).sample(0, 20_000)
@@ -88,7 +88,7 @@ def test_weights_elsewhere_and_of_any_size_do_not_matter(far: float, p: float) -
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unweighted", "weighted"])
 def test_wide_index_types_give_the_same_walks(options: dict[str, float], weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
     wide = cge.Graph(
@@ -101,13 +101,13 @@ def test_wide_index_types_give_the_same_walks(options: dict[str, float], weights
 
 
 @pytest.mark.parametrize("p", [1.0, 0.25])
-def test_float32_weights_have_the_exact_law(p: float) -> None:
+def test_float32_weights_follow_the_exact_distribution(p: float) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=WEIGHTS.astype(np.float32))
     walks = Walker(graph, 20, 2000, p=p, seed=9).sample(0, 2000 * 9)
     assert p_value(count_triples(walks, 9), second_order(graph, p, 1.0)) > 0.001
 
 
-def test_epochs_and_streams_have_walks_of_their_own() -> None:
+def test_epochs_and_streams_have_different_walks() -> None:
     graph = cge.Graph.from_edges(EDGES)
     walker = Walker(graph, 9, 20)
     other = Walker(graph, 9, 20, stream=["outer", 3])
@@ -116,18 +116,18 @@ def test_epochs_and_streams_have_walks_of_their_own() -> None:
     assert np.concatenate(list(walker.batches(50, epoch=1))).tobytes() == second.tobytes()
 
 
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unweighted", "weighted"])
 @pytest.mark.parametrize(
     ("p", "q"), [(1.0, 0.5), (0.25, 4.0), (4.0, 0.25), (0.01, 1.0), (100.0, 100.0), (0.01, 0.02), (2000.0, 1e6)]
 )
-def test_second_order_walks_have_the_exact_law(p: float, q: float, weights: np.ndarray | None) -> None:
+def test_second_order_walks_follow_the_exact_distribution(p: float, q: float, weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
     walks = Walker(graph, 20, 2000, p=p, q=q, seed=3).sample(0, 2000 * 9)
     assert p_value(count_triples(walks, 9), second_order(graph, p, q)) > 0.001
 
 
 @pytest.mark.parametrize(("p", "q"), [(0.2, 3.0), (5.0, 0.5)])
-def test_directed_second_order_walks_have_the_exact_law(p: float, q: float) -> None:
+def test_directed_second_order_walks_follow_the_exact_distribution(p: float, q: float) -> None:
     cycle = np.array([[0, 1], [1, 2], [2, 0], [1, 0], [2, 3], [3, 0], [0, 2], [3, 1], [1, 3]])
     graph = cge.Graph.from_edges(cycle, directed=True)
     walks = Walker(graph, 20, 4000, p=p, q=q, seed=4).sample(0, 4 * 4000)
@@ -135,8 +135,8 @@ def test_directed_second_order_walks_have_the_exact_law(p: float, q: float) -> N
 
 
 def test_parallel_edges_of_different_types_each_count() -> None:
-    edges, kinds = [(0, 1), (0, 1), (0, 2), (1, 2)], ["a", "b", "a", "a"]
-    graph = cge.Graph.from_edges(edges, edge_types=kinds)
+    edges, edge_types = [(0, 1), (0, 1), (0, 2), (1, 2)], ["a", "b", "a", "a"]
+    graph = cge.Graph.from_edges(edges, edge_types=edge_types)
     for options in ({}, {"p": 0.1, "q": 2.0}):
         walks = Walker(graph, 3, 30_000, starts=[0], seed=5, **options).sample(0, 30_000)
         first = np.bincount(walks[:, 1], minlength=3) / len(walks)
@@ -146,15 +146,15 @@ def test_parallel_edges_of_different_types_each_count() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, [1.0, 2.0]], ids=["mlp", "weighted"])
-def test_walks_end_where_there_is_no_way_on(options: dict[str, float], weights: list[float] | None) -> None:
+@pytest.mark.parametrize("weights", [None, [1.0, 2.0]], ids=["unweighted", "weighted"])
+def test_walks_end_at_nodes_without_outgoing_edges(options: dict[str, float], weights: list[float] | None) -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2)], weights=weights, directed=True, num_nodes=4)
     walks = Walker(graph, 4, 1, **options).sample(0, 4)
     assert walks.tolist() == [[0, 1, 2, -1], [1, 2, -1, -1], [2, -1, -1, -1], [3, -1, -1, -1]]
 
 
 @pytest.mark.parametrize("options", [{}, {"p": 0.5, "q": 2.0}], ids=["uniform", "biased"])
-@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["mlp", "weighted"])
+@pytest.mark.parametrize("weights", [None, WEIGHTS], ids=["unweighted", "weighted"])
 def test_same_bytes_for_any_threads_and_batches(options: dict[str, float], weights: np.ndarray | None) -> None:
     graph = cge.Graph.from_edges(EDGES, weights=weights)
     reference = Walker(graph, 7, 3000, seed=6, n_jobs=1, **options).sample(0, 27_000)
@@ -167,14 +167,14 @@ def test_same_bytes_for_any_threads_and_batches(options: dict[str, float], weigh
 
 def test_shuffling_changes_the_order_of_walks_and_nothing_else() -> None:
     graph = cge.Graph.from_edges(EDGES)
-    plain = Walker(graph, 5, 40, seed=8).sample(0, 360)
+    unshuffled = Walker(graph, 5, 40, seed=8).sample(0, 360)
     shuffled = Walker(graph, 5, 40, seed=8, shuffle=True)
     whole = np.concatenate(list(shuffled.batches(360)))
     assert np.concatenate(list(shuffled.batches(7))).tobytes() == whole.tobytes()
-    assert whole.tobytes() != plain.tobytes()
-    assert len({tuple(whole[begin : begin + 9, 0]) for begin in range(0, 360, 9)}) > 30  # passes differ in their order
-    for begin in range(0, 360, 9):  # every pass still starts once from each node
-        assert sorted(map(tuple, whole[begin : begin + 9])) == sorted(map(tuple, plain[begin : begin + 9]))
+    assert whole.tobytes() != unshuffled.tobytes()
+    assert len({tuple(whole[start : start + 9, 0]) for start in range(0, 360, 9)}) > 30  # passes differ in their order
+    for start in range(0, 360, 9):  # every pass still starts once from each node
+        assert sorted(map(tuple, whole[start : start + 9])) == sorted(map(tuple, unshuffled[start : start + 9]))
 
 
 def test_starts_are_ids_and_walk_numbers_run_over_them() -> None:
@@ -218,7 +218,7 @@ def test_settings_are_checked(options: dict[str, object], message: str) -> None:
 
 def test_requests_out_of_range_are_refused() -> None:
     walker = Walker(cge.Graph.from_edges(EDGES), 3, 1)
-    with pytest.raises(cge.CgeError, match="10 walks from number 5 on were asked for; there are 9"):
+    with pytest.raises(cge.CgeError, match=r"first \+ count must be at most the 9 walks, found 5 \+ 10"):
         walker.sample(5, 10)
     with pytest.raises(cge.CgeError, match=r"first must be a whole number of at least 0, found 0.5"):
         walker.sample(0.5, 2)  # type: ignore[arg-type]

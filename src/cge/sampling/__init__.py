@@ -1,4 +1,4 @@
-"""Random walks, the paths in them, and the pairs to learn from."""
+"""Random walks, their sub-paths, same-label pairs and negative samples."""
 
 from cge.sampling.label_pairs import NegativeSampler, label_pairs
 from cge.sampling.subpaths import PathBatch, PathTable, count_subpaths, subpaths

@@ -1,4 +1,4 @@
-"""Pairs to learn from besides those of walks: nodes of one class, and negatives."""
+"""Pairs of nodes with the same label, and negative samples."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
 from cge.randomness import STEP, below, generator, key, mix
-from cge.sampling.alias import table
+from cge.sampling.alias import alias_table
 
 __all__ = ["NegativeSampler", "label_pairs"]
 
@@ -27,16 +27,16 @@ _LARGEST_POWER = 8
 def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str | int] = ()) -> Array:
     """Draw `count` pairs of different nodes that share a label, `(count, 2)`.
 
-    The first node is uniform over the nodes that have a partner; with several labels, one of those that have a
-    partner is picked uniformly; the second node is uniform over the other nodes with that label.
+    The first node is uniform over the nodes that share a label with another node. Its label is uniform over those it
+    shares (with multilabel targets). The second node is uniform over the other nodes with that label.
 
     Parameters
     ----------
     labels : (n,) int, −1 for unknown; or (n, c) of zeros and ones
-        Only *training* labels belong here.
+        Training labels only.
     count : int
     seed, stream
-        Name the random stream.
+        Select the random stream.
 
     Examples
     --------
@@ -54,34 +54,34 @@ def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str 
         raise InputError(f"labels (n, classes) must be zeros and ones, found {labels[(labels < 0) | (labels > 1)][0]}")
     else:
         nodes, classes = np.nonzero(labels)
-    members = np.bincount(classes)
-    paired = members[classes] > 1 if len(classes) else np.zeros(0, bool)
+    class_sizes = np.bincount(classes)
+    paired = class_sizes[classes] > 1 if len(classes) else np.zeros(0, bool)
     nodes, classes = nodes[paired], classes[paired]
     if not len(nodes):
         raise InputError("no two labeled nodes share a label, so there are no same-label pairs")
-    order = np.argsort(classes, kind="stable")  # (k,) memberships grouped by class
+    order = np.argsort(classes, kind="stable")  # (k,) memberships (node, class) grouped by class
     nodes, classes = nodes[order], classes[order]
-    begin = np.searchsorted(classes, classes, side="left")
-    size = np.searchsorted(classes, classes, side="right") - begin
+    class_start = np.searchsorted(classes, classes, side="left")
+    size = np.searchsorted(classes, classes, side="right") - class_start
     by_node = np.argsort(nodes, kind="stable")
     distinct, first, times = np.unique(nodes[by_node], return_index=True, return_counts=True)
     random = generator(seed, "label pairs", *stream)
-    one = random.integers(len(distinct), size=count)
-    own = by_node[first[one] + random.integers(times[one])]  # the membership through which the pair is drawn
-    other = begin[own] + random.integers(size[own] - 1)
-    other += other >= own  # skip the node itself
-    return np.column_stack([nodes[own], nodes[other]])
+    chosen = random.integers(len(distinct), size=count)
+    membership = by_node[first[chosen] + random.integers(times[chosen])]  # node and class through which to pair
+    other = class_start[membership] + random.integers(size[membership] - 1)
+    other += other >= membership  # skip the node itself
+    return np.column_stack([nodes[membership], nodes[other]])
 
 
 class NegativeSampler:
-    """Draws nodes with chance proportional to degree^power, from an alias table.
+    """Draws nodes with probability proportional to degree^power, from an alias table.
 
-    Number c of a stream is a hash of (seed, stream, c): it does not depend on how many were drawn before.
+    Draw c of a stream is a hash of (seed, stream, c): it does not depend on how many were drawn before.
 
     Parameters
     ----------
     graph : Graph
-        Degrees count incoming edges where the graph is directed; isolated nodes are never drawn.
+        In-degrees in a directed graph; isolated nodes are never drawn.
     power : float
         0.75, as in word2vec (Mikolov et al. 2013).
 
@@ -97,29 +97,29 @@ class NegativeSampler:
             raise InputError(parameter="power", expected=f"a number from 0 to {_LARGEST_POWER}", found=power)
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes).astype(np.float64)
         if not degrees.any():
-            raise InputError("the graph has no edges, so there is nothing to draw negatives from")
+            raise InputError("the graph has no edges, so negatives cannot be drawn")
         self.power = float(power)
         self.probability = np.where(degrees > 0, degrees**self.power, 0.0)
         self.probability /= self.probability.sum()
         self.seed, self.key = seed, key(seed, "negatives", *stream)
-        self.chance, self.alias = table(self.probability)
+        self.threshold, self.alias = alias_table(self.probability)
 
     def stream(self, *names: str | int) -> NegativeSampler:
-        """Return a sampler of the same nodes that draws from the stream with these names."""
+        """Return a sampler of the same distribution that draws from another stream."""
         other = copy(self)
         other.key = key(self.seed, "negatives", *names)
         return other
 
     def draw(self, first: int, count: int) -> Array:
-        """Return numbers `first` to `first + count - 1` of the stream, `(count,)` node numbers."""
+        """Return draws `first` to `first + count - 1` of the stream, `(count,)` node numbers."""
         out = np.empty(count, np.int64)
-        _draw(self.chance, self.alias, self.key, first, out)
+        _draw(self.threshold, self.alias, self.key, first, out)
         return out
 
 
 @kernel
-def _draw(chance: Array, alias: Array, key: np.uint64, first: int, out: Array) -> None:
+def _draw(threshold: Array, alias: Array, key: np.uint64, first: int, out: Array) -> None:
     for k in range(len(out)):
         random = mix(key + np.uint64(first + k) * STEP)
-        slot = below(random, len(chance))
-        out[k] = slot if (random & _LOW) < np.uint64(chance[slot]) else alias[slot]
+        slot = below(random, len(threshold))
+        out[k] = slot if (random & _LOW) < np.uint64(threshold[slot]) else alias[slot]

@@ -1,4 +1,4 @@
-"""The sub-paths of walks, and the distinct ones among them."""
+"""Sub-paths of walks, and a table of the distinct ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PathBatch", "PathTable", "count_subpaths", "subpaths"]
 
 Array = npt.NDArray[Any]
 
-_PIECE = 1 << 17  # sub-paths that the table makes room for at once
+_CHUNK = 1 << 17  # sub-paths for which the table allocates memory at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +26,9 @@ class PathBatch:
     Attributes
     ----------
     nodes : (b, window) int
-        Node numbers, filled up with −1.
+        Node numbers, padded with −1.
     length : (b,) int
-        Nodes in each path.
+        Number of nodes of each path.
     """
 
     nodes: Array
@@ -39,7 +39,7 @@ class PathBatch:
 
     @property
     def window(self) -> int:
-        """Nodes in the longest path there is room for."""
+        """Maximum number of nodes of a path."""
         return int(self.nodes.shape[1])
 
     @property
@@ -57,23 +57,23 @@ class PathBatch:
     @property
     def diversity(self) -> Array:
         """Number of distinct nodes in each path, `(b,)`."""
-        ordered = np.sort(self.nodes, axis=1)
-        fresh = np.ones(ordered.shape, bool)
-        fresh[:, 1:] = ordered[:, 1:] != ordered[:, :-1]
-        return np.asarray(np.count_nonzero(fresh & (ordered >= 0), axis=1))
+        sorted_nodes = np.sort(self.nodes, axis=1)
+        is_new = np.ones(sorted_nodes.shape, bool)
+        is_new[:, 1:] = sorted_nodes[:, 1:] != sorted_nodes[:, :-1]
+        return np.asarray(np.count_nonzero(is_new & (sorted_nodes >= 0), axis=1))
 
 
 def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
     """Return every contiguous sub-path of `shortest` … `window` nodes of each walk, `(b, length)`; −1 ends a walk.
 
-    They come walk by walk, the shorter ones first, each length from left to right. A walk of L nodes gives
-    L + (L−1) + … sub-paths. `window` counts nodes, as in the paper, so the ends are at most window − 1 steps apart.
+    In order of walk, then length, then position. A walk of L nodes has L + (L−1) + … sub-paths. `window` counts nodes,
+    as in the paper, so start and end are at most window − 1 steps apart.
 
     >>> subpaths(np.array([[4, 5, 6]]), window=2).nodes.tolist()
     [[4, -1], [5, -1], [6, -1], [4, 5], [5, 6]]
     """
-    window, shortest = _checked_window(window), _checked_shortest(shortest, window)
-    walks = _checked_walks(walks)
+    window, shortest = _check_window(window), _check_shortest(shortest, window)
+    walks = _check_walks(walks)
     total = int(count_subpaths(walks, shortest, window).sum())
     nodes = np.full((total, window), -1, walks.dtype)
     length = np.empty(total, np.int32)
@@ -84,8 +84,8 @@ def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
 class PathTable:
     """Collects the distinct sub-paths of any number of walks and counts how often each occurs.
 
-    Paths are numbered in the order of their first appearance, so that anything computed once per distinct path can be
-    looked up for each occurrence. Memory grows with the distinct paths, not with the walks.
+    Paths are indexed in the order of their first appearance, so that anything computed once per distinct path can be
+    looked up for each occurrence. Memory grows with the number of distinct paths, not of walks.
 
     Examples
     --------
@@ -97,8 +97,8 @@ class PathTable:
     """
 
     def __init__(self, window: int = 3, *, shortest: int = 1) -> None:
-        self.window = _checked_window(window)
-        self.shortest = _checked_shortest(shortest, self.window)
+        self.window = _check_window(window)
+        self.shortest = _check_shortest(shortest, self.window)
         self._used = 0
         self._nodes = np.empty((0, window), np.int32)
         self._length = np.empty(0, np.int32)
@@ -115,7 +115,7 @@ class PathTable:
 
     @property
     def paths(self) -> PathBatch:
-        """The distinct paths so far, by number; read-only."""
+        """The distinct paths so far, in order of index; read-only."""
         nodes, length = self._nodes[: self._used], self._length[: self._used]
         nodes.setflags(write=False)
         length.setflags(write=False)
@@ -128,39 +128,39 @@ class PathTable:
 
     @property
     def parents(self) -> Array:
-        """Number of each path without its last node, `(len(table),)`; −1 for the shortest; read-only.
+        """Index of each path without its last node, `(len(table),)`; −1 for the shortest; read-only.
 
-        A path comes after its parent.
+        A path has a larger index than its parent.
         """
         parents = self._parents[: self._used]
         parents.setflags(write=False)
         return parents
 
     def add(self, walks: Any) -> Array:
-        """Add the sub-paths of `walks (b, length)`; return the number of each, in the order of `subpaths`."""
-        walks = _checked_walks(walks)
+        """Add the sub-paths of `walks (b, length)`; return the index of each, in the order of `subpaths`."""
+        walks = _check_walks(walks)
         ends = np.concatenate([[0], np.cumsum(count_subpaths(walks, self.shortest, self.window))])
         numbers = np.empty(int(ends[-1]), np.int64)
         first = 0
-        while first < len(walks):  # a piece at a time, so that room is made for what may come and not for all
-            last = max(int(np.searchsorted(ends, ends[first] + _PIECE, side="right")) - 1, first + 1)
-            piece = numbers[ends[first] : ends[last]]
-            self._make_room(len(piece), walks.dtype)
+        while first < len(walks):  # in chunks, so that memory is allocated for a chunk at a time
+            last = max(int(np.searchsorted(ends, ends[first] + _CHUNK, side="right")) - 1, first + 1)
+            chunk = numbers[ends[first] : ends[last]]
+            self._grow(len(chunk), walks.dtype)
             state = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
-            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, piece)
+            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, chunk)
             first = last
         return numbers
 
-    def _make_room(self, new: int, dtype: Any) -> None:
+    def _grow(self, new: int, dtype: Any) -> None:
         """Grow the arrays so that `new` more paths fit and the hash table stays at most half full."""
         needed = self._used + new
         if self._nodes.dtype.itemsize < np.dtype(dtype).itemsize:
             self._nodes = self._nodes.astype(dtype)
         if needed > len(self._nodes):
-            room = max(needed, 3 * self._used // 2)
+            capacity = max(needed, 3 * self._used // 2)
             for name in ("_nodes", "_length", "_counts", "_parents", "_hashes"):
                 old = getattr(self, name)
-                grown = np.empty((room, *old.shape[1:]), old.dtype)
+                grown = np.empty((capacity, *old.shape[1:]), old.dtype)
                 grown[: self._used] = old[: self._used]
                 setattr(self, name, grown)
         if 2 * needed > len(self._slots):
@@ -168,13 +168,13 @@ class PathTable:
             _refill(self._hashes[: self._used], self._slots)
 
 
-def _checked_window(window: int) -> int:
+def _check_window(window: int) -> int:
     if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
         raise InputError(parameter="window", expected="a whole number of nodes, at least 1", found=window)
     return int(window)
 
 
-def _checked_shortest(shortest: int, window: int) -> int:
+def _check_shortest(shortest: int, window: int) -> int:
     if isinstance(shortest, bool) or not isinstance(shortest, int | np.integer) or not 1 <= shortest <= window:
         raise InputError(
             parameter="shortest", expected=f"a whole number from 1 to {window}, the window", found=shortest
@@ -182,7 +182,7 @@ def _checked_shortest(shortest: int, window: int) -> int:
     return int(shortest)
 
 
-def _checked_walks(walks: Any) -> Array:
+def _check_walks(walks: Any) -> Array:
     array = np.asarray(walks)
     if array.ndim != 2 or array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8):
         raise InputError(f"walks must be a table of node numbers, found shape {array.shape} of {array.dtype}")
@@ -192,12 +192,12 @@ def _checked_walks(walks: Any) -> Array:
 
 
 @kernel
-def _size(walks: Array, walk: int) -> int:
-    """Return the number of nodes before the walk ends."""
-    size = 0
-    while size < walks.shape[1] and walks[walk, size] >= 0:
-        size += 1
-    return size
+def _walk_length(walks: Array, walk: int) -> int:
+    """Return the number of nodes of a walk."""
+    walk_length = 0
+    while walk_length < walks.shape[1] and walks[walk, walk_length] >= 0:
+        walk_length += 1
+    return walk_length
 
 
 def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
@@ -210,22 +210,22 @@ def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
 @kernel
 def _count(walks: Array, shortest: int, window: int, counts: Array) -> None:
     for walk in range(walks.shape[0]):
-        size = _size(walks, walk)
+        walk_length = _walk_length(walks, walk)
         counts[walk] = 0
-        for span in range(shortest, min(window, size) + 1):
-            counts[walk] += size - span + 1
+        for path_length in range(shortest, min(window, walk_length) + 1):
+            counts[walk] += walk_length - path_length + 1
 
 
 @kernel
 def _extract(walks: Array, shortest: int, window: int, nodes: Array, length: Array) -> None:
     at = 0
     for walk in range(walks.shape[0]):
-        size = _size(walks, walk)
-        for span in range(shortest, min(window, size) + 1):
-            for begin in range(size - span + 1):
-                for k in range(span):
-                    nodes[at, k] = walks[walk, begin + k]
-                length[at] = span
+        walk_length = _walk_length(walks, walk)
+        for path_length in range(shortest, min(window, walk_length) + 1):
+            for start in range(walk_length - path_length + 1):
+                for k in range(path_length):
+                    nodes[at, k] = walks[walk, start + k]
+                length[at] = path_length
                 at += 1
 
 
@@ -244,28 +244,28 @@ def _collect(
     numbers: Array,
 ) -> int:
     mask = np.uint64(len(slots) - 1)
-    marks = np.empty((window + 1, walks.shape[1]), np.uint64)
+    path_hashes = np.empty((window + 1, walks.shape[1]), np.uint64)
     at = 0
     for walk in range(walks.shape[0]):
-        size = _size(walks, walk)
-        # Hash every sub-path by extending its prefix, and fetch the slots they fall on.
-        for begin in range(size):
-            mark = np.uint64(0)
-            for span in range(1, min(window, size - begin) + 1):
-                mark = mix(mark * STEP + np.uint64(walks[walk, begin + span - 1]) + np.uint64(1))
-                marks[span, begin] = mark
-                if span >= shortest:
-                    prefetch(slots, np.int64(mark & mask))
-        for span in range(shortest, min(window, size) + 1):
-            for begin in range(size - span + 1):
-                mark = marks[span, begin]
-                slot = mark & mask
+        walk_length = _walk_length(walks, walk)
+        # Hash every sub-path by extending its prefix, and prefetch its slot.
+        for start in range(walk_length):
+            path_hash = np.uint64(0)
+            for path_length in range(1, min(window, walk_length - start) + 1):
+                path_hash = mix(path_hash * STEP + np.uint64(walks[walk, start + path_length - 1]) + np.uint64(1))
+                path_hashes[path_length, start] = path_hash
+                if path_length >= shortest:
+                    prefetch(slots, np.int64(path_hash & mask))
+        for path_length in range(shortest, min(window, walk_length) + 1):
+            for start in range(walk_length - path_length + 1):
+                path_hash = path_hashes[path_length, start]
+                slot = path_hash & mask
                 number = slots[slot]
                 while number >= 0:
-                    if hashes[number] == mark and length[number] == span:
+                    if hashes[number] == path_hash and length[number] == path_length:
                         same = True
-                        for k in range(span):
-                            same &= nodes[number, k] == walks[walk, begin + k]
+                        for k in range(path_length):
+                            same &= nodes[number, k] == walks[walk, start + k]
                         if same:
                             break
                     slot = (slot + np.uint64(1)) & mask
@@ -274,13 +274,13 @@ def _collect(
                     number = used
                     used += 1
                     slots[slot] = number
-                    hashes[number] = mark
-                    length[number] = span
+                    hashes[number] = path_hash
+                    length[number] = path_length
                     counts[number] = 0
-                    # The paths one node shorter stand just before, one more of them than of this length.
-                    parents[number] = numbers[at - (size - span + 2)] if span > shortest else -1
+                    # Just before come the paths that are one node shorter, one more than of this length.
+                    parents[number] = numbers[at - (walk_length - path_length + 2)] if path_length > shortest else -1
                     for k in range(window):
-                        nodes[number, k] = walks[walk, begin + k] if k < span else -1
+                        nodes[number, k] = walks[walk, start + k] if k < path_length else -1
                 counts[number] += 1
                 numbers[at] = number
                 at += 1

@@ -1,4 +1,4 @@
-"""Random walks, made in batches on demand."""
+"""Random walks, sampled in batches on demand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cge.errors import InputError, Message
 from cge.graph import Graph
 from cge.parallel import blocks_of, resolve_jobs, run_blocks
 from cge.randomness import generator, key
-from cge.sampling.alias import row_tables, scaled_rows
+from cge.sampling.alias import alias_tables, scale_rows
 from cge.sampling.biased import biased_walks, edge_filter
 from cge.sampling.walk_kernels import uniform_walks, weighted_walks
 
@@ -21,16 +21,16 @@ __all__ = ["Walker"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 2048  # walks given to a thread at once
+_BLOCK = 2048  # walks per block of a thread
 _SMALLEST = 1e-9  # of p and q
-_BATCH_NODES = 4_000_000  # nodes in a batch of walks, unless the caller says otherwise
+_BATCH_NODES = 4_000_000  # nodes in a batch of walks by default
 
 
 class Walker:
     """Samples random walks: uniform, by edge weight, or node2vec's.
 
     Walk number r · s + i is the r-th walk from the i-th of s start nodes. It is a function of the graph, the seed and
-    its number alone: batches of any size, in any order, on any number of threads hold the same walks.
+    its number alone: it does not depend on batch size, order or the number of threads.
 
     Parameters
     ----------
@@ -40,24 +40,24 @@ class Walker:
     walks_per_node : int
         Walks from each start node.
     p, q : float
-        node2vec: 1/p weighs the way back, 1/q the way to nodes that are not neighbors of the last one (Grover and
-        Leskovec 2016). p = q = 1 is the plain walk.
+        node2vec: 1/p is the weight of returning, 1/q that of nodes that are not neighbors of the last one (Grover and
+        Leskovec 2016). p = q = 1 is the first-order walk.
     weighted : bool or None
-        Step in proportion to edge weights; None does so where the graph has them.
+        Step in proportion to edge weights; None: if the graph has weights.
     starts : sequence of node ids or None
-        Where walks start; None means every node.
+        Start nodes; None: all nodes.
     seed : int
-    threads : int or None
-        None uses every core.
+    n_jobs : int or None
+        Number of threads; None or −1: all cores.
     shuffle : bool
-        `batches` bring the walks of each pass over the start nodes in a random order (they are the same walks).
+        `batches` yields the walks of each pass over the start nodes in a random order (they are the same walks).
     stream : sequence of str and int
-        Names the random stream, where one seed serves several walkers.
+        Selects the random stream if several walkers have the same seed.
 
     Notes
     -----
     A walk ends at a node without outgoing edges: the rest of its row is −1. A walk from an isolated node is that node.
-    Parallel edges of different types each count as a way to go.
+    Parallel edges of different types count separately.
 
     Examples
     --------
@@ -100,17 +100,17 @@ class Walker:
             np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
         )
         self.stream = tuple(stream)
-        key(seed, *self.stream)  # refuses a wrong seed now
-        self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the (epoch, pass) last asked for
+        key(seed, *self.stream)  # raises here if the seed is invalid
+        self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the last (epoch, pass)
         self._biased = self.p != 1 or self.q != 1
-        self._chance, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
+        self._threshold, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
         self._weights = self._strength = np.empty(0)
         if self._biased:
             self._filter = edge_filter(graph.indptr, graph.indices)
         if self.weighted and graph.weights is not None:
-            self._chance, self._alias = row_tables(graph.indptr, graph.indices, graph.weights)
+            self._threshold, self._alias = alias_tables(graph.indptr, graph.indices, graph.weights)
             if self._biased:
-                self._weights, self._strength = scaled_rows(graph.indptr, graph.weights)
+                self._weights, self._strength = scale_rows(graph.indptr, graph.weights)
 
     def __repr__(self) -> str:
         kind = f"p={self.p:g}, q={self.q:g}" if self._biased else "weighted" if self.weighted else "uniform"
@@ -122,34 +122,34 @@ class Walker:
         return self.walks_per_node * len(self._starts)
 
     def sample(self, first: int, count: int, *, epoch: int = 0) -> Array:
-        """Return walks number `first` to `first + count - 1`, `(count, length)`, ended walks filled up with −1.
+        """Return walks number `first` to `first + count - 1`, `(count, length)`, padded with −1 after their end.
 
-        Each `epoch` has walks of its own.
+        Each `epoch` has different walks.
         """
         first, count = whole_number("first", first, 0), whole_number("count", count, 0)
         if first + count > self.num_walks:
-            raise InputError(f"{count:,} walks from number {first:,} on were asked for; there are {self.num_walks:,}")
+            raise InputError(f"first + count must be at most the {self.num_walks:,} walks, found {first:,} + {count:,}")
         return self._walk(np.arange(first, first + count, dtype=np.int64), epoch)
 
     def batches(self, size: int | None = None, *, epoch: int = 0) -> Iterator[Array]:
-        """Yield all walks of an epoch, `size` at a time (the last batch may be smaller); one batch is in memory."""
+        """Yield all walks of an epoch in batches of `size` (the last one may be smaller)."""
         size = max(_BATCH_NODES // self.length, 1) if size is None else whole_number("size", size, 1)
         for first in range(0, self.num_walks, size):
             numbers = np.arange(first, min(first + size, self.num_walks), dtype=np.int64)
             yield self._walk(self._shuffled(numbers, epoch) if self.shuffle else numbers, epoch)
 
-    def _shuffled(self, places: Array, epoch: int) -> Array:
-        """Return the numbers of the walks that stand at `places` when each pass over the start nodes is shuffled."""
+    def _shuffled(self, positions: Array, epoch: int) -> Array:
+        """Return the numbers of the walks at `positions` of the order in which each pass is shuffled."""
         per_pass = len(self._starts)
-        passes = places // per_pass
-        numbers = np.empty_like(places)
-        for one in np.unique(passes).tolist():
-            here = passes == one
-            which, order = self._order
-            if which != (epoch, one):
-                order = generator(self.seed, "walk order", *self.stream, epoch, one).permutation(per_pass)
-                self._order = ((epoch, one), order)
-            numbers[here] = order[places[here] - one * per_pass] + one * per_pass
+        passes = positions // per_pass
+        numbers = np.empty_like(positions)
+        for pass_number in np.unique(passes).tolist():
+            in_pass = passes == pass_number
+            cached, order = self._order
+            if cached != (epoch, pass_number):
+                order = generator(self.seed, "walk order", *self.stream, epoch, pass_number).permutation(per_pass)
+                self._order = ((epoch, pass_number), order)
+            numbers[in_pass] = order[positions[in_pass] - pass_number * per_pass] + pass_number * per_pass
         return numbers
 
     def _walk(self, numbers: Array, epoch: int) -> Array:
@@ -158,14 +158,14 @@ class Walker:
         starts = self._starts[numbers % max(len(self._starts), 1)]
         out = np.empty((len(numbers), self.length), graph.indices.dtype)
 
-        def block(begin: int, end: int) -> None:
-            part: tuple[Any, ...] = (starts[begin:end], numbers[begin:end], random_key, out[begin:end])
+        def block(start: int, end: int) -> None:
+            part: tuple[Any, ...] = (starts[start:end], numbers[start:end], random_key, out[start:end])
             if self._biased:
-                tables = (self._weights, self._strength, self._chance, self._alias, *self._filter)
-                facts = (graph.directed, graph.edge_types is None, self.p, self.q)
-                biased_walks(graph.indptr, graph.indices, *tables, *facts, *part)
+                tables = (self._weights, self._strength, self._threshold, self._alias, *self._filter)
+                settings = (graph.directed, graph.edge_types is None, self.p, self.q)
+                biased_walks(graph.indptr, graph.indices, *tables, *settings, *part)
             elif self.weighted:
-                weighted_walks(graph.indptr, graph.indices, self._chance, self._alias, *part)
+                weighted_walks(graph.indptr, graph.indices, self._threshold, self._alias, *part)
             else:
                 uniform_walks(graph.indptr, graph.indices, *part)
 

@@ -91,7 +91,7 @@ def train_walks(
     spans = [slice(parts.pointer[j], parts.pointer[j + 1]) for j in range(parts.count)]
     rows = np.empty(0, np.int64) if row_of is None else row_of
     nodes, alias = (parts.nodes, parts.alias) if row_of is None else (row_of[parts.nodes], row_of[parts.alias])
-    tables = [(nodes[span], parts.chance[span], alias[span]) for span in spans]
+    tables = [(nodes[span], parts.threshold[span], alias[span]) for span in spans]
     counts = np.zeros(parts.count, np.int64)
 
     def run(step: int, i: int) -> None:
@@ -182,7 +182,7 @@ def _block_kernel(dim: int) -> Any:
         center_part: int,
         context_part: int,
         drawn_rows: Array,
-        chance: Array,
+        threshold: Array,
         alias: Array,
         back: int,
         ahead: int,
@@ -266,8 +266,8 @@ def _block_kernel(dim: int) -> Any:
                 count += -(contexts + count) & (_TILE - 1)
                 for _ in range(max(-(-count // _REUSE), count - drawn)):
                     random = mix(state + np.uint64(drawn + 1) * STEP)
-                    draw = below(random, len(chance))
-                    kept = (random & _LOW) < np.uint64(chance[draw])
+                    draw = below(random, len(threshold))
+                    kept = (random & _LOW) < np.uint64(threshold[draw])
                     pool[drawn] = drawn_rows[draw] if kept else alias[draw]
                     for line in range(lines):
                         prefetch(targets, pool[drawn] * dim + line * _LINE)

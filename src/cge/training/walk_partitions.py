@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from cge.parallel import kernel, resolve_jobs, run_blocks
 from cge.randomness import generator
-from cge.sampling.alias import row_tables
+from cge.sampling.alias import alias_tables
 
 __all__ = ["Parts", "in_waves", "make_parts", "parts_for"]
 
@@ -28,14 +28,14 @@ Array = npt.NDArray[Any]
 class Parts:
     """A random division of the nodes, and one table of negatives for each part.
 
-    `part (n,)` int8; `pointer (P+1,)`, `nodes (n,)` the nodes by part; `chance`, `alias (n,)` alias tables by part.
+    `part (n,)` int8; `pointer (P+1,)`, `nodes (n,)` the nodes by part; `threshold`, `alias (n,)` alias tables by part.
     """
 
     count: int
     part: Array
     pointer: Array
     nodes: Array
-    chance: Array
+    threshold: Array
     alias: Array
 
 
@@ -58,8 +58,8 @@ def make_parts(probability: Array, count: int, seed: int) -> Parts:
     pointer = np.searchsorted(part[drawn], np.arange(count + 1))
     if np.any(np.diff(pointer) == 0):  # too few nodes for so many parts
         return make_parts(probability, 1, seed)
-    chance, alias = row_tables(pointer, drawn, probability[drawn])
-    return Parts(count, part, pointer, drawn, chance, alias)
+    threshold, alias = alias_tables(pointer, drawn, probability[drawn])
+    return Parts(count, part, pointer, drawn, threshold, alias)
 
 
 @kernel

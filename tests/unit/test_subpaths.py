@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 import cge
 from cge.sampling import NegativeSampler, PathTable, Walker, label_pairs, subpaths
-from cge.sampling.alias import row_tables, table
+from cge.sampling.alias import alias_table, alias_tables
 
 
 def test_the_papers_example_has_twelve_subpaths() -> None:
@@ -31,8 +31,8 @@ def test_ended_walks_and_wide_windows() -> None:
 def test_a_walk_ends_at_its_first_negative_number() -> None:
     walks = [[7, -1, 9], [3, 7, -2]]
     assert [row[row >= 0].tolist() for row in subpaths(walks, window=2).nodes] == [[7], [3], [7], [3, 7]]
-    table_ = PathTable(window=2)
-    assert table_.add(walks).tolist() == [0, 1, 0, 2]
+    path_table = PathTable(window=2)
+    assert path_table.add(walks).tolist() == [0, 1, 0, 2]
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.int16, np.uint16, np.uint32, np.int64])
@@ -43,10 +43,10 @@ def test_walks_of_every_integer_type(dtype: type) -> None:
 
 
 def test_large_node_numbers_survive() -> None:
-    table_ = PathTable(1)
-    table_.add(np.array([[3]], np.int32))
-    table_.add(np.array([[3_000_000_000]], np.uint32))
-    assert table_.paths.nodes.ravel().tolist() == [3, 3_000_000_000]
+    path_table = PathTable(1)
+    path_table.add(np.array([[3]], np.int32))
+    path_table.add(np.array([[3_000_000_000]], np.uint32))
+    assert path_table.paths.nodes.ravel().tolist() == [3, 3_000_000_000]
 
 
 @pytest.mark.parametrize(
@@ -58,15 +58,15 @@ def test_walks_are_checked(walks: np.ndarray) -> None:
             use(walks)
 
 
-def test_the_table_takes_room_for_distinct_paths_only() -> None:
+def test_memory_grows_with_distinct_paths_only() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2)])
-    table_ = PathTable(3)
-    before = table_.counts
-    table_.add(Walker(graph, 10, 60_000).sample(0, 180_000))
-    assert len(table_._slots) <= 1 << 20
+    path_table = PathTable(3)
+    before = path_table.counts
+    path_table.add(Walker(graph, 10, 60_000).sample(0, 180_000))
+    assert len(path_table._slots) <= 1 << 20
     assert len(before) == 0
     with pytest.raises(ValueError, match="read-only"):
-        table_.paths.nodes[0, 0] = 5
+        path_table.paths.nodes[0, 0] = 5
 
 
 def test_diversity_counts_distinct_nodes() -> None:
@@ -82,21 +82,23 @@ def test_diversity_counts_distinct_nodes() -> None:
 def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
     edges = np.random.default_rng(0).integers(0, 30, (60, 2))
     walker = Walker(cge.Graph.from_edges(edges, num_nodes=32), 8, 20)
-    table_ = PathTable(window, shortest=shortest)
+    path_table = PathTable(window, shortest=shortest)
     seen: Counter[tuple[int, ...]] = Counter()
     for walks in walker.batches(37):
-        numbers = table_.add(walks)
+        numbers = path_table.add(walks)
         paths = subpaths(walks, window)
-        wanted = [tuple(r[r >= 0].tolist()) for r, k in zip(paths.nodes, paths.length, strict=True) if k >= shortest]
-        found = table_.paths.nodes[numbers]
-        assert [tuple(r[r >= 0].tolist()) for r in found] == wanted
-        seen.update(wanted)
-    assert len(table_) == len(seen)
-    kept = {tuple(r[r >= 0].tolist()): c for r, c in zip(table_.paths.nodes, table_.counts.tolist(), strict=True)}
-    assert kept == dict(seen)
-    assert list(kept) == list(seen)  # numbered by first appearance
-    numbers = {path: number for number, path in enumerate(kept)}
-    assert table_.parents.tolist() == [numbers[path[:-1]] if len(path) > shortest else -1 for path in kept]
+        expected = [tuple(r[r >= 0].tolist()) for r, k in zip(paths.nodes, paths.length, strict=True) if k >= shortest]
+        looked_up = path_table.paths.nodes[numbers]
+        assert [tuple(r[r >= 0].tolist()) for r in looked_up] == expected
+        seen.update(expected)
+    assert len(path_table) == len(seen)
+    counted = {
+        tuple(r[r >= 0].tolist()): c for r, c in zip(path_table.paths.nodes, path_table.counts.tolist(), strict=True)
+    }
+    assert counted == dict(seen)
+    assert list(counted) == list(seen)  # indexed by first appearance
+    index_of = {path: index for index, path in enumerate(counted)}
+    assert path_table.parents.tolist() == [index_of[path[:-1]] if len(path) > shortest else -1 for path in counted]
 
 
 @pytest.mark.parametrize("value", [0, -1, 2.5, True])
@@ -107,20 +109,20 @@ def test_window_is_checked(value: object) -> None:
         PathTable(3, shortest=4)
 
 
-def test_same_label_pairs_have_the_documented_law() -> None:
+def test_same_label_pairs_follow_the_documented_distribution() -> None:
     labels = np.array([0, 0, 0, 1, 1, 2, -1, -1])
     pairs = label_pairs(labels, 60_000, seed=3)
     counts = np.zeros((8, 8))
     np.add.at(counts, (pairs[:, 0], pairs[:, 1]), 1)
     expected = np.zeros((8, 8))
-    for one in range(5):  # node 5 is alone in its class; 6 and 7 have none
-        partners = [k for k in range(5) if k != one and labels[k] == labels[one]]
-        expected[one, partners] = 1 / 5 / len(partners)
+    for node in range(5):  # node 5 is alone in its class; 6 and 7 have none
+        partners = [k for k in range(5) if k != node and labels[k] == labels[node]]
+        expected[node, partners] = 1 / 5 / len(partners)
     assert not counts[expected == 0].any()
     assert chisquare(counts[expected > 0], 60_000 * expected[expected > 0]).pvalue > 0.001
 
 
-def test_pairs_of_several_labels() -> None:
+def test_pairs_of_multilabel_targets() -> None:
     labels = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 0], [0, 1, 0], [0, 0, 1]])
     pairs = label_pairs(labels, 60_000, seed=4)
     counts = np.zeros((5, 5))
@@ -132,7 +134,7 @@ def test_pairs_of_several_labels() -> None:
     assert chisquare(counts[expected > 0], 60_000 * expected[expected > 0]).pvalue > 0.001
 
 
-def test_pairs_repeat_with_the_seed_and_need_two_of_a_kind() -> None:
+def test_pairs_depend_on_the_seed_and_need_a_shared_label() -> None:
     labels = np.array([0, 0, 1, 1])
     assert np.array_equal(label_pairs(labels, 9, 1), label_pairs(labels, 9, 1))
     assert not np.array_equal(label_pairs(labels, 9, 1, stream=["a"]), label_pairs(labels, 9, 1, stream=["b"]))
@@ -148,7 +150,7 @@ def test_pairs_repeat_with_the_seed_and_need_two_of_a_kind() -> None:
     assert set(label_pairs([10**12, 10**12, -1], 3).ravel().tolist()) == {0, 1}
 
 
-def test_negatives_have_the_law_of_degrees() -> None:
+def test_negatives_are_drawn_by_degree() -> None:
     edges = [(0, 1), (0, 2), (0, 3), (1, 2), (4, 0)]
     graph = cge.Graph.from_edges(edges, num_nodes=6)
     sampler = NegativeSampler(graph, seed=5)
@@ -173,13 +175,13 @@ def test_alias_tables_hold_the_exact_distribution() -> None:
     random = np.random.default_rng(6)
     weights = random.exponential(size=50) ** 4
     weights[::7] = 0
-    chance, alias = table(weights)
-    mass = np.zeros(50)
-    np.add.at(mass, np.arange(50), chance / 2**32)
-    np.add.at(mass, alias, 1 - chance / 2**32)
-    assert np.allclose(mass / 50, weights / weights.sum(), atol=1e-9)
+    threshold, alias = alias_table(weights)
+    probability = np.zeros(50)
+    np.add.at(probability, np.arange(50), threshold / 2**32)
+    np.add.at(probability, alias, 1 - threshold / 2**32)
+    assert np.allclose(probability / 50, weights / weights.sum(), atol=1e-9)
     indptr, indices = np.array([0, 2, 2, 5]), np.array([1, 2, 0, 1, 2])
-    row_chance, row_alias = row_tables(indptr, indices, np.array([1.0, 3.0, 1.0, 1.0, 1.0]))
+    row_threshold, row_alias = alias_tables(indptr, indices, np.array([1.0, 3.0, 1.0, 1.0, 1.0]))
     assert row_alias.tolist()[:2] == [2, 2]
-    assert np.isclose(row_chance[0] / 2**32, 0.5)
-    assert np.all(row_chance[2:] == 2**32 - 1)
+    assert np.isclose(row_threshold[0] / 2**32, 0.5)
+    assert np.all(row_threshold[2:] == 2**32 - 1)
