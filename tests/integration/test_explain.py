@@ -260,7 +260,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
             ["--compare"],
             "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels",
         ),
-        (["--node", "zoe"], "1 node in the request is not in the graph: 'zoe'"),
+        (["--node", "zoe"], "1 node in --node is not in the graph: 'zoe'"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the steps of the longest path, found 3"),
         (

@@ -141,8 +141,8 @@ def _bad_parquet_text(path: Path) -> None:
 
 GOOD = "a,b\nb,c\n"
 MATRIX = "%%MatrixMarket matrix coordinate real general\n"
-AS_TEXT = 'pass `ids="str"` to read all ids as text'
-DROP = "remove the edge, or pass `weighted=False` to ignore weights"
+AS_TEXT = "pass ids='str' to read all ids as text"
+DROP = "remove the edge, or pass weighted=False to ignore weights"
 POINT = "write 1.5, with a point"
 NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
 PICKLE = "this holds Python objects as a pickle, which may run any code and is never opened; save numbers"
@@ -255,7 +255,7 @@ CASES = [
         "missing column",
         {"edges.csv": "a\nb\n"},
         "{dir}/edges.csv, line 1: expected a source and a target separated by commas, found only 'a'; pass "
-        "`delimiter=`",
+        "delimiter",
     ),
     Case(
         "decimal comma between semicolons",
@@ -276,12 +276,12 @@ CASES = [
     Case(
         "two delimiters that both fit",
         {"edges.csv": "x;y,z\nu;v,w\n"},
-        "{dir}/edges.csv, line 1: both semicolons and commas could separate the columns; pass `delimiter=`",
+        "{dir}/edges.csv, line 1: both semicolons and commas could separate the columns; pass delimiter",
     ),
     Case(
         "two delimiters in names",
         {"edges.txt": "ns;1 ns;2\nns;2 ns;3\n"},
-        "{dir}/edges.txt, line 1: both semicolons and blanks could separate the columns; pass `delimiter=`",
+        "{dir}/edges.txt, line 1: both semicolons and blanks could separate the columns; pass delimiter",
         edges="edges.txt",
     ),
     Case(
@@ -365,8 +365,8 @@ CASES = [
     Case(
         "many columns",
         {"edges.csv": "1,2,3,4\n"},
-        "{dir}/edges.csv, line 1: found 4 columns without a header; say which to read, as in `source=1`, "
-        "`target=2`, `weight=3`, or pass `weighted=False` to read no weights",
+        "{dir}/edges.csv, line 1: found 4 columns without a header; say which to read, as in source=1, "
+        "target=2, weight=3, or pass weighted=False to read no weights",
     ),
     # ids
     Case(
@@ -429,13 +429,13 @@ CASES = [
     Case(
         "text in the third column",
         {"edges.csv": "1,2,friend\n2,3,foe\n"},
-        "{dir}/edges.csv, line 1: expected a weight in column 3, found 'friend'; pass `edge_type=3` to read types, "
-        "`weighted=False` to ignore the column, or `header=True` if this line names the columns",
+        "{dir}/edges.csv, line 1: expected a weight in column 3, found 'friend'; pass edge_type=3 to read types, "
+        "weighted=False to ignore the column, or header=True if this line names the columns",
     ),
     Case(
         "no weights",
         {"edges.csv": "1,2\n"},
-        "{dir}/edges.csv, line 1: found no column of weights; name it by `weight=`, or pass `weighted=False`",
+        "{dir}/edges.csv, line 1: found no column of weights; name it by weight, or pass weighted=False",
         options={"weighted": True},
     ),
     # lists of nodes
@@ -476,7 +476,7 @@ CASES = [
     Case(
         "label conflict",
         {"edges.csv": GOOD, "labels.csv": "a,x\nb,x\n\na,y\n"},
-        "{dir}/labels.csv, line 4: node 'a' has the label 'y', but 'x' in line 1; keep one, or pass `multilabel=True`",
+        "{dir}/labels.csv, line 4: node 'a' has the label 'y', but 'x' in line 1; keep one, or pass multilabel=True",
         labels="labels.csv",
     ),
     Case(
@@ -511,7 +511,7 @@ CASES = [
         "labels with an unusual header",
         {"edges.csv": GOOD, "labels.csv": "person,mood\na,x\nb,y\n"},
         "1 node in {dir}/labels.csv is not in the graph: 'person'; if line 1 names the columns, name them too by "
-        "`node=` and `label=`, else remove it",
+        "node and label, else remove it",
         labels="labels.csv",
         error=UnknownNodeError,
     ),
@@ -710,7 +710,7 @@ CASES = [
     Case(
         "matrix that is not symmetric",
         {"edges.mtx": MATRIX + "2 2 1\n1 2 1.0\n"},
-        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass `directed=True`, or adjacency + adjacency.T for "
+        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass directed=True, or adjacency + adjacency.T for "
         "an undirected graph",
         edges="edges.mtx",
     ),
@@ -882,10 +882,10 @@ def test_pipe(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"ids": "float"}, 'ids must be "auto", "int" or "str", found \'float\''),
+        ({"ids": "float"}, "ids must be 'auto', 'int' or 'str', found 'float'"),
         ({"delimiter": "::"}, "delimiter must be one ASCII character or None, found '::'"),
         ({"comment": ""}, "comment must be one ASCII character or None, found ''"),
-        ({"weight": 3, "weighted": False}, "`weight=3` names a column, but `weighted=False` asks to ignore it"),
+        ({"weight": 3, "weighted": False}, "weight=3 names a column, but weighted=False asks to ignore it"),
         ({"source": 0}, "source must be the name of a column or its number, from 1, found 0"),
     ],
 )

@@ -172,7 +172,7 @@ def test_edges_from_files(tmp_path: Path) -> None:
     text.write_text("who,whom\nx,a\ny,a\n")
     _, notes = read_graph_update(NAMES, text)
     assert len(notes) == 1
-    assert notes[0].endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass `header=True`")
+    assert notes[0].endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass header=True")
     found, _ = read_graph_update(NAMES, text, options=EdgeOptions(source="whom", target="who"))
     assert [part.tolist() for part in found.edges] == [["a", "a"], ["x", "y"]]
 
@@ -202,7 +202,7 @@ def test_features_from_files(tmp_path: Path) -> None:
     found, _ = read_graph_update(NAMES, features=table)
     assert (found.feature_ids.tolist(), found.features.tolist()) == (["c", "d"], [[1, 2], [3, 4]])
     sp.save_npz(matrix, sp.csr_array([[1.0, 2], [3, 4]]))
-    with pytest.raises(FileFormatError, match="its rows do not tell whose they are; pass feature_nodes=, a list of"):
+    with pytest.raises(FileFormatError, match="its rows have no node ids; pass feature_nodes, a list of"):
         read_graph_update(NAMES, features=matrix)
     nodes.write_text("c\nd\n")
     found, _ = read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
@@ -210,9 +210,9 @@ def test_features_from_files(tmp_path: Path) -> None:
     nodes.write_text("c\nd\ne\n")
     with pytest.raises(FileFormatError, match=r"found 3 nodes for 2 rows in"):
         read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
-    with pytest.raises(FileFormatError, match="this table is keyed by node itself; leave feature_nodes= out"):
+    with pytest.raises(FileFormatError, match="this table is keyed by node itself; leave feature_nodes out"):
         read_graph_update(NAMES, features=table, feature_nodes=nodes)
-    with pytest.raises(InputError, match="feature_nodes= names the nodes of features, and there are none"):
+    with pytest.raises(InputError, match="feature_nodes needs features; pass features, too"):
         read_graph_update(NAMES, feature_nodes=nodes)
     table.write_text("node,x,y\nc,1,2\nc,3,4\n")
     with pytest.raises(FileFormatError, match="line 3: node 'c' stands twice; keep one"):

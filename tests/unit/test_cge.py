@@ -109,7 +109,7 @@ def test_every_setting_is_documented() -> None:
 
 def test_vectors_by_id(fitted: cge.CGE) -> None:
     assert np.array_equal(fitted.transform([7, 3]), fitted.embedding_[[7, 3]])
-    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 99"):
+    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 99"):
         fitted.transform([99])
 
 

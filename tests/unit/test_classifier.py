@@ -152,7 +152,7 @@ def test_what_every_classifier_does(model: NodeClassifier) -> None:
     assert model.predict(some).tolist() == model.predict()[[33, 2, 17]].tolist()
     assert model.score(ids, names) == np.mean(model.predict() == names) > 0.8
     assert model.score(some, ["left", "right", "right"]) == np.mean(model.predict(some) == ["left", "right", "right"])
-    with pytest.raises(UnknownNodeError, match="1 node in the request is not in the graph: 'n99'"):
+    with pytest.raises(UnknownNodeError, match="1 node is not in the graph: 'n99'"):
         model.predict(["n99"])
     with pytest.raises(InputError, match=r"labels must have shape \(3,\), as the predictions, found \(2,\)"):
         model.score(some, ["left", "left"])

@@ -57,7 +57,7 @@ def test_vectors_are_found_by_id_and_progress_is_told() -> None:
     assert model.node_ids_.tolist()[:2] == ["n0", "n1"]
     assert told == sorted(told)
     assert told[-1] == 1
-    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 'x'"):
+    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'x'"):
         model.transform(["x"])
 
 
@@ -71,7 +71,7 @@ def test_vectors_are_found_by_id_and_progress_is_told() -> None:
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0 and of at most 10, found nan"),
         ({"q": 0}, "q must be a number of at least 1e-09 and of at most 1e+09, found 0"),
         ({"random_state": None}, "random_state must be a whole number of at least 0, found None"),
-        ({"n_jobs": 0}, "threads must be a whole number of at least 1 or None, found 0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1 or None, found 0"),
     ],
 )
 def test_settings_are_checked_by_fit(settings: dict[str, object], message: str) -> None:

@@ -356,9 +356,9 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
         fitted.explain("n7", top=0)
     with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 'all'"):
         fitted.explain_class("left", top="all")  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 'n99'"):
+    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'n99'"):
         fitted.explain("n99")
-    with pytest.raises(cge.CgeError, match="1 node in the request is not in the graph: 'n99'"):
+    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'n99'"):
         fitted.explain_pair("n1", "n99")
     with pytest.raises(cge.CgeError, match="there is no class 'up'; the classes are 'left', 'right'"):
         fitted.explain_class("up")

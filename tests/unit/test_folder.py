@@ -324,7 +324,7 @@ def test_the_name_is_the_folders(given_as: str, tmp_path: Path, monkeypatch: pyt
 
 def test_options_say_how_edges_are_read(tmp_path: Path) -> None:
     root = folder(tmp_path, edges__csv="1,2\n2,x\n", labels__csv="1,a\nx,b\n")
-    assert '`ids="str"`' in refused(root)
+    assert "ids='str'" in refused(root)
     data = load_folder(root, ids="str", directed=True)
     assert data.graph.node_ids.tolist() == ["1", "2", "x"]
     assert data.graph.directed

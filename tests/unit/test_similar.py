@@ -163,10 +163,10 @@ class StandIn:
         assert (metric, dtype) == ("ip", "f32")
         self.ndim = ndim
 
-    def add(self, keys: np.ndarray, vectors: np.ndarray, n_jobs: int) -> None:
+    def add(self, keys: np.ndarray, vectors: np.ndarray, threads: int) -> None:
         assert vectors.shape == (len(keys), self.ndim)
         assert vectors.dtype == np.float32
-        assert n_jobs == 1
+        assert threads == 1
         StandIn.built += 1
         self.vectors = vectors
 
@@ -234,7 +234,7 @@ def test_without_the_library(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(MissingDataError) as caught:
         similar_nodes(model([[1, 0], [0, 1]]), "a", method="approximate")
     assert str(caught.value) == (
-        "the approximate search needs the library usearch, which is not installed; run 'pip install usearch', or take "
+        "the approximate search needs the package usearch, which is not installed; run 'pip install usearch', or use "
         "method='exact'"
     )
     assert SimilarNodes(np.arange(2), np.eye(2)).used(10**6) == "exact"

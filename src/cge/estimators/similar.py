@@ -139,7 +139,7 @@ class SimilarNodes:
         if self._index is None:
             rows = self._indexed(np.arange(len(self.ids)))
             made = _usearch().Index(ndim=rows.shape[1], metric="ip", dtype="f32")
-            made.add(np.arange(len(rows)), rows, n_jobs=1)  # by several threads it would be another one each time
+            made.add(np.arange(len(rows)), rows, threads=1)  # by several threads it would be another one each time
             self._index = made
         self._index.expansion_search = max(_EFFORT, 2 * count)
         places, scores = np.empty((len(queries), top), np.int64), np.empty((len(queries), top))
