@@ -254,8 +254,7 @@ CASES = [
     Case(
         "missing column",
         {"edges.csv": "a\nb\n"},
-        "{dir}/edges.csv, line 1: expected a source and a target separated by commas, found only 'a'; pass "
-        "delimiter",
+        "{dir}/edges.csv, line 1: expected a source and a target separated by commas, found only 'a'; pass delimiter",
     ),
     Case(
         "decimal comma between semicolons",
