@@ -318,8 +318,8 @@ class Interrupter:
         self.number, self.refit, self.max_epochs = number, refit, list[int]()
 
     def __call__(self, one: PaperEpoch) -> None:
-        self.max_epochs.append(one.number)
-        if one.number == self.number and (one.stage == "refit") == self.refit:
+        self.max_epochs.append(one.epoch)
+        if one.epoch == self.number and (one.stage == "refit") == self.refit:
             raise KeyboardInterrupt
 
 

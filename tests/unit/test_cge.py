@@ -133,7 +133,7 @@ def test_progress_is_told_round_by_round() -> None:
         two_groups(), partial_labels(), partial_labels(TRUE_LABELS, 4), callback=told.append
     )
     assert told == list(model.history_)
-    assert [(one.number, one.of) for one in told] == [(k, 6) for k in range(1, 7)]
+    assert [(one.epoch, one.max_epochs) for one in told] == [(k, 6) for k in range(1, 7)]
 
 
 # ---------------------------------------------------------------------- labels

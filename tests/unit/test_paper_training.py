@@ -88,7 +88,7 @@ def test_folds_judge_only_vectors_that_do_not_know_them(outer_only: bool) -> Non
     judged = [one.outer_loss is not None for one in trained.history]
     assert judged == ([True] * 5 if outer_only else [True, True, False, False, False])
     assert trained.history.column("stage") == ["pretrain"] * 2 + ["train"] * 3
-    assert [one.number for one in trained.history] == [1, 2, 3, 4, 5]
+    assert [one.epoch for one in trained.history] == [1, 2, 3, 4, 5]
 
 
 def test_outer_labels_are_unseen_labels() -> None:
@@ -413,8 +413,8 @@ def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
 def test_history_is_a_table() -> None:
     history = train(make_task(two_groups()), replace(SMALL, weighting="average")).history
     assert len(str(history).splitlines()) == 6
-    assert history.rows()[0]["number"] == 1
+    assert history.rows()[0]["epoch"] == 1
     assert len(history[1:]) == 4
-    spread = history.column("weight_spread")
+    spread = history.column("weight_std")
     assert spread[-1] > spread[0] >= 0
     assert all(0 < share <= 1 + 1e-9 for share in history.column("effective_paths"))

@@ -663,7 +663,7 @@ def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
     weighting = closed_form_weightings(data.edge_scale.names, 2)[prior]
     network = make_weighting("lstm", int(data.token_vectors(0).shape[1]))
     assert network is not None
-    network.even()
+    network.init_uniform()
     weights = NamedWeighting("lstm", network, (4000, 0), NamedWeighting(prior, weighting))
     inputs = torch.randn(2 * GROUP_SIZE, 3, generator=torch.Generator().manual_seed(0))
     steps = data.transitions.matrix(weighting.raw_weights(data.edge_inputs).detach().double().numpy()).toarray()

@@ -85,7 +85,7 @@ def test_the_plan_comes_true(settings: dict[str, Any], validated: bool) -> None:
         compared = {one["weights"].removesuffix(" + labels") for one in model.search_results_}
         assert {*plan.weightings} == (compared & {"none", "degree", "cosine", "edges"} or {"degree"})
     else:
-        assert plan.sizes["max_epochs"] == model.history_[0].of
+        assert plan.sizes["max_epochs"] == model.history_[0].max_epochs
 
 
 def test_candidates_follow_from_graph_and_labels() -> None:

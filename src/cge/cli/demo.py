@@ -85,7 +85,7 @@ class _Watch:
         self._count += 1
         if self._shown and self._count % 10 == 0:
             accuracy = "" if one.validation_accuracy is None else f", validation {one.validation_accuracy:.1%}"
-            print(f"\r{one.stage}: epoch {one.number}{accuracy}      ", end="", file=sys.stderr, flush=True)
+            print(f"\r{one.stage}: epoch {one.epoch}{accuracy}      ", end="", file=sys.stderr, flush=True)
 
     def end(self) -> None:
         """Clear the line."""

@@ -17,7 +17,7 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
     """Return what there is to say about a trained model."""
     chosen = model.history_ if model.selection_history_ is None else model.selection_history_
     last, best = model.history_[model.best_epoch_ - 1], chosen[model.best_epoch_ - 1]
-    names = {"mean": "weight_mean", "spread": "weight_spread", "effective_share": "effective_paths"}
+    names = {"mean": "weight_mean", "spread": "weight_std", "effective_share": "effective_paths"}
     weights = {short: vars(last).get(name) for short, name in names.items()}
     return {
         "folder": out,

@@ -27,8 +27,8 @@ def line_of(one: PaperEpoch | Epoch) -> str:
     parts = [f"{words} {told[name]:.3f}" for words, name in losses.items() if name in told]
     if one.validation_accuracy is not None:
         parts.append(f"validation {one.validation_accuracy:.1%}")
-    if told.get("weight_mean") is not None and told.get("weight_spread") is not None:
-        parts.append(f"weights {told['weight_mean']:.2f} ± {told['weight_spread']:.2f}")
+    if told.get("weight_mean") is not None and told.get("weight_std") is not None:
+        parts.append(f"weights {told['weight_mean']:.2f} ± {told['weight_std']:.2f}")
     return " · ".join(parts)
 
 
@@ -64,21 +64,22 @@ class Watch(AbstractContextManager["Watch"]):
         """Show a round or an epoch that is done."""
         if not self._shown:
             return
-        if one.number == 1:
+        if one.epoch == 1:
             self._seconds = []
         self._seconds.append(one.seconds)
         if not hasattr(one, "path_loss"):  # an epoch: of one training among several
-            left = (one.of - one.number) * sum(self._seconds) / len(self._seconds)
-            self._bar.advance_to(one.number, one.of, f"{one.stage} · epoch {one.number}/{one.of}", line_of(one), left)
+            left = (one.max_epochs - one.epoch) * sum(self._seconds) / len(self._seconds)
+            text = f"{one.stage} · epoch {one.epoch}/{one.max_epochs}"
+            self._bar.advance_to(one.epoch, one.max_epochs, text, line_of(one), left)
             return
-        done, of, total = one.number, one.of, one.of * (2 if self._again else 1)
+        done, of, total = one.epoch, one.max_epochs, one.max_epochs * (2 if self._again else 1)
         if one.stage == "refit":  # which ends after the round that the first training has chosen
-            of = self._checkpoint.best_epoch() or one.of
-            done, total = self._first + one.number, self._first + of
+            of = self._checkpoint.best_epoch() or one.max_epochs
+            done, total = self._first + one.epoch, self._first + of
         else:
-            self._first = one.number
+            self._first = one.epoch
         left = (total - done) * sum(self._seconds) / len(self._seconds)
-        self._bar.advance_to(done, total, f"{one.stage} · round {one.number}/{of}", line_of(one), left)
+        self._bar.advance_to(done, total, f"{one.stage} · round {one.epoch}/{of}", line_of(one), left)
 
 
 class _Bar(Progress):

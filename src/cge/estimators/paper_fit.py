@@ -228,17 +228,15 @@ class PaperModel:
         if last.weight_mean is None:
             return
         if last.weight_mean < _COLLAPSED:
-            here = (
-                "" if kept.weight_mean < _COLLAPSED else f" (the kept round {kept.number} had {kept.weight_mean:.2g})"
-            )
+            here = "" if kept.weight_mean < _COLLAPSED else f" (the kept round {kept.epoch} had {kept.weight_mean:.2g})"
             use = Message.of("use {outer}", outer="unrolled")
             hint = use if outer == "paper" else Message.of("try a lower {weighting_lr}")
             problem = (
                 f"path weights collapsed to a mean of {last.weight_mean:.2g}{here}, so paths hardly train the vectors"
             )
             warnings.warn(CgeWarning(Message(problem, "; ", hint)), stacklevel=4)
-        elif kept.weight_spread < _FLAT * kept.weight_mean:
-            flat = f"path weights stayed flat (spread {kept.weight_spread:.2g} around {kept.weight_mean:.2g})"
+        elif kept.weight_std < _FLAT * kept.weight_mean:
+            flat = f"path weights stayed flat (spread {kept.weight_std:.2g} around {kept.weight_mean:.2g})"
             uniform = Message.of("{weighting} gives about the same vectors", weighting="uniform")
             message = Message(flat, ": the labels prefer no path over another, and ", uniform)
             warnings.warn(CgeWarning(message), stacklevel=4)

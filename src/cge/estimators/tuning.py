@@ -205,7 +205,7 @@ class _Pruning:
     def __call__(self, epoch: Any) -> None:
         if epoch.validation_accuracy is None or epoch.stage == "compare":
             return
-        self.best, step = max(self.best, epoch.validation_accuracy), 10 * (10 * epoch.number // epoch.of)
+        self.best, step = max(self.best, epoch.validation_accuracy), 10 * (10 * epoch.epoch // epoch.max_epochs)
         if step > self.step:
             self.step = step
             self.trial.report(self.best, step)

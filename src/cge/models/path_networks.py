@@ -58,7 +58,7 @@ class PathWeighting(nn.Module):
         """Map paths `(b, window, k)`, zero beyond `length (b,)`, to real numbers `(b,)`."""
         raise InputError(f"{type(self).__name__} must define score(projected, length)")
 
-    def even(self) -> None:
+    def init_uniform(self) -> None:
         """Make all paths weigh ½, as a start of learning, where the network knows how; own networks start as made."""
 
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
@@ -102,7 +102,7 @@ class AverageWeighting(PathWeighting):
         super().__init__()
         self.layer = nn.Linear(dim, 1)
 
-    def even(self) -> None:
+    def init_uniform(self) -> None:
         """Forget the layer."""
         _forget(self.layer)
 
@@ -131,7 +131,7 @@ class CnnWeighting(PathWeighting):
         self.along_bias = nn.Parameter(torch.zeros(()))
         self.across = nn.Linear(dim, 1)  # w²
 
-    def even(self) -> None:
+    def init_uniform(self) -> None:
         """Forget the second convolution."""
         _forget(self.across)
 
@@ -159,7 +159,7 @@ class LstmWeighting(PathWeighting):
         self.cell = nn.LSTMCell(dim, hidden)
         self.linear = nn.Linear(hidden, 1)
 
-    def even(self) -> None:
+    def init_uniform(self) -> None:
         """Forget the last layer."""
         _forget(self.linear)
 

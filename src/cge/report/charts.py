@@ -29,7 +29,7 @@ def curves_of(model: Any) -> list[dict[str, Any]]:
     )
     found = []
     for key, name, share in wanted:
-        points = [(row["number"], row[key]) for row in rows if row.get(key) is not None]
+        points = [(row["epoch"], row[key]) for row in rows if row.get(key) is not None]
         if points:
             x, y = zip(*points, strict=True)
             found.append({"name": name, "x": list(x), "y": [round(float(one), 5) for one in y], "share": share})

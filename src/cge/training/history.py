@@ -15,8 +15,8 @@ class PaperEpoch:
 
     Attributes
     ----------
-    number, of : int
-        Number of the round, from 1, and how many there may be.
+    epoch, max_epochs : int
+        Number of the epoch, from 1, and the maximum.
     stage : str
         "pretrain" while labels do not touch the vectors, then "train"; "refit" on all labels once the round is chosen.
     path_loss : float
@@ -28,7 +28,7 @@ class PaperEpoch:
     outer_loss : float or None
         Mean loss of outer labels after the virtual step (`outer="paper"`: the weighted path loss); None in rounds that
         do not train the weights.
-    weight_mean, weight_spread : float or None
+    weight_mean, weight_std : float or None
         Mean and standard deviation of A over the distinct paths.
     effective_paths : float or None
         (Σa)²/Σa² as a share of the distinct paths: 1 where all weigh alike.
@@ -36,15 +36,15 @@ class PaperEpoch:
         Time that the round took.
     """
 
-    number: int
-    of: int
+    epoch: int
+    max_epochs: int
     stage: str
     path_loss: float
     supervised_loss: float
     validation_accuracy: float | None
     outer_loss: float | None
     weight_mean: float | None
-    weight_spread: float | None
+    weight_std: float | None
     effective_paths: float | None
     seconds: float
 
@@ -55,8 +55,8 @@ class Epoch:
 
     Attributes
     ----------
-    number, of : int
-        Number of the epoch, from 1, and how many there may be.
+    epoch, max_epochs : int
+        Number of the epoch, from 1, and the maximum.
     stage : str
         What is trained, "refit" on all labels once the epoch is chosen.
     supervised_loss : float
@@ -68,8 +68,8 @@ class Epoch:
         Time that the epoch took.
     """
 
-    number: int
-    of: int
+    epoch: int
+    max_epochs: int
     stage: str
     supervised_loss: float
     consistency_loss: float

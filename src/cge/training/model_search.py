@@ -145,7 +145,7 @@ class ModelSearch(CandidateTraining):
         else:
             with seeded(self.settings.seed, "network"):
                 network: Any = make_weighting(kind, int(self.data.token_vectors(self.settings.seed).shape[1]))
-            network.even()
+            network.init_uniform()
             sampled = (self.settings.walks_per_node, self.settings.seed)
             weights = NamedWeighting(kind if isinstance(kind, str) else "custom", network, sampled, start)
             propagation = weights.trainable(self.data, self.task.train.numpy())
