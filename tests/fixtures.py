@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, Scale, make_edge_inputs
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, EdgeScale, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
 from cge.training.learned_weighting import OuterSettings
 from cge.training.task import Task
@@ -130,7 +130,7 @@ def planted_task(typed: bool, signal: float, labels: Any = None) -> Task:
     return Task(graph, None, true, 2, train, torch.empty(0, dtype=torch.int64), folds)
 
 
-def edge_propagation(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgePropagation, Scale]:
+def edge_propagation(task: Task, n_jobs: int = 1, **changed: Any) -> tuple[EdgePropagation, EdgeScale]:
     """Return untrained edge weights of a task's graph, three hops, and the scale of their inputs."""
     transitions = TransitionMatrix(task.graph, n_jobs)
     edge_inputs, scale = make_edge_inputs(task.graph, transitions)

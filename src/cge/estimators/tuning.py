@@ -20,7 +20,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.methods import Range, Space, find_method, make
-from cge.estimators.settings import check_settings, settings_of
+from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import of_all_classes, split_of
 from cge.metrics import classification_metrics
 
@@ -42,13 +42,17 @@ class SearchResult:
 def search_space(method: str, fixed: Mapping[str, Any] | None = None) -> Space:
     """Return the ranges and choices of a method's settings, without those that are `fixed`."""
     fixed = fixed or {}
-    estimator = make(method, 0, None, **fixed)
-    check_settings(estimator)
-    space = find_method(method).space
-    if not space:
+    estimator, chosen = make(method, 0, None, **fixed), find_method(method)
+    declared = chosen.declared_settings()
+    if declared is not None:
+        check_settings(estimator)
+    if not chosen.space:
         raise InputError(f"{method} has nothing to tune: it selects its settings in every fit")
-    known = settings_of(type(estimator))
-    return {name: values or known[name][1].choices for name, values in space.items() if name not in fixed}
+    return {
+        name: declared[name][1].choices if declared is not None and values == () else values
+        for name, values in chosen.space.items()
+        if name not in fixed
+    }
 
 
 def open_storage(url: str) -> Any:
