@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cge.store.atomic import write_whole
+from cge.store.atomic import write_files
 from studies.figures import BINS, OUTER
 
 __all__ = ["TITLES", "draw"]
@@ -54,7 +54,7 @@ def draw(name: str, tables: Row, file: Path) -> None:
                 more = _DRAWN[name](axes, tables, graph, outer)
                 axes.set_title(f"{graph}, {outer}{more}", loc="left")
         figure.suptitle(TITLES[name].partition(":")[0])
-        write_whole(
+        write_files(
             {file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None})}
         )
 

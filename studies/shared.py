@@ -14,7 +14,7 @@ import numpy.typing as npt
 import cge
 from cge.estimators.baselines import WalkClassifier
 from cge.graph import Graph
-from cge.store.atomic import write_whole
+from cge.store.atomic import write_files
 
 __all__ = ["SharedVectors"]
 
@@ -46,5 +46,5 @@ class SharedVectors(WalkClassifier):
         made = super()._vectors(graph)
         spent = time.perf_counter() - began
         self.folder.mkdir(parents=True, exist_ok=True)
-        write_whole({file: lambda stream: np.savez(stream, vectors=made, seconds=spent)})
+        write_files({file: lambda stream: np.savez(stream, vectors=made, seconds=spent)})
         return made

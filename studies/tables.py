@@ -18,7 +18,7 @@ from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import find_method, make
 from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
-from cge.store.atomic import write_text, write_whole
+from cge.store.atomic import write_text, write_files
 from studies.cells import Cell, read_cells
 from studies.shared import SharedVectors
 
@@ -283,4 +283,4 @@ def _draw(table: Table, tables: dict[str, Any], file: Path) -> None:
         axes.set_ylabel("ours, mean over seeds")
         axes.set_title(table.title)
         axes.legend(frameon=False)
-        write_whole({file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})})
+        write_files({file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})})

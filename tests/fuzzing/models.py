@@ -20,6 +20,7 @@ from cge.estimators.baselines import LabelPropagation, WalkClassifier
 from cge.estimators.graph_networks import GCN
 from tests.fuzzing.damage import damaged, damaged_json
 from tests.fuzzing.targets import Files, Target
+from tests.stored_files import with_hash
 
 __all__ = ["MODELS", "saved", "sealed"]
 
@@ -59,7 +60,7 @@ def sealed(content: Any, tensors: bytes) -> Files:
     digest = hashlib.sha256(tensors).hexdigest()
     name = f"model-{digest[:16]}.safetensors"
     if isinstance(content, dict):
-        content = content | {"tensors": {"file": name, "sha256": digest, "size": len(tensors)}}
+        content = with_hash(content | {"tensors": {"file": name, "sha256": digest, "size": len(tensors)}})
     return {"model.json": json.dumps(content).encode(), name: tensors}
 
 
@@ -79,7 +80,7 @@ def _draw(random: Random) -> Files:
             return sealed(content, len(header).to_bytes(8, "little") + header + tensors[end:])
         return sealed(content, damaged(tensors, random))
     if kind < 4:
-        content["facts"] = damaged_json(content["facts"], random)
+        content["metadata"] = damaged_json(content["metadata"], random)
         return sealed(content, tensors)
     return sealed(content, save_tensors(_other_arrays(load_tensors(tensors), random)))
 

@@ -307,7 +307,9 @@ def test_a_killed_fit_goes_on_to_the_same_model(files: Path, capsys: pytest.Capt
     other = files / "other"
     assert run(fit_arguments(files, *words, "--out", str(other))) == 0
     assert tensor_hashes(files / "m") == tensor_hashes(other)
-    rows = [json.loads((one / "model.json").read_text())["facts"]["selection_history"] for one in (files / "m", other)]
+    rows = [
+        json.loads((one / "model.json").read_text())["metadata"]["selection_history"] for one in (files / "m", other)
+    ]
     assert [row["path_loss"] for row in rows[0]] == [row["path_loss"] for row in rows[1]]
 
 

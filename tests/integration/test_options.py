@@ -354,7 +354,7 @@ def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pyt
     (folder / "checkpoint" / "select.json").unlink()
     os.mkfifo(folder / ".cge-working")
     told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
-    assert told == f"{folder / '.cge-working'} is no regular file; remove it, or give --out another folder"
+    assert told == f"{folder / '.cge-working'} is not a regular file; remove it, or give --out another folder"
 
 
 def test_a_model_and_readers_that_leave_or_see_little(files: Path) -> None:

@@ -130,7 +130,7 @@ def test_places_where_nothing_can_be_written(name: str, here: Path, capsys: pyte
     assert refused([*words, f"folder.{suffix}"], capsys).endswith("is a folder; give the path of a file")
     assert refused([*words, f"pipe.{suffix}"], capsys).endswith("is a pipe or a device; give the path of a file")
     told = refused([*words, f"none/{stem}.{suffix}"], capsys)
-    assert told.endswith("its folder is not there; make it, or choose another file")
+    assert told.endswith("its folder does not exist; create it, or choose another file")
 
 
 def cut(folder: Path) -> None:
@@ -154,7 +154,7 @@ def unfinished(folder: Path) -> None:
 
 
 MODELS: list[tuple[Callable[[Path], object], str]] = [
-    (shutil.rmtree, "m: there is no such folder; give one that cge has saved"),
+    (shutil.rmtree, "m: the folder does not exist; give one that cge has saved"),
     (a_file, "m: this is a file; give the path of a folder that cge has saved"),
     (
         lambda folder: (folder / "model.json").unlink(),
@@ -163,9 +163,9 @@ MODELS: list[tuple[Callable[[Path], object], str]] = [
     (unfinished, "m: the fit into this folder was not finished; the same 'cge fit' with --resume goes on with it"),
     (
         lambda folder: (folder / "model.json").write_text("{"),
-        "model.json: this is no readable JSON; restore the folder",
+        "model.json: this is not readable JSON; restore the folder",
     ),
-    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 1); upgrade cge"),
+    (newer, "m/model.json: written by a newer cge (format version 99, this one reads 2); upgrade cge"),
     (cut, "bytes, expected "),
     (lambda folder: next(folder.glob("*.safetensors")).unlink(), "is missing; restore the folder from a copy, or save"),
 ]

@@ -196,8 +196,10 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     )
     assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
     assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
-    assert refused("embed features --out no/v.csv", capsys).startswith("--out no/v.csv: its folder is not there; make")
-    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: there is no such folder; give one that")
+    assert refused("embed features --out no/v.csv", capsys).startswith(
+        "--out no/v.csv: its folder does not exist; create"
+    )
+    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: the folder does not exist; give one that")
     assert refused("embed spread --out v.csv", capsys) == (
         "spread holds a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, or train "
         "a model with 'cge fit'"

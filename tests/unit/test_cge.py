@@ -502,9 +502,9 @@ def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
         clone(again).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4), resume=tmp_path)
     file = next(tmp_path.glob("*.json"))
     content = json.loads(file.read_text())
-    content["facts"]["best_round"] = 1000
+    content["metadata"]["best_epoch"] = 1000
     file.write_text(json.dumps(content))
-    with pytest.raises(cge.CgeError, match="holds a checkpoint that was changed since it was written"):
+    with pytest.raises(cge.CgeError, match="was changed since it was saved"):
         clone(again).fit(graph, partial_labels(), resume=tmp_path)
 
 

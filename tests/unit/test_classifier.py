@@ -265,7 +265,7 @@ def test_every_classifier_comes_back_from_its_folder(model: NodeClassifier, seve
 def test_a_folder_that_does_not_fit_is_refused(array: str, wrong: Any, says: str, tmp_path: Path) -> None:
     WalkClassifier(dim=8).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES)).save(tmp_path)
     stored = read_folder(tmp_path)
-    write_folder(tmp_path, stored.kind, stored.facts, stored.arrays | {array: wrong})
+    write_folder(tmp_path, stored.kind, stored.metadata, stored.arrays | {array: wrong})
     with pytest.raises(FileFormatError) as caught:
         cge.load(tmp_path)
     assert str(caught.value) == f"{tmp_path}: this is no whole WalkClassifier ({says}); save the model again"

@@ -28,10 +28,10 @@ from cge.data import read_features
 from cge.errors import CgeError, InputError
 from cge.graph import Graph
 from cge.store import write_folder
-from cge.store.atomic import writable_file, write_whole
-from cge.store.export_tables import guarded_cells
+from cge.store.atomic import writable_file, write_files
+from cge.store.export_tables import count_escaped_cells
 from cge.store.exports import TABLES, VECTORS, Export, file_format, write_export, write_predictions
-from cge.store.text import as_word, as_xml, guarded
+from cge.store.text import as_word, as_xml, escape_formula
 
 HOSTILE = [
     "=1+1",
@@ -62,12 +62,14 @@ def made(ids: list[Any], dim: int = 3) -> Export:
     return Export(Graph.from_edges(edges, node_ids=ids), vectors)
 
 
-def told(ids: list[Any]) -> Export:
+def labeled_export(ids: list[Any]) -> Export:
     """Return vectors with labels and predictions."""
-    one = made(ids)
+    export = made(ids)
     count = len(ids)
     labels = ["=known", *[None] * (count - 1)]
-    return Export(one.graph, one.vectors, labels, ["<a> & b"] * count, np.linspace(0.1, 0.9, count).astype(np.float32))
+    return Export(
+        export.graph, export.vectors, labels, ["<a> & b"] * count, np.linspace(0.1, 0.9, count).astype(np.float32)
+    )
 
 
 def written(export: Export, file: Path) -> Path:
@@ -86,7 +88,7 @@ def test_tables_of_text(suffix: str, tmp_path: Path) -> None:
     with path.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream, delimiter="," if suffix == ".csv" else "\t", strict=True))
     assert rows[0] == ["id", "v0", "v1", "v2"]
-    assert [row[0] for row in rows[1:]] == [guarded(text) for text in HOSTILE]
+    assert [row[0] for row in rows[1:]] == [escape_formula(text) for text in HOSTILE]
     assert np.array_equal(np.array([row[1:] for row in rows[1:]], np.float32), export.vectors)
 
 
@@ -118,11 +120,11 @@ def test_parquet(ids: list[Any], tmp_path: Path) -> None:
 @pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
 def test_npz(ids: list[Any], tmp_path: Path) -> None:
     export = made(ids)
-    with np.load(written(export, tmp_path / "v.npz"), allow_pickle=False) as found:
-        assert sorted(found) == ["ids", "vectors"]
-        assert found["ids"].tolist() == ids
-        assert found["vectors"].dtype == np.float32
-        assert np.array_equal(found["vectors"], export.vectors)
+    with np.load(written(export, tmp_path / "v.npz"), allow_pickle=False) as arrays:
+        assert sorted(arrays) == ["ids", "vectors"]
+        assert arrays["ids"].tolist() == ids
+        assert arrays["vectors"].dtype == np.float32
+        assert np.array_equal(arrays["vectors"], export.vectors)
 
 
 def read_text(data: bytes) -> tuple[list[str], np.ndarray]:
@@ -157,7 +159,7 @@ def test_word2vec(
 ) -> None:
     export = made(ids)
     words, vectors = read(written(export, tmp_path / f"v{suffix}").read_bytes())
-    assert [unquote(word) for word in words] == [str(one) for one in ids]
+    assert [unquote(word) for word in words] == [str(node_id) for node_id in ids]
     assert not any(sign.isspace() for word in words for sign in word)
     assert np.array_equal(vectors, export.vectors)
 
@@ -176,9 +178,9 @@ def test_words_and_numbers_come_back(ids: list[str], numbers: list[float]) -> No
         VECTORS[suffix](export, stream)  # type: ignore[arg-type]
         data[suffix] = stream.data
     for suffix, read in ((".txt", read_text), (".bin", read_binary)):
-        words, found = read(data[suffix])
+        words, numbers = read(data[suffix])
         assert [unquote(word, errors="strict") for word in words] == ids
-        assert np.array_equal(found, vectors)
+        assert np.array_equal(numbers, vectors)
     lines = data[".txt"].split(b"\n")[1:-1]
     assert [line.rstrip() for line in lines] == lines
     assert len(lines) == len(data[".txt"].decode().splitlines()) - 1
@@ -201,8 +203,8 @@ def test_more_rows_than_a_block(tmp_path: Path) -> None:
     assert np.array_equal(read_binary(written(export, tmp_path / "v.bin").read_bytes())[1], export.vectors)
     table = pq.read_table(written(export, tmp_path / "v.parquet"))
     assert table["vector"][count - 1].as_py() == [2 * count - 2, 2 * count - 1]
-    found = nx.read_graphml(written(export, tmp_path / "v.graphml"))
-    assert (found.number_of_nodes(), found.number_of_edges()) == (count, 1)
+    graph = nx.read_graphml(written(export, tmp_path / "v.graphml"))
+    assert (graph.number_of_nodes(), graph.number_of_edges()) == (count, 1)
 
 
 # ---------------------------------------------------------------------- GraphML
@@ -216,35 +218,35 @@ def test_graphml_holds_nodes_edges_and_what_is_said() -> None:
     export = Export(graph, np.zeros((3, 2), np.float32), ["x", None, None], list("xyx"), np.float32([0.9, 0.8, 0.7]))
     stream = Collected()
     VECTORS[".graphml"](export, stream)  # type: ignore[arg-type]
-    found = nx.parse_graphml(stream.data.decode())
-    assert not found.is_directed()
-    assert dict(found.nodes(data=True)) == {
+    graph = nx.parse_graphml(stream.data.decode())
+    assert not graph.is_directed()
+    assert dict(graph.nodes(data=True)) == {
         "a": {"label": "a", "known_label": "x", "prediction": "x", "confidence": 0.9},
         "b": {"label": "b", "prediction": "y", "confidence": 0.8},
         "c": {"label": "c", "prediction": "x", "confidence": 0.7},
     }
-    edges = {frozenset(pair): weight for *pair, weight in found.edges(data="weight")}
+    edges = {frozenset(pair): weight for *pair, weight in graph.edges(data="weight")}
     assert edges == {frozenset("ab"): 0.5, frozenset("bc"): 2.0, frozenset("c"): 3.0}
 
 
 def test_graphml_of_a_directed_graph_with_types(tmp_path: Path) -> None:
     graph = Graph.from_edges([(1, 2), (1, 2), (2, 1)], directed=True, edge_types=["<likes>", "knows", "knows"])
     path = written(Export(graph, np.zeros((2, 1), np.float32)), tmp_path / "g.graphml")
-    found = nx.read_graphml(path, node_type=int)
-    assert found.is_directed()
-    assert sorted(found.edges(data="type")) == [(1, 2, "<likes>"), (1, 2, "knows"), (2, 1, "knows")]
+    graph = nx.read_graphml(path, node_type=int)
+    assert graph.is_directed()
+    assert sorted(graph.edges(data="type")) == [(1, 2, "<likes>"), (1, 2, "knows"), (2, 1, "knows")]
 
 
 def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
-    path = written(told(HOSTILE), tmp_path / "g.graphml")
+    path = written(labeled_export(HOSTILE), tmp_path / "g.graphml")
     tree = ET.parse(path)
     name = "{http://graphml.graphdrawing.org/xmlns}"
     nodes = tree.findall(f".//{name}node")
     assert [node.get("id") for node in nodes] == HOSTILE
-    format_value = [{one.get("key"): one.text for one in node.findall(f"{name}data")} for node in nodes]
-    assert [one["node-label"] for one in format_value] == HOSTILE
-    assert format_value[0]["node-known_label"] == "=known"
-    assert {one["node-prediction"] for one in format_value} == {"<a> & b"}
+    attributes = [{data.get("key"): data.text for data in node.findall(f"{name}data")} for node in nodes]
+    assert [node["node-label"] for node in attributes] == HOSTILE
+    assert attributes[0]["node-known_label"] == "=known"
+    assert {node["node-prediction"] for node in attributes} == {"<a> & b"}
     ends = {edge.get("source") for edge in tree.findall(f".//{name}edge")}
     assert ends <= set(HOSTILE)
 
@@ -252,8 +254,11 @@ def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("a\x01", r"the node id 'a\x01' holds U+0001, which XML cannot; rename the node, or write .parquet"),
-        ("\uffff", "the node id '\\uffff' holds U+FFFF, which XML cannot; rename the node, or write .parquet"),
+        ("a\x01", r"the node id 'a\x01' contains U+0001, which XML does not allow; rename the node, or write .parquet"),
+        (
+            "\uffff",
+            "the node id '\\uffff' contains U+FFFF, which XML does not allow; rename the node, or write .parquet",
+        ),
         ("", "the node id '' is empty; rename the node, or write .parquet"),
     ],
 )
@@ -265,30 +270,30 @@ def test_ids_that_xml_cannot_hold_are_refused(text: str, sentence: str, tmp_path
 
 
 def test_classes_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
-    one = made(["a", "b"])
-    export = Export(one.graph, one.vectors, None, ["x\x00y", "\ud800"], np.float32([1, 1]))
-    found = nx.read_graphml(written(export, tmp_path / "g.graphml"))
-    assert [found.nodes[node]["prediction"] for node in "ab"] == ["x\ufffdy", "\ufffd"]
+    plain = made(["a", "b"])
+    export = Export(plain.graph, plain.vectors, None, ["x\x00y", "\ud800"], np.float32([1, 1]))
+    graph = nx.read_graphml(written(export, tmp_path / "g.graphml"))
+    assert [graph.nodes[node]["prediction"] for node in "ab"] == ["x\ufffdy", "\ufffd"]
 
 
 @given(st.text())
 def test_xml_reads_back_whatever_it_can_hold(text: str) -> None:
-    found = ET.fromstring(f'<a b="{as_xml(text)}">{as_xml(text)}</a>')
-    kept = "".join(
+    element = ET.fromstring(f'<a b="{as_xml(text)}">{as_xml(text)}</a>')
+    expected = "".join(
         sign
         if sign in "\t\n\r" or (sign >= " " and not "\ud800" <= sign <= "\udfff" and sign < "\ufffe") or sign > "\uffff"
         else "\ufffd"
         for sign in text
     )
-    assert (found.text or "") == kept
-    assert found.get("b") == kept
+    assert (element.text or "") == expected
+    assert element.get("b") == expected
 
 
 # ---------------------------------------------------------------------- projector
 
 
 def test_projector(tmp_path: Path) -> None:
-    export = told(HOSTILE)
+    export = labeled_export(HOSTILE)
     paths = write_export(export, projector=tmp_path / "consistency" / "projector")
     assert [path.name for path in paths] == ["vectors.tsv", "metadata.tsv"]
     vectors = [line.split("\t") for line in paths[0].read_text().removesuffix("\n").split("\n")]
@@ -318,7 +323,7 @@ def test_a_folder_of_the_projector_that_cannot_be(tmp_path: Path) -> None:
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="holds U\\+0001"):
+    with pytest.raises(InputError, match="contains U\\+0001"):
         write_export(made(["a", "b\x01"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
     assert list(tmp_path.iterdir()) == []
     paths = write_export(made(["a", "b"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
@@ -330,7 +335,7 @@ def test_all_files_are_written_or_none(tmp_path: Path) -> None:
 
 @given(st.text() | st.text("'=+-@\t\r\na"))
 def test_no_cell_is_a_formula_and_none_is_lost(text: str) -> None:
-    cell = guarded(text)
+    cell = escape_formula(text)
     assert not cell.startswith(("=", "+", "-", "@", "\t", "\r")) or float(cell) == float(text)
     stripped = cell.lstrip("'")
     armed = cell.startswith("'") and stripped.startswith(("=", "+", "-", "@", "\t", "\r", "\n"))
@@ -338,12 +343,12 @@ def test_no_cell_is_a_formula_and_none_is_lost(text: str) -> None:
 
 
 def test_numbers_stay_and_formulas_can(tmp_path: Path) -> None:
-    assert [guarded(one) for one in ("-5", "+1.5e-3", "-5-5", "-", "+1)", "-5\n")] == [
+    assert [escape_formula(text) for text in ("-5", "+1.5e-3", "-5-5", "-", "+1)", "-5\n")] == [
         *("-5", "+1.5e-3"),
         *("'-5-5", "'-", "'+1)", "'-5\n"),
     ]
     export = made(["@angular/core", "-5", "=1+1"])
-    assert guarded_cells({"id": export.ids, "=x": np.zeros(3)}) == 3
+    assert count_escaped_cells({"id": export.ids, "=x": np.zeros(3)}) == 3
     exact = written(replace(export, exact=True), tmp_path / "v.csv")
     assert [line.partition(",")[0] for line in exact.read_text().splitlines()] == [
         *('"id"', '"@angular/core"', '"-5"', '"=1+1"')
@@ -364,7 +369,7 @@ def test_words_have_no_blanks_and_lead_back(text: str) -> None:
 
 def test_ids_that_no_file_holds(tmp_path: Path) -> None:
     for suffix in VECTORS:
-        with pytest.raises(InputError, match="holds half of a surrogate pair, which no file can hold"):
+        with pytest.raises(InputError, match="contains half of a surrogate pair, which UTF-8 cannot encode"):
             written(made(["a", "\ud800"]), tmp_path / f"v{suffix}")
         with pytest.raises(InputError, match=r"all strings, found \('a', 1\) at position 0"):
             written(made([("a", 1), ("b", 2)]), tmp_path / f"v{suffix}")
@@ -386,7 +391,7 @@ def test_one_long_id_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("suffix", VECTORS)
 def test_the_same_export_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None:
-    first, second = (written(told(["a", "b"]), tmp_path / f"{name}{suffix}") for name in "xy")
+    first, second = (written(labeled_export(["a", "b"]), tmp_path / f"{name}{suffix}") for name in "xy")
     assert first.read_bytes() == second.read_bytes()
     assert sorted(tmp_path.iterdir()) == [first, second]
 
@@ -416,7 +421,7 @@ def test_what_was_there_stays_where_writing_fails(error: BaseException, tmp_path
         raise error
 
     with pytest.raises(BaseException) as caught:  # noqa: PT011 - of three kinds
-        write_whole({old: whole, new: broken})
+        write_files({old: whole, new: broken})
     if isinstance(error, OSError):
         assert str(caught.value) == (
             f"{new} cannot be written (No space left on device); free the disk or choose another file"
@@ -427,18 +432,18 @@ def test_what_was_there_stays_where_writing_fails(error: BaseException, tmp_path
 
 
 def test_what_a_killed_writer_left_is_swept_away(tmp_path: Path) -> None:
-    left, other = tmp_path / ".cge-0123456789abcdef.tmp", tmp_path / ".mine.tmp"
-    left.write_text("half")
+    abandoned, other = tmp_path / ".cge-0123456789abcdef.tmp", tmp_path / ".mine.tmp"
+    abandoned.write_text("half")
     other.write_text("mine")
     seen = []
 
     def nested(stream: BinaryIO) -> None:
         stream.write(b"outer")
         held = {path.name for path in tmp_path.glob(".cge-*")}
-        write_whole({tmp_path / "b.csv": lambda inner: inner.write(b"inner")})  # must leave the outer one alone
+        write_files({tmp_path / "b.csv": lambda inner: inner.write(b"inner")})  # must leave the outer one alone
         seen.append(held == {path.name for path in tmp_path.glob(".cge-*")} and len(held) == 1)
 
-    write_whole({tmp_path / "a.csv": nested})
+    write_files({tmp_path / "a.csv": nested})
     assert seen == [True]
     assert sorted(path.name for path in tmp_path.iterdir()) == [".mine.tmp", "a.csv", "b.csv"]
     assert ((tmp_path / "a.csv").read_text(), (tmp_path / "b.csv").read_text()) == ("outer", "inner")
@@ -482,7 +487,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         ("folder.csv", "is a folder; give the path of a file"),
         ("loop.csv", "cannot be written"),
         ("x" * 300 + ".csv", "cannot be written"),
-        ("none/v.csv", "v.csv: its folder is not there; make it, or choose another file"),
+        ("none/v.csv", "v.csv: its folder does not exist; create it, or choose another file"),
     ):
         with pytest.raises(InputError, match=sentence):
             written(made(["a", "b"]), tmp_path / name)

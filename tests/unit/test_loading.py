@@ -22,7 +22,7 @@ Change = Callable[[dict[str, Any], dict[str, Any]], object]
 def refused(kind: str, change: Change, folder: Path) -> str:
     text, tensors = saved()[kind]
     content, arrays = json.loads(text), load_tensors(tensors)
-    change(content["facts"], arrays)
+    change(content["metadata"], arrays)
     for name, data in sealed(content, save_tensors(arrays)).items():
         (folder / name).write_bytes(data)
     with pytest.raises(FileFormatError) as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -13,13 +14,13 @@ import scipy.sparse as sp
 import torch
 
 import cge
+from cge import metrics
 from cge.data.graph_update import GraphUpdate
 from cge.errors import InputError
 from cge.estimators.encoder_fit import _Fitting, _Member
 from cge.estimators.encoder_model import encoder_settings, uncalibrated_probabilities
 from cge.estimators.fit_plan import plan_fit
 from cge.estimators.predictions import predict_nodes
-from cge.evaluation import calibration
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.path_networks import make_weighting
@@ -41,6 +42,7 @@ from tests.fixtures import (
     two_groups,
     with_sparse_features,
 )
+from tests.stored_files import with_hash
 
 MOST = np.where(np.arange(2 * GROUP_SIZE) % 4 > 0, TRUE_LABELS, -1)  # enough to hold some out
 
@@ -388,7 +390,7 @@ def test_more_models_are_averaged() -> None:
         for leader in fitted.ensemble
     ]
     assert not np.allclose(alone[0], alone[2])
-    mean = calibration.scale_probabilities((alone[0] + alone[1] + alone[2]) / 3, fitted.temperature)
+    mean = metrics.scale_probabilities((alone[0] + alone[1] + alone[2]) / 3, fitted.temperature)
     np.testing.assert_allclose(three.predict_proba(), mean, rtol=1e-5)
 
 
@@ -398,11 +400,8 @@ def test_chances_are_calibrated_on_the_selection_labels() -> None:
     fitted: Any = model._fitted
     nodes = np.setdiff1d(np.arange(0, 40, 4), np.arange(0, 40, 3))
     scale_probabilities = model.predict_proba()[nodes].astype(float)
-    raw = calibration.scale_probabilities(scale_probabilities, 1 / fitted.temperature)
-    assert (
-        calibration.log_loss(scale_probabilities, TRUE_LABELS[nodes])
-        <= calibration.log_loss(raw, TRUE_LABELS[nodes]) + 1e-6
-    )
+    raw = metrics.scale_probabilities(scale_probabilities, 1 / fitted.temperature)
+    assert metrics.log_loss(scale_probabilities, TRUE_LABELS[nodes]) <= metrics.log_loss(raw, TRUE_LABELS[nodes]) + 1e-6
     assert np.array_equal(scale_probabilities.argmax(1), raw.argmax(1))
 
 
@@ -415,8 +414,8 @@ def test_chances_of_nodes_that_calibrated_nothing_mean_more_than_before() -> Non
     fitted, labels = model._fitted, data.labels[data.split.test]
     told = model.predict_proba()[data.split.test].astype(float)
     error, before = (
-        calibration.reliability(one, labels).error
-        for one in (told, calibration.scale_probabilities(told, 1 / fitted.temperature))
+        metrics.reliability(one, labels).error
+        for one in (told, metrics.scale_probabilities(told, 1 / fitted.temperature))
     )
     assert fitted.temperature < 0.9  # 100 epochs with decay and dropping leave a reader too modest
     assert error < 0.06 < before - 0.05
@@ -448,11 +447,11 @@ def test_classes_are_expected_as_often_as_among_given_selection_labels(tmp_path:
     counts = np.bincount(labels[choosing])
     ratio = (counts + 1) / (502 * 51 / 102)
     by_rule = fixed.predict_proba().astype(np.float64) * ratio
-    by_rule = calibration.scale_probabilities(
+    by_rule = metrics.scale_probabilities(
         by_rule / by_rule.sum(1, keepdims=True), model._fitted.temperature / fixed._fitted.temperature
     )
     np.testing.assert_allclose(model.predict_proba(), by_rule, atol=2e-4)
-    off = [calibration.log_loss(one.predict_proba(others), labels[others]) for one in (model, fixed)]
+    off = [metrics.log_loss(one.predict_proba(others), labels[others]) for one in (model, fixed)]
     assert off[0] < off[1] - 0.02
     told = model.explain(int(others[0]))
     assert told.scores.argmax() == model.predict_proba([others[0]]).argmax()
@@ -631,7 +630,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     text = (tmp_path / "model.json").read_text()
     for old, new in (('"leaders"', '"ladders"'), ('"hops": 5', '"hops": 6'), ('"plan"', '"plane"')):
         assert old in text
-        (tmp_path / "model.json").write_text(text.replace(old, new, 1))
+        (tmp_path / "model.json").write_text(json.dumps(with_hash(json.loads(text.replace(old, new, 1)))))
         with pytest.raises(cge.CgeError):
             cge.load(tmp_path)
 

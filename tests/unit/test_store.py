@@ -26,9 +26,9 @@ from safetensors.numpy import load, save
 
 from cge.errors import CgeError, FileFormatError, InputError
 from cge.graph import Graph
-from cge.store import file_io as store_files
-from cge.store import manifest as manifests
 from cge.store import (
+    locks,
+    metadata_field,
     pack_graph,
     pack_ids,
     pack_values,
@@ -38,10 +38,12 @@ from cge.store import (
     unpack_values,
     write_folder,
 )
+from cge.store import manifest as manifests
 from cge.store.tensors import checked_arrays, tensor_chunks
 from tests.fuzzing.damage import edited
+from tests.stored_files import with_hash
 
-FACTS = {"settings": {"dim": 8, "lr": 0.1, "name": "ü \ud800", "none": None}, "list": [1, True, "x"]}
+METADATA = {"settings": {"dim": 8, "lr": 0.1, "name": "ü \ud800", "none": None}, "list": [1, True, "x"]}
 ARRAYS = {
     "vectors": np.arange(6, dtype=np.float32).reshape(2, 3),
     "mask": np.array([True, False, True]),
@@ -65,7 +67,7 @@ def rewrite(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change the JSON file of a folder by hand."""
     content = json.loads((folder / "model.json").read_text())
     changed = change(content)
-    (folder / "model.json").write_text(json.dumps(content if changed is None else changed))
+    (folder / "model.json").write_text(json.dumps(with_hash(content if changed is None else changed)))
 
 
 def reseal(folder: Path, data: bytes) -> None:
@@ -78,7 +80,7 @@ def reseal(folder: Path, data: bytes) -> None:
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_folder(tmp_path / "saved", "test", FACTS, ARRAYS)
+    write_folder(tmp_path / "saved", "test", METADATA, ARRAYS)
     return tmp_path / "saved"
 
 
@@ -88,19 +90,19 @@ def folder(tmp_path: Path) -> Path:
 def test_what_is_written_is_read(folder: Path) -> None:
     stored = read_folder(folder, "test")
     assert stored.kind == "test"
-    assert stored.facts == FACTS
+    assert stored.metadata == METADATA
     assert same(stored.arrays, ARRAYS)
     assert sorted(stored.environment) == ["cge", "numpy", "platform", "python", "torch"]
     assert stored.environment["numpy"] == np.__version__
     assert stored.environment["python"] == ".".join(map(str, sys.version_info[:3]))
     assert read_folder(str(folder), ("other", "test")).kind == "test"
-    assert read_folder(folder).facts["settings"]["lr"] == 0.1
+    assert read_folder(folder).metadata["settings"]["lr"] == 0.1
 
 
 def test_the_files_are_json_and_safetensors(folder: Path) -> None:
     content = json.loads((folder / "model.json").read_text())
-    assert sorted(content) == ["environment", "facts", "format", "format_version", "kind", "tensors"]
-    assert (content["format"], content["format_version"], content["kind"]) == ("cge", 1, "test")
+    assert sorted(content) == ["environment", "format", "format_version", "kind", "metadata", "sha256", "tensors"]
+    assert (content["format"], content["format_version"], content["kind"]) == ("cge", 2, "test")
     file = folder / content["tensors"]["file"]
     data = file.read_bytes()
     assert content["tensors"]["size"] == len(data)
@@ -163,11 +165,11 @@ def test_tensors_are_those_of_the_library() -> None:
     assert b"".join(tensor_chunks(checked_arrays(ARRAYS))) == save(ARRAYS)
 
 
-def test_facts_come_back_as_json_has_them(tmp_path: Path) -> None:
-    facts = {"a": (1, np.int64(2), np.float32(0.5)), "b": np.bool_(True), "c": np.str_("x"), "big": 2**200}
-    write_folder(tmp_path, "test", facts, {})
-    assert read_folder(tmp_path).facts == {"a": [1, 2, 0.5], "b": True, "c": "x", "big": 2**200}
-    assert type(read_folder(tmp_path).facts["a"][1]) is int
+def test_metadata_come_back_as_json_has_them(tmp_path: Path) -> None:
+    metadata = {"a": (1, np.int64(2), np.float32(0.5)), "b": np.bool_(True), "c": np.str_("x"), "big": 2**200}
+    write_folder(tmp_path, "test", metadata, {})
+    assert read_folder(tmp_path).metadata == {"a": [1, 2, 0.5], "b": True, "c": "x", "big": 2**200}
+    assert type(read_folder(tmp_path).metadata["a"][1]) is int
 
 
 def test_a_missing_folder_is_made_and_others_files_stay(tmp_path: Path) -> None:
@@ -180,10 +182,10 @@ def test_a_missing_folder_is_made_and_others_files_stay(tmp_path: Path) -> None:
         "model-0123456789abcdef.txt",
         "model-0123456789abcdef.safetensors.old",
         "model-best-0123456789abcdef.safetensors",
-        ".model-0123.tmp",
+        ".cge-0123.tmp",
         ".other-0123456789abcdef.tmp",
     ]
-    ours = [".model-0123456789abcdef.tmp", "model-0123456789abcdef.safetensors"]
+    ours = [".cge-0123456789abcdef.tmp", "model-0123456789abcdef.safetensors"]
     for name in others + ours:
         (deep / name).write_text("x")
     write_folder(deep, "test", {}, {"x": np.zeros(1)}, name="model")
@@ -207,45 +209,48 @@ def test_states_of_several_names_lie_in_one_folder(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("metadata", "message"),
     [
         (
             {"a": [1, {"b": np.nan}]},
-            "facts['a'][1]['b'] is nan, which JSON cannot hold; use None, or put it in an array",
+            "metadata['a'][1]['b'] is nan, which JSON cannot contain; use None, or put it in an array",
         ),
-        ({"a": {3: 1}}, "facts['a'] has the key 3; keys must be strings"),
+        ({"a": {3: 1}}, "metadata['a'] has the key 3; keys must be strings"),
         (
             {"a": {1}},
-            "facts['a'] is {1}; facts are numbers, strings, lists and dictionaries, everything else is an array",
+            "metadata['a'] is {1}; use numbers, strings, lists and dictionaries, and arrays for the rest",
         ),
-        ({"a": np.ones(2)}, "facts['a'] is array([1., 1.]); facts are numbers, strings, lists and dictionaries, "),
-        ([1], "facts must be a dictionary, found [1]"),
+        (
+            {"a": np.ones(2)},
+            "metadata['a'] is array([1., 1.]); use numbers, strings, lists and dictionaries, ",
+        ),
+        ([1], "metadata must be a dictionary, found [1]"),
     ],
 )
-def test_facts_that_json_cannot_hold(tmp_path: Path, facts: Any, message: str) -> None:
+def test_metadata_that_json_cannot_hold(tmp_path: Path, metadata: Any, message: str) -> None:
     with pytest.raises(InputError, match=f"^{re.escape(message)}"):
-        write_folder(tmp_path / "new", "test", facts, {})
+        write_folder(tmp_path / "new", "test", metadata, {})
     assert not (tmp_path / "new").exists()
 
 
-def test_facts_without_end(folder: Path) -> None:
+def test_metadata_without_end(folder: Path) -> None:
     endless: dict[str, Any] = {}
     endless["self"] = endless
-    with pytest.raises(InputError, match=r"^the facts are nested too deeply to be saved$"):
+    with pytest.raises(InputError, match=r"^the metadata is nested too deeply to be saved$"):
         write_folder(folder, "test", endless, {})
-    with pytest.raises(InputError, match=r"^the facts cannot be written as JSON \(Exceeds the limit"):
+    with pytest.raises(InputError, match=r"^the metadata cannot be written as JSON \(Exceeds the limit"):
         write_folder(folder, "test", {"huge": 10**5000}, {})
     assert same(read_folder(folder).arrays, ARRAYS)
     assert len(names_in(folder)) == 2
 
 
-def test_facts_larger_than_a_reader_takes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(manifests, "LARGEST", 1000)
+def test_metadata_larger_than_a_reader_takes(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(manifests, "MAX_BYTES", 1000)
     with pytest.raises(
-        InputError, match=r"^the facts take 3,\d\d\d bytes, at most 1,000 fit; put long lists in arrays$"
+        InputError, match=r"^the metadata takes 3,\d\d\d bytes, at most 1,000 fit; put long lists in arrays$"
     ):
         write_folder(folder, "test", {"long": "x" * 3000}, {})
-    assert read_folder(folder).facts == FACTS
+    assert read_folder(folder).metadata == METADATA
     assert len(names_in(folder)) == 2
 
 
@@ -316,35 +321,35 @@ def test_a_link_is_not_written_through(tmp_path: Path, folder: Path) -> None:
         InputError, match=r"model\.json was not written by cge; move it away, or choose another folder$"
     ):
         write_folder(tmp_path, "test", {}, {})
-    assert read_folder(folder).facts == FACTS
+    assert read_folder(folder).metadata == METADATA
 
 
 class Failing:
-    """Lets a number of system calls pass, then fails all."""
+    """Lets a number of system calls succeed, then fails all."""
 
-    def __init__(self, n_augmentations: int, number: int) -> None:
-        self.n_augmentations, self.number = n_augmentations, number
+    def __init__(self, successes: int, number: int) -> None:
+        self.successes, self.number = successes, number
 
     def __call__(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def wrapped(*args: Any, **kwargs: Any) -> Any:
-            self.n_augmentations -= 1
-            if self.n_augmentations < 0:
+            self.successes -= 1
+            if self.successes < 0:
                 raise OSError(self.number, os.strerror(self.number))
             return call(*args, **kwargs)
 
         return wrapped
 
 
-@pytest.mark.parametrize("n_augmentations", range(6))
+@pytest.mark.parametrize("successes", range(6))
 @pytest.mark.parametrize("existing", [True, False])
 def test_a_failing_disk_leaves_the_old_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, n_augmentations: int, existing: bool
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, successes: int, existing: bool
 ) -> None:
     """fsync of the tensors and of the JSON file, replace, fsync of the folder, replace (the commit), fsync."""
     if existing:
         write_folder(tmp_path, "test", {"state": "old"}, {"x": np.zeros(5)})
     before = names_in(tmp_path)
-    failing = Failing(n_augmentations, errno.ENOSPC)
+    failing = Failing(successes, errno.ENOSPC)
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", failing(os.fsync))
         patch.setattr(Path, "replace", failing(Path.replace))
@@ -353,17 +358,17 @@ def test_a_failing_disk_leaves_the_old_state(
     assert str(error.value) == (
         f"{tmp_path} cannot be written (No space left on device); free the disk or choose another folder"
     )
-    if n_augmentations == 5:  # after the commit
-        assert read_folder(tmp_path).facts == {"state": "new"}
+    if successes == 5:  # after the commit
+        assert read_folder(tmp_path).metadata == {"state": "new"}
         assert read_folder(tmp_path).arrays["x"].tolist() == [1] * 5
         assert len(names_in(tmp_path)) == 2
         return
     assert names_in(tmp_path) == before
     if existing:
-        assert read_folder(tmp_path).facts == {"state": "old"}
+        assert read_folder(tmp_path).metadata == {"state": "old"}
         assert read_folder(tmp_path).arrays["x"].tolist() == [0] * 5
     write_folder(tmp_path, "test", {"state": "new"}, {"x": np.ones(5)})
-    assert read_folder(tmp_path).facts == {"state": "new"}
+    assert read_folder(tmp_path).metadata == {"state": "new"}
 
 
 def test_a_read_only_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -381,9 +386,9 @@ def test_a_file_system_that_syncs_and_locks_no_folders(tmp_path: Path, monkeypat
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", files_only)
-    monkeypatch.setattr(store_files.fcntl, "flock", Failing(0, errno.ENOLCK)(len))
-    write_folder(tmp_path, "test", FACTS, ARRAYS)
-    assert read_folder(tmp_path).facts == FACTS
+    monkeypatch.setattr(locks.fcntl, "flock", Failing(0, errno.ENOLCK)(len))
+    write_folder(tmp_path, "test", METADATA, ARRAYS)
+    assert read_folder(tmp_path).metadata == METADATA
 
 
 def run_python(code: str, *arguments: object) -> subprocess.Popen[bytes]:
@@ -436,7 +441,7 @@ def test_a_killed_writer_leaves_a_whole_state(tmp_path: Path) -> None:
         child.stdout.close()
         assert child.wait() == -signal.SIGKILL
         stored = read_folder(tmp_path, "test")
-        state = stored.facts["state"]
+        state = stored.metadata["state"]
         assert written[-1] <= state <= written[-1] + 1
         assert state > last
         assert same(stored.arrays, {"x": np.full(20_000, state), "y": np.full(7, state)})
@@ -464,18 +469,18 @@ def test_readers_and_writers_at_the_same_time(tmp_path: Path) -> None:
         try:
             while not done.is_set():
                 stored = read_folder(tmp_path)
-                assert stored.arrays["x"].tolist() == [stored.facts["state"]] * 500
+                assert stored.arrays["x"].tolist() == [stored.metadata["state"]] * 500
         except BaseException as error:
             errors.append(error)
 
     writers = [threading.Thread(target=write, args=(states,)) for states in ([1, 2], [2, 3, 4])]
-    classifiers = [threading.Thread(target=read) for _ in range(2)]
-    for thread in classifiers + writers:
+    readers = [threading.Thread(target=read) for _ in range(2)]
+    for thread in readers + writers:
         thread.start()
     for thread in writers:
         thread.join()
     done.set()
-    for thread in classifiers:
+    for thread in readers:
         thread.join()
     assert errors == []
     assert len(names_in(tmp_path)) == 2
@@ -493,7 +498,7 @@ def refused(folder: Path, kind: str | tuple[str, ...] | None = None) -> str:
 
 
 def test_no_folder_and_no_json(tmp_path: Path) -> None:
-    assert refused(tmp_path / "no") == f"{tmp_path}/no: there is no such folder; give one that cge has saved"
+    assert refused(tmp_path / "no") == f"{tmp_path}/no: the folder does not exist; give one that cge has saved"
     assert refused(tmp_path) == f"{tmp_path}: the folder holds no 'model.json'; give a folder that cge has saved"
     (tmp_path / "file").write_text("x")
     expected = f"{tmp_path}/file: this is a file; give the path of a folder that cge has saved"
@@ -506,14 +511,14 @@ def test_no_folder_and_no_json(tmp_path: Path) -> None:
 def test_a_pipe_does_not_block(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "model.json")
     assert refused(tmp_path).endswith(
-        "/model.json: this is no regular file, expected a file; put the file itself there"
+        "/model.json: this is not a regular file, expected a file; put the file itself there"
     )
 
 
 @pytest.mark.parametrize("text", ["", "{", "[" * 100_000, '{"format": "cge", "x": NaN}', "\ud800", "1" * 5000])
 def test_broken_json(folder: Path, text: str) -> None:
     (folder / "model.json").write_bytes(text.encode("utf-8", "surrogatepass"))
-    assert refused(folder) == f"{folder}/model.json: this is no readable JSON; {HINT}"
+    assert refused(folder) == f"{folder}/model.json: this is not readable JSON; {HINT}"
 
 
 @pytest.mark.parametrize("text", ["{}", "[]", "3", "null", '{"format": "pt"}', '{"format": ["cge"]}'])
@@ -530,18 +535,68 @@ def test_oversize_json(folder: Path) -> None:
 
 
 def test_a_newer_format(folder: Path) -> None:
-    rewrite(folder, lambda content: {"format": "cge", "format_version": 2, "else": "unknown"})
+    rewrite(folder, lambda content: {"format": "cge", "format_version": 3, "else": "unknown"})
     assert refused(folder) == (
-        f"{folder}/model.json: written by a newer cge (format version 2, this one reads 1); upgrade cge"
+        f"{folder}/model.json: written by a newer cge (format version 3, this one reads 2); upgrade cge"
     )
     write_folder(folder, "test", {}, {})  # it is ours, and may be replaced
-    assert read_folder(folder).facts == {}
+    assert read_folder(folder).metadata == {}
 
 
-@pytest.mark.parametrize("version", [0, -1, True, 1.0, "1", None])
+@pytest.mark.parametrize("version", [0, -1, True, 2.0, "2", None])
 def test_no_format_version(folder: Path, version: object) -> None:
     rewrite(folder, lambda content: content.update(format_version=version))
-    assert refused(folder) == f"{folder}/model.json: expected format version 1, found {version!r}; {HINT}"
+    assert refused(folder) == f"{folder}/model.json: expected format version 2, found {version!r}; {HINT}"
+
+
+def test_a_folder_of_format_version_1(folder: Path) -> None:
+    """Its metadata was called facts and had no hash."""
+    old = {"environment": {"cge": "0.1.0"}, "facts": {}, "format": "cge", "format_version": 1, "kind": "CGE"}
+    (folder / "model.json").write_text(json.dumps(old))
+    assert refused(folder) == (
+        f"{folder}/model.json: written by cge 0.1.0 in format version 1, this cge reads 2; fit the model again"
+    )
+    (folder / "model.json").write_text(json.dumps(old | {"environment": None, "kind": "checkpoint"}))
+    assert refused(folder) == (
+        f"{folder}/model.json: written by an older cge in format version 1, this cge reads 2; "
+        "remove it and start the fit again"
+    )
+    write_folder(folder, "test", {}, {})  # it is ours, and may be replaced
+    assert read_folder(folder).metadata == {}
+
+
+@pytest.mark.parametrize(
+    "place", [("metadata", "list"), ("metadata", "settings", "lr"), ("kind",), ("environment", "numpy")]
+)
+def test_edited_metadata_is_refused(folder: Path, place: tuple[str, ...]) -> None:
+    content = json.loads((folder / "model.json").read_text())
+    inner = content
+    for key in place[:-1]:
+        inner = inner[key]
+    inner[place[-1]] = "0.5"
+    (folder / "model.json").write_text(json.dumps(content))
+    assert refused(folder) == f"{folder}/model.json: the file was changed since it was saved; {HINT}"
+    (folder / "model.json").write_text(json.dumps(with_hash(content)))
+    assert read_folder(folder).environment  # a hash detects damage, not forgery
+
+
+def test_formatting_the_json_is_no_damage(folder: Path) -> None:
+    content = json.loads((folder / "model.json").read_text())
+    (folder / "model.json").write_text(json.dumps(content, indent=None))
+    assert read_folder(folder).metadata == METADATA
+
+
+def test_metadata_fields_have_types() -> None:
+    metadata = {"a": 1, "b": True, "c": 0.5, "d": None}
+    assert metadata_field(metadata, "a", int) == 1
+    assert type(metadata_field(metadata, "a", float)) is float
+    assert metadata_field(metadata, "d", float, type(None)) is None
+    with pytest.raises(InputError, match=r"^'b' must be an integer, found True$"):
+        metadata_field(metadata, "b", int)
+    with pytest.raises(InputError, match=r"^'c' must be a list or None, found 0.5$"):
+        metadata_field(metadata, "c", list, type(None))
+    with pytest.raises(InputError, match=r"^'e' must be a number, found nothing$"):
+        metadata_field(metadata, "e", float)
 
 
 def test_another_kind(folder: Path) -> None:
@@ -552,19 +607,19 @@ def test_another_kind(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "value", "problem"),
     [
-        (("kind",), 3, "expected a string under 'kind', found 3"),
-        (("facts",), [1], "expected an object under 'facts', found [1]"),
-        (("environment",), None, "expected an object under 'environment', found None"),
-        (("environment", "numpy"), 2, "the versions under 'environment' must be strings"),
-        (("tensors",), "x", "expected an object under 'tensors', found 'x'"),
-        (("tensors", "size"), True, "expected a whole number under 'size', found True"),
-        (("tensors", "size"), 1.5, "expected a whole number under 'size', found 1.5"),
-        (("tensors", "sha256"), None, "expected a string under 'sha256', found None"),
-        (("tensors", "sha256"), "AB", "expected a SHA256 of 64 digits, found 'AB'"),
-        (("tensors", "file"), 0, "expected a string under 'file', found 0"),
+        (("kind",), 3, "'kind' must be a string, found 3"),
+        (("metadata",), [1], "'metadata' must be an object, found [1]"),
+        (("environment",), None, "'environment' must be an object, found None"),
+        (("environment", "numpy"), 2, "'numpy' must be a string, found 2"),
+        (("tensors",), "x", "'tensors' must be an object, found 'x'"),
+        (("tensors", "size"), True, "'size' must be an integer, found True"),
+        (("tensors", "size"), 1.5, "'size' must be an integer, found 1.5"),
+        (("tensors", "sha256"), None, "'sha256' must be a string, found None"),
+        (("tensors", "sha256"), "AB", "expected a SHA-256 of 64 digits, found 'AB'"),
+        (("tensors", "file"), 0, "'file' must be a string, found 0"),
     ],
 )
-def test_facts_of_wrong_types(folder: Path, place: tuple[str, ...], value: object, problem: str) -> None:
+def test_metadata_of_wrong_types(folder: Path, place: tuple[str, ...], value: object, problem: str) -> None:
     def change(content: dict[str, Any]) -> None:
         for key in place[:-1]:
             content = content[key]
@@ -575,10 +630,11 @@ def test_facts_of_wrong_types(folder: Path, place: tuple[str, ...], value: objec
 
 
 def test_entries_that_are_missing(folder: Path) -> None:
-    for key in ("kind", "facts", "environment", "tensors"):
-        write_folder(folder, "test", FACTS, ARRAYS)
+    for key in ("kind", "metadata", "environment", "tensors"):
+        write_folder(folder, "test", METADATA, ARRAYS)
         rewrite(folder, lambda content, key=key: content.pop(key) and None)
-        assert f"under '{key}', found nothing; {HINT}" in refused(folder)
+        assert f"'{key}' must be " in (message := refused(folder))
+        assert message.endswith(f", found nothing; {HINT}")
 
 
 @pytest.mark.parametrize(
@@ -600,7 +656,7 @@ def test_links_are_not_followed(folder: Path) -> None:
             refused(folder) == f"{folder}/{name}: this is a symbolic link, expected a file; put the file itself there"
         )
         (folder.parent / name).rename(folder / name)
-    assert read_folder(folder).facts == FACTS
+    assert read_folder(folder).metadata == METADATA
 
 
 def test_tensors_missing_cut_or_changed(folder: Path) -> None:
@@ -612,7 +668,7 @@ def test_tensors_missing_cut_or_changed(folder: Path) -> None:
     file.write_bytes(data + b"x")
     assert refused(folder) == cut.replace(f"has {len(data) - 1}", f"has {len(data) + 1}")
     file.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    assert refused(folder) == f"{file}: the bytes of the file were changed since it was saved; {HINT}"
+    assert refused(folder) == f"{file}: the file was changed since it was saved; {HINT}"
     file.unlink()
     assert refused(folder) == f"{folder}: the tensor file '{file.name}' is missing; {HINT}"
     file.mkdir()
@@ -649,7 +705,7 @@ def tensor(dtype: str, shape: list[int], end: int) -> dict[str, Any]:
 def test_broken_safetensors_under_a_right_hash(folder: Path, data: bytes) -> None:
     reseal(folder, data)
     message = refused(folder)
-    assert ".safetensors: this is no readable safetensors file (" in message
+    assert ".safetensors: this is not a readable safetensors file (" in message
     assert message.endswith(f"); {HINT}")
 
 
@@ -657,7 +713,7 @@ def test_foreign_tensors_under_a_right_hash(folder: Path) -> None:
     reseal(folder, safetensors(tensor("C64", [1], 8), b"12345678"))
     assert refused(folder).endswith(f"the array 'a' has the foreign dtype complex64; {HINT}")
     reseal(folder, safetensors(tensor("BOOL", [2], 2), b"\x01\x02"))
-    assert refused(folder).endswith(f"the array 'a' holds bytes that are neither true nor false; {HINT}")
+    assert refused(folder).endswith(f"the array 'a' contains bytes that are neither true nor false; {HINT}")
 
 
 # ---------------------------------------------------------------------- damage at random
@@ -665,7 +721,7 @@ def test_foreign_tensors_under_a_right_hash(folder: Path) -> None:
 
 def state_bytes() -> dict[str, bytes]:
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(folder, "test", FACTS, ARRAYS)
+        write_folder(folder, "test", METADATA, ARRAYS)
         return {path.name: path.read_bytes() for path in Path(folder).iterdir()}
 
 
@@ -694,7 +750,8 @@ def test_damaged_files_raise_only_our_errors(name: str, steps: list[tuple[str, f
         except CgeError:
             assert damaged != STATE[name]
             return
-    assert same(stored.arrays, ARRAYS)  # never others than were saved
+    assert same(stored.arrays, ARRAYS)
+    assert stored.metadata == METADATA  # changed bytes that were accepted changed nothing
     assert name == "model.json" or damaged == STATE[name]
 
 
@@ -717,7 +774,7 @@ json_values = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=5,
 )
-KEYS = [("format",), ("format_version",), ("kind",), ("facts",), ("environment",), ("tensors",)]
+KEYS = [("format",), ("format_version",), ("kind",), ("metadata",), ("environment",), ("tensors",)]
 KEYS += [("tensors", "file"), ("tensors", "size"), ("tensors", "sha256"), ("environment", "numpy")]
 
 
@@ -729,21 +786,21 @@ def test_any_value_in_the_json_raises_only_our_errors(place: tuple[str, ...], va
         inner = inner[key]
     inner[place[-1]] = value
     with tempfile.TemporaryDirectory() as folder:
-        for each, data in (STATE | {"model.json": json.dumps(content).encode()}).items():
+        for each, data in (STATE | {"model.json": json.dumps(with_hash(content)).encode()}).items():
             (Path(folder) / each).write_bytes(data)
         try:
             stored = read_folder(folder)
         except CgeError:
             return
-    assert stored.facts == content["facts"]
+    assert stored.metadata == content["metadata"]
     assert stored.kind == content["kind"]
 
 
 @given(json_values, json_values)
-def test_all_facts_survive(one: object, other: object) -> None:
+def test_all_metadata_survives(first: object, second: object) -> None:
     with tempfile.TemporaryDirectory() as folder:
-        write_folder(folder, "test", {"one": one, "other": other}, {})
-        assert read_folder(folder).facts == {"one": one, "other": other}
+        write_folder(folder, "test", {"first": first, "second": second}, {})
+        assert read_folder(folder).metadata == {"first": first, "second": second}
 
 
 # ---------------------------------------------------------------------- ids and values
@@ -897,10 +954,10 @@ TEXT = {"v.text": np.frombuffer(b"abc", np.uint8), "v.ends": np.array([0, 1, 3])
         (TEXT | {"v.ends": np.array([1, 3])}, "'v.ends' must rise from 0 to 3"),
         (TEXT | {"v.ends": np.array([0, -(2**62), 3])}, "'v.ends' must rise from 0 to 3"),
         (TEXT | {"v.text": np.ones(3)}, "expected flat uint8 under 'v.text', found float64 of shape (3,)"),
-        (TEXT | {"v.text": np.array([97, 255, 98], np.uint8)}, "'v.text' is no UTF-8 text"),
+        (TEXT | {"v.text": np.array([97, 255, 98], np.uint8)}, "'v.text' is not UTF-8 text"),
         (
             TEXT | {"v.text": np.frombuffer("aé".encode(), np.uint8), "v.ends": np.array([0, 2, 3])},
-            "'v.text' is no UTF",
+            "'v.text' is not UTF",
         ),
         ({"v.numbers": np.ones((2, 2))}, "expected flat numbers under 'v.numbers', found float64 of shape (2, 2)"),
         (
@@ -917,7 +974,7 @@ TEXT = {"v.text": np.frombuffer(b"abc", np.uint8), "v.ends": np.array([0, 1, 3])
         ),
         (
             {"v.characters": np.full((1, 1), 0x110000, np.uint32)},
-            "'v.characters' holds 1,114,112, which is no character",
+            "'v.characters' contains 1,114,112, which is not a character",
         ),
     ],
 )
@@ -981,11 +1038,11 @@ def assert_same_graph(found: Graph, graph: Graph) -> None:
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
 def test_graphs_come_back(tmp_path: Path, name: str) -> None:
-    facts, arrays = pack_graph(GRAPHS[name], "the.")
+    metadata, arrays = pack_graph(GRAPHS[name], "the.")
     assert all(key.startswith("the.") for key in arrays)
-    write_folder(tmp_path, "test", {"graph": facts}, arrays | {"other": np.ones(2)})
+    write_folder(tmp_path, "test", {"graph": metadata}, arrays | {"other": np.ones(2)})
     stored = read_folder(tmp_path)
-    found = unpack_graph(stored.facts["graph"], stored.arrays, "the.")
+    found = unpack_graph(stored.metadata["graph"], stored.arrays, "the.")
     assert_same_graph(found, GRAPHS[name])
     assert not found.indices.flags.writeable
 
@@ -1038,7 +1095,7 @@ FULL = Graph.from_edges(
         (
             "indices",
             np.array([1, 3, 0, 3, 1, 0]),
-            "the edges of an undirected graph must stand in the rows of both ends",
+            "the edges of an undirected graph must be in the rows of both endpoints",
         ),
         ("weights", np.ones(5), "there are 6 edges, but the weights have shape (5,)"),
         ("weights", -np.ones(6), "edge weights must be positive and finite, found -1.0 at edge 0 and 5 more"),
@@ -1058,21 +1115,21 @@ FULL = Graph.from_edges(
     ],
 )
 def test_damaged_graphs(part: str, value: np.ndarray | None, problem: str) -> None:
-    facts, arrays = pack_graph(FULL)
+    metadata, arrays = pack_graph(FULL)
     assert f"graph.{part}" in arrays
     changed = {name: array for name, array in arrays.items() if name != f"graph.{part}"}
     if value is not None:
         changed[f"graph.{part}"] = value
     with pytest.raises(FileFormatError) as error:
-        unpack_graph(facts, changed, where="model")
+        unpack_graph(metadata, changed, where="model")
     assert str(error.value) == f"model: {problem}; {HINT}"
 
 
 @pytest.mark.parametrize(
     ("fact", "value", "problem"),
     [
-        ("directed", 1, "the fact 'directed' of a graph must be a bool, found 1"),
-        ("weights", None, "the fact 'weights' of a graph must be a bool, found None"),
+        ("directed", 1, "'directed' must be a bool, found 1"),
+        ("weights", None, "'weights' must be a bool, found None"),
         ("edge_type_names", ["x", 3], "the names of edge types must be strings, found ['x', 3]"),
         ("edge_type_names", ["x"], "there must be 6 edge types, numbers below 1"),
         ("features", "round", "expected none, dense or sparse features, found 'round' with 3 columns"),
@@ -1081,20 +1138,20 @@ def test_damaged_graphs(part: str, value: np.ndarray | None, problem: str) -> No
         ("num_features", 2, "columns must be from 0 to 1"),
     ],
 )
-def test_damaged_facts_of_graphs(fact: str, value: object, problem: str) -> None:
-    facts, arrays = pack_graph(FULL)
-    assert fact in facts
+def test_damaged_metadata_of_graphs(fact: str, value: object, problem: str) -> None:
+    metadata, arrays = pack_graph(FULL)
+    assert fact in metadata
     with pytest.raises(FileFormatError) as error:
-        unpack_graph(facts | {fact: value}, arrays)
+        unpack_graph(metadata | {fact: value}, arrays)
     assert str(error.value) == f"the stored graph: {problem}; {HINT}"
-    with pytest.raises(FileFormatError, match=r"^the stored graph: expected the facts of a graph, found \[\]; "):
+    with pytest.raises(FileFormatError, match=r"^the stored graph: expected the metadata of a graph, found \[\]; "):
         unpack_graph([], arrays)  # type: ignore[arg-type]
 
 
 def test_dense_features_of_another_width() -> None:
-    facts, arrays = pack_graph(GRAPHS["dense"])
+    metadata, arrays = pack_graph(GRAPHS["dense"])
     with pytest.raises(FileFormatError, match=r"^the stored graph: expected 5 features, found 3; "):
-        unpack_graph(facts | {"num_features": 5}, arrays)
+        unpack_graph(metadata | {"num_features": 5}, arrays)
 
 
 numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 9)
@@ -1102,15 +1159,15 @@ numbers = st.integers(-(2**63), 2**63 - 1) | st.integers(-3, 9)
 
 @given(st.sampled_from([*sorted(GRAPHS), "full"]), st.data())
 def test_any_damaged_arrays_raise_only_our_errors(name: str, data: st.DataObject) -> None:
-    facts, arrays = pack_graph((GRAPHS | {"full": FULL})[name])
+    metadata, arrays = pack_graph((GRAPHS | {"full": FULL})[name])
     part = data.draw(st.sampled_from(sorted(arrays)))
     dtype = data.draw(st.sampled_from([arrays[part].dtype, np.dtype(np.int64), np.dtype(np.uint8), np.dtype("f4")]))
     values = data.draw(st.lists(numbers, max_size=8))
     arrays[part] = np.array(values, np.int64).astype(dtype)
     if data.draw(st.booleans()):
-        facts[data.draw(st.sampled_from(sorted(facts)))] = data.draw(json_values)
+        metadata[data.draw(st.sampled_from(sorted(metadata)))] = data.draw(json_values)
     try:
-        graph = unpack_graph(facts, arrays)
+        graph = unpack_graph(metadata, arrays)
     except CgeError:
         return
     assert graph.to_scipy().shape == (graph.num_nodes, graph.num_nodes)  # a graph like any other

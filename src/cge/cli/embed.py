@@ -106,15 +106,17 @@ def embed(
 
 def _guarded(export: Export, out: str | None, projector: str | None) -> int:
     """Return how many cells of text got an apostrophe."""
-    from cge.store.export_tables import guarded_cells
+    from cge.store.export_tables import count_escaped_cells
 
     if export.exact:
         return 0
     table = out is not None and out.lower().endswith((".csv", ".tsv"))
-    return guarded_cells({"id": export.ids} if table else {}) + (
+    return count_escaped_cells({"id": export.ids} if table else {}) + (
         0
         if projector is None
-        else guarded_cells({"node": export.texts, "label": export.label or [], "prediction": export.prediction or []})
+        else count_escaped_cells(
+            {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
+        )
     )
 
 

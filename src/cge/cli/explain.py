@@ -137,8 +137,8 @@ def _known_id(model: CGE, text: str, option: str) -> Any:
 
 def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
     """Write the paths as a table, which is there as a whole or not at all; return what to note about it."""
-    from cge.store.atomic import write_whole
-    from cge.store.export_tables import guarded_cells, write_parquet_table, write_text_table
+    from cge.store.atomic import write_files
+    from cge.store.export_tables import count_escaped_cells, write_parquet_table, write_text_table
 
     columns = _columns(found, text=suffix == ".csv")
 
@@ -148,8 +148,8 @@ def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]
         else:
             write_parquet_table(stream, columns)
 
-    write_whole({path: write})
-    return [] if exact or suffix != ".csv" else note_of_guards(guarded_cells(columns))
+    write_files({path: write})
+    return [] if exact or suffix != ".csv" else note_of_guards(count_escaped_cells(columns))
 
 
 def _columns(found: Explanation, text: bool) -> dict[str, Any]:

@@ -53,11 +53,11 @@ def output_folder(given: str) -> Iterator[Path]:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    from cge.store.folder_lock import claimed
+    from cge.store.locks import reserve_folder
 
     with ExitStack() as stack:
         try:
-            stack.enter_context(claimed(folder))
+            stack.enter_context(reserve_folder(folder))
         except InputError as error:
             raise InputError(f"{error}, or give --out another folder") from None
         yield
@@ -117,7 +117,7 @@ class Checkpoint:
         return int(self._facts("select").get("best_round", 0))
 
     def _facts(self, stage: str) -> dict[str, Any]:
-        found = (_content(self.folder / f"{stage}.json") or {}).get("facts")
+        found = (_content(self.folder / f"{stage}.json") or {}).get("metadata")
         return found if isinstance(found, dict) else {}
 
     def _files(self) -> list[Path]:
@@ -133,11 +133,11 @@ def _is_ours(file: Path) -> bool:
 def _content(file: Path) -> dict[str, Any] | None:
     """Return what stands in a JSON file of cge, None where it is something else."""
     from cge.store.file_io import open_regular
-    from cge.store.manifest import LARGEST, is_ours
+    from cge.store.manifest import MAX_BYTES, is_manifest
 
     try:
         with open_regular(file) as stream:
-            content: dict[str, Any] = json.loads(stream.read(LARGEST))
+            content: dict[str, Any] = json.loads(stream.read(MAX_BYTES))
     except (OSError, ValueError, RecursionError, InputError):
         return None
-    return content if is_ours(content) else None
+    return content if is_manifest(content) else None

@@ -87,7 +87,7 @@ def predict(
       cge predict model --out predictions.csv
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
-    from cge.store.export_tables import guarded_cells
+    from cge.store.export_tables import count_escaped_cells
     from cge.store.exports import TABLES, write_predictions
 
     if out is not None:
@@ -108,7 +108,7 @@ def predict(
         table = columns_of(found)
         write_predictions(out, table, lambda: {"folder": folder} | content_of(found), exact=exact)
         if not exact and out.lower().endswith((".csv", ".tsv")):
-            notes += note_of_guards(guarded_cells(table))
+            notes += note_of_guards(count_escaped_cells(table))
     if as_json:
         content = content_of(found, full=out is None)  # else they are in the file
         print_json({"folder": folder, "out": out, "notes": notes} | content)

@@ -15,7 +15,7 @@ import scipy.sparse as sp
 from cge.errors import CheckpointError, Message
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
-from cge.store.manifest import environment, plain
+from cge.store.manifest import environment
 from cge.training.torch_state import TrainerState
 
 __all__ = ["Checkpoints"]
@@ -47,18 +47,13 @@ class Checkpoints:
         if self.folder is None or not (self.folder / f"{stage}.json").exists():
             return None
         found = read_folder(self.folder, _KIND, name=stage)
-        if found.facts.get("fit") != self.fit:
+        if found.metadata.get("fit") != self.fit:
             raise CheckpointError(
                 f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)",
                 hint=Message.of("give {resume} another folder, or remove this one"),
             )
-        facts = {name: value for name, value in found.facts.items() if name not in ("fit", "seal")}
-        if found.facts.get("seal") != _seal(facts):  # training trusts what it goes on from
-            raise CheckpointError(
-                f"{self.folder} holds a checkpoint that was changed since it was written",
-                hint="remove it to start again",
-            )
-        return TrainerState(facts, found.arrays)
+        metadata = {name: value for name, value in found.metadata.items() if name != "fit"}
+        return TrainerState(metadata, found.arrays)
 
     def writer(self, stage: str) -> Callable[[Callable[[], TrainerState]], None] | None:
         """Return what writes the checkpoints of a stage."""
@@ -68,15 +63,9 @@ class Checkpoints:
 
         def write(state: Callable[[], TrainerState]) -> None:
             saved = state()
-            marks = {"fit": self.fit, "seal": _seal(saved.metadata)}
-            write_folder(folder, _KIND, saved.metadata | marks, saved.arrays, name=stage)
+            write_folder(folder, _KIND, saved.metadata | {"fit": self.fit}, saved.arrays, name=stage)
 
         return write
-
-
-def _seal(facts: dict[str, Any]) -> str:
-    """Return a hash of facts as a JSON file holds them."""
-    return hashlib.sha256(json.dumps(plain(facts), sort_keys=True).encode()).hexdigest()
 
 
 def _named(value: Any) -> Any:

@@ -71,7 +71,7 @@ def load(
     True
     """
     stored = read_folder(folder, tuple(_CLASSES))
-    settings = stored.facts.get("settings")
+    settings = stored.metadata.get("settings")
     if not isinstance(settings, dict):
         raise FileFormatError(folder, "the settings are missing; save the model again")
     custom = settings.get("weighting")
@@ -105,8 +105,8 @@ def load(
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
     estimator = _CLASSES[stored.kind](**settings)
     check_settings(estimator)
-    graph = unpack_graph(stored.facts.get("graph", {}), stored.arrays, where=folder)
-    estimator._unpack(graph, stored.facts, stored.arrays)
+    graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
+    estimator._unpack(graph, stored.metadata, stored.arrays)
     if not np.isfinite(getattr(estimator, "embedding_", 0.0)).all():
         raise InputError("its vectors are not finite")
     return estimator

@@ -15,7 +15,7 @@ from string import Template
 from typing import Any
 
 from cge.report.contents import facts_of
-from cge.store.atomic import writable_file, write_whole
+from cge.store.atomic import writable_file, write_files
 
 __all__ = ["write_page"]
 
@@ -34,7 +34,7 @@ def write_page(model: Any, out: str | Path, **told: Any) -> int:
         data=_packed(json.dumps(facts_of(model, **told), ensure_ascii=True, allow_nan=False)),
     )
     content = page.encode()
-    write_whole({path: lambda stream: stream.write(content)})
+    write_files({path: lambda stream: stream.write(content)})
     return len(content)
 
 

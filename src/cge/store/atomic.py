@@ -1,11 +1,12 @@
-"""Files for other tools, there as a whole or not at all: written under a temporary name, then moved into place.
+"""Atomic writes: files are written under a temporary name and moved into place when all of them are complete.
 
-A writer that is killed leaves its temporary file, `.cge-….tmp`. The next one to write in the folder removes it: a lock
-tells that nobody is writing it any more.
+A writer that is killed leaves its temporary file, `.cge-….tmp`, which the next writer in the folder removes:
+nobody holds its lock any more.
 """
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import secrets
@@ -18,53 +19,51 @@ from typing import BinaryIO, TypeAlias
 
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, disk_hint
-from cge.store.file_io import sync_folder
+from cge.store.locks import lock_file
 
-if sys.platform != "win32":
-    import fcntl
-
-__all__ = ["Writer", "writable_file", "write_text", "write_whole"]
+__all__ = ["Writer", "writable_file", "write_files", "write_text"]
 
 Writer: TypeAlias = Callable[[BinaryIO], object]  # writes a file's content to a stream
 
 _TEMPORARY = re.compile(r"\.cge-[0-9a-f]{16}\.tmp")
 
 
-def writable_file(given: FilePath) -> Path:
+def writable_file(file: FilePath) -> Path:
     """Return the path of a file that can be written; links are followed, so that they stay links.
 
     >>> writable_file("no-such-folder/vectors.csv")
     Traceback (most recent call last):
-    cge.errors.InputError: no-such-folder/vectors.csv: its folder is not there; make it, or choose another file
+    cge.errors.InputError: no-such-folder/vectors.csv: its folder does not exist; create it, or choose another file
     """
-    path = file_path(given)
+    path = file_path(file)
     try:
         path = path.resolve()
         mode = path.stat().st_mode if path.exists() else stat.S_IFREG
-        there = path.parent.is_dir()
+        has_folder = path.parent.is_dir()
     except (OSError, RuntimeError) as error:  # names that are too long, links that lead to themselves
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{given} cannot be written ({reason}); choose another file") from None
+        raise InputError(f"{file} cannot be written ({reason}); choose another file") from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{given} is a folder; give the path of a file")
+        raise InputError(f"{file} is a folder; give the path of a file")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{given} is a pipe or a device; give the path of a file")
-    if not there:
-        raise InputError(f"{given}: its folder is not there; make it, or choose another file")
+        raise InputError(f"{file} is a pipe or a device; give the path of a file")
+    if not has_folder:
+        raise InputError(f"{file}: its folder does not exist; create it, or choose another file")
     return path
 
 
-def write_whole(files: Mapping[Path, Writer]) -> None:
-    """Write files that belong together; all are complete on the disk before the first one takes its name.
+def write_files(files: Mapping[Path, Writer], *, folder: Path | None = None) -> None:
+    """Write all files under temporary names, then move them into place in the order of `files`.
 
-    Whatever goes wrong before, what was there stays as it was. Paths are those of `writable_file`.
+    Each move is on the disk before the next one starts. What fails before the first move changes nothing. Paths are
+    those of `writable_file`. An error names the file, or the `folder` of files that belong together.
     """
     temporary: dict[Path, Path] = {}
     path, locks = Path(), ExitStack()
     try:
         for path, write in files.items():
-            _sweep(path.parent)
-            temporary[path] = _claimed(path.parent, locks)
+            _remove_abandoned(path.parent)
+            temporary[path] = _create_temporary(path.parent, locks)
             with temporary[path].open("wb") as stream:
                 write(stream)
                 stream.flush()
@@ -73,57 +72,60 @@ def write_whole(files: Mapping[Path, Writer]) -> None:
                 temporary[path].chmod(stat.S_IMODE(path.stat().st_mode))
         for path in files:
             temporary[path].replace(path)
-            sync_folder(path.parent)
+            _sync_folder(path.parent)
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise InputError(f"{path} cannot be written ({reason}); {disk_hint(error)} file") from None
+        place, kind = (path, "file") if folder is None else (folder, "folder")
+        raise InputError(f"{place} cannot be written ({error.strerror or error}); {disk_hint(error)} {kind}") from None
     finally:
-        for one in temporary.values():
+        for file in temporary.values():
             with suppress(OSError):
-                one.unlink(missing_ok=True)
+                file.unlink(missing_ok=True)
         locks.close()
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a file at once or not at all, as UTF-8."""
-    write_whole({path: lambda stream: stream.write(text.encode())})
+    """Write a text file atomically, as UTF-8."""
+    write_files({path: lambda stream: stream.write(text.encode())})
 
 
-def _claimed(folder: Path, locks: ExitStack) -> Path:
-    """Make a temporary file, and lock it until `locks` are closed or the process ends, however it ends."""
+def _create_temporary(folder: Path, locks: ExitStack) -> Path:
+    """Create a temporary file, locked until `locks` are closed or the process ends."""
     while True:
         path = folder / f".cge-{secrets.token_hex(8)}.tmp"
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
-        if _locked(handle, wait=True) and not os.fstat(handle).st_nlink:  # swept away before it was locked
+        if lock_file(handle, wait=True) and not os.fstat(handle).st_nlink:  # removed before it was locked
             os.close(handle)
             continue
-        if sys.platform == "win32":  # files that are open cannot be moved there
+        if sys.platform == "win32":  # open files cannot be moved there
             os.close(handle)
         else:
             locks.callback(os.close, handle)
         return path
 
 
-def _sweep(folder: Path) -> None:
-    """Remove temporary files whose writer is gone."""
+def _remove_abandoned(folder: Path) -> None:
+    """Remove the temporary files of writers that no longer run."""
     with suppress(OSError):
         for entry in list(folder.iterdir()):
             if _TEMPORARY.fullmatch(entry.name) and entry.is_file() and not entry.is_symlink():
                 with suppress(OSError):
                     handle = os.open(entry, os.O_RDONLY)
                     try:
-                        if _locked(handle, wait=False):
+                        if lock_file(handle, wait=False):
                             entry.unlink()
                     finally:
                         os.close(handle)
 
 
-def _locked(handle: int, *, wait: bool) -> bool:
-    """Lock an open file, where nobody else has it or one can wait; some systems lock none."""
+def _sync_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk, so that later changes cannot get there before earlier ones."""
     if sys.platform == "win32":
-        return False
+        return
+    handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        return False
-    return True
+        os.fsync(handle)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # some network file systems sync no folders
+            raise
+    finally:
+        os.close(handle)

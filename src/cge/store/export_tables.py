@@ -16,9 +16,9 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from cge.store.text import guarded
+from cge.store.text import escape_formula
 
-__all__ = ["SEPARATOR", "guarded_cells", "write_parquet_table", "write_text_table"]
+__all__ = ["SEPARATOR", "count_escaped_cells", "write_parquet_table", "write_text_table"]
 
 SEPARATOR = "; "  # between several strings in one cell
 
@@ -30,12 +30,12 @@ def write_text_table(
 ) -> None:
     """Write columns as CSV or TSV: text in quotes, numbers as short as they read back.
 
-    Formulas are disarmed unless text is to be `exact`.
+    Formulas are escaped unless text is to be `exact`.
     """
     if header:
         head = io.StringIO()
         csv.writer(head, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerow(
-            name if exact else guarded(name) for name in columns
+            name if exact else escape_formula(name) for name in columns
         )
         stream.write(head.getvalue().encode())
     plain = {name: _cells(column, exact) for name, column in columns.items()}
@@ -54,19 +54,19 @@ def write_parquet_table(stream: BinaryIO, columns: Mapping[str, Any]) -> None:
             writer.write_batch(batch)
 
 
-def guarded_cells(columns: Mapping[str, Any]) -> int:
-    """Return how many cells of a text table, its header included, get an apostrophe."""
+def count_escaped_cells(columns: Mapping[str, Any]) -> int:
+    """Return how many cells of a text table, including its header, get an apostrophe."""
     texts = {name: column for name, column in columns.items() if not isinstance(column, np.ndarray)}
     pairs = ((_cells(column, False), _cells(column, True)) for column in (list(columns), *texts.values()))
-    return sum(one != other for cells, exact in pairs for one, other in zip(cells, exact, strict=True))
+    return sum(cell != text for cells, exact in pairs for cell, text in zip(cells, exact, strict=True))
 
 
 def _cells(column: Any, exact: bool) -> Any:
     """Return a column of text as cells of a text table."""
     if isinstance(column, np.ndarray):
         return column
-    joined = (SEPARATOR.join(one) if isinstance(one, list) else one for one in column)
-    return [one if one is None or exact else guarded(one) for one in joined]
+    texts = (SEPARATOR.join(cell) if isinstance(cell, list) else cell for cell in column)
+    return [text if text is None or exact else escape_formula(text) for text in texts]
 
 
 def _schema(columns: Mapping[str, Any]) -> pa.Schema:
@@ -77,16 +77,16 @@ def _type(column: Any) -> pa.DataType:
     if isinstance(column, np.ndarray):
         kind = pa.from_numpy_dtype(column.dtype)
         return pa.list_(kind, column.shape[1]) if column.ndim == 2 else kind
-    lists = [one for one in column if isinstance(one, list)]
-    known = [one for row in lists for one in row if one is not None]
-    whole = bool(known) and all(isinstance(one, int) for one in known)
-    return pa.list_(pa.int64() if whole else pa.string()) if lists else pa.string()
+    lists = [cell for cell in column if isinstance(cell, list)]
+    items = [item for row in lists for item in row if item is not None]
+    integers = bool(items) and all(isinstance(item, int) for item in items)
+    return pa.list_(pa.int64() if integers else pa.string()) if lists else pa.string()
 
 
 def _batches(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     count = len(next(iter(columns.values())))
-    for begin in range(0, count, _ROWS):
-        arrays = [_array(column[begin : begin + _ROWS], schema.field(name).type) for name, column in columns.items()]
+    for start in range(0, count, _ROWS):
+        arrays = [_array(column[start : start + _ROWS], schema.field(name).type) for name, column in columns.items()]
         yield pa.record_batch(arrays, schema=schema)
 
 

@@ -1,7 +1,6 @@
 """Vectors and predictions as files for other tools: tables, NumPy, word2vec, embedding projector, GraphML.
 
-The suffix of a file tells its format. Every file is written under a temporary name and moved into place when it is
-complete.
+The suffix of a file selects its format. Files are written atomically.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ import numpy.typing as npt
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, format_value
 from cge.graph import Graph
-from cge.store.atomic import Writer, writable_file, write_whole
+from cge.store.atomic import Writer, writable_file, write_files
 from cge.store.export_tables import write_parquet_table, write_text_table
 from cge.store.graphml import write_graphml
-from cge.store.manifest import LARGEST, is_ours
-from cge.store.text import checked_texts, guarded, one_line
+from cge.store.manifest import MAX_BYTES, is_manifest
+from cge.store.text import checked_texts, escape_formula, one_line
 from cge.store.word2vec import write_word2vec_binary, write_word2vec_text
 
 __all__ = ["TABLES", "VECTORS", "Export", "checked_folder", "file_format", "write_export", "write_predictions"]
@@ -36,7 +35,7 @@ _WIDEST = 2**30  # bytes of ids in a NumPy array, whose strings are all as long 
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What a model has to give: vectors, and what it says of nodes where it says anything.
+    """What is exported of a model: vectors, and labels and predictions of nodes where it has any.
 
     Attributes
     ----------
@@ -47,7 +46,7 @@ class Export:
         The known label and the predicted one, as text.
     confidence : (n,) float32, optional
     exact : bool
-        Whether text that a spreadsheet would compute is written as it is; else an apostrophe goes before it.
+        Whether text that a spreadsheet would evaluate is written as it is; otherwise it gets a leading apostrophe.
     """
 
     graph: Graph
@@ -68,30 +67,30 @@ class Export:
         return self.graph.node_ids if self.graph.node_ids.dtype.kind == "i" else self.texts
 
     @property
-    def numbers(self) -> dict[str, Array]:
+    def vector_columns(self) -> dict[str, Array]:
         """The vectors as columns."""
         return {f"v{place}": column for place, column in enumerate(self.vectors.T)}
 
     @property
-    def said(self) -> dict[str, Sequence[Any]]:
-        """What is said of nodes, by name."""
-        # A float32 has fewer digits than the float64 that Python would show.
-        confidence = None if self.confidence is None else [float(str(one)) for one in self.confidence]
+    def attributes(self) -> dict[str, Sequence[Any]]:
+        """Label, prediction and confidence of nodes, where there are any."""
+        # A float32 has fewer digits than the float64 that Python would print.
+        confidence = None if self.confidence is None else [float(str(value)) for value in self.confidence]
         columns = {"label": self.label, "prediction": self.prediction, "confidence": confidence}
         return {name: column for name, column in columns.items() if column is not None}
 
 
-def file_format(given: FilePath, legal: Sequence[str]) -> str:
+def file_format(file: FilePath, legal: Sequence[str]) -> str:
     """Return the suffix of a file to write, which must be one of `legal`.
 
     >>> file_format("vectors.xlsx", [".csv", ".npz"])
     Traceback (most recent call last):
     cge.errors.InputError: vectors.xlsx: the suffix '.xlsx' is not one of .csv, .npz; choose one of these
     """
-    suffix = file_path(given).suffix.lower()
+    suffix = file_path(file).suffix.lower()
     if suffix not in legal:
         raise InputError(
-            f"{given}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}; choose one of these"
+            f"{file}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}", hint="choose one of these"
         )
     return suffix
 
@@ -105,9 +104,9 @@ def write_export(export: Export, file: FilePath | None = None, *, projector: Fil
     Parameters
     ----------
     file : path, optional
-        Its suffix is one of `VECTORS`. `.graphml` holds the graph with what is said of nodes, and no vectors.
+        Its suffix is one of `VECTORS`. `.graphml` contains the graph with labels and predictions, and no vectors.
     projector : folder, optional
-        For `vectors.tsv` and `metadata.tsv`, as the embedding projector loads them. Made where it is missing.
+        For `vectors.tsv` and `metadata.tsv` of the embedding projector. Created where it is missing.
 
     >>> import tempfile
     >>> graph = Graph.from_edges([("ann", "bob")])
@@ -122,33 +121,33 @@ def write_export(export: Export, file: FilePath | None = None, *, projector: Fil
     if file is not None:
         files[writable_file(file)] = partial(VECTORS[file_format(file, list(VECTORS))], export)
     if projector is None:
-        write_whole(files)
+        write_files(files)
         return list(files)
-    home = checked_folder(projector)
-    new = not home.exists()
+    folder = checked_folder(projector)
+    new = not folder.exists()
     try:
-        home.mkdir(parents=True, exist_ok=True)
+        folder.mkdir(parents=True, exist_ok=True)
         for name, write in (("vectors.tsv", _as_numbers), ("metadata.tsv", _as_metadata)):
-            path = writable_file(home / name)
+            path = writable_file(folder / name)
             if path in files:
                 raise InputError(f"{path} would be written twice; choose another file or folder")
             files[path] = partial(write, export)
-        write_whole(files)
+        write_files(files)
     except OSError as error:
-        raise InputError(f"{home} cannot be written ({error.strerror or error}); choose another folder") from None
+        raise InputError(f"{folder} cannot be written ({error.strerror or error}); choose another folder") from None
     finally:
         if new:
-            with suppress(OSError):  # where all went well, there is something in it
-                home.rmdir()
+            with suppress(OSError):  # not empty: the files were written
+                folder.rmdir()
     return list(files)
 
 
-def checked_folder(given: FilePath) -> Path:
-    """Return the path of a folder, there or not; refuse that of a file."""
-    home = file_path(given)
-    if home.exists() and not home.is_dir():
-        raise InputError(f"{home} is a file; give the path of a folder")
-    return home
+def checked_folder(folder: FilePath) -> Path:
+    """Return the path of a folder, which may not exist yet; refuse that of a file."""
+    path = file_path(folder)
+    if path.exists() and not path.is_dir():
+        raise InputError(f"{path} is a file", hint="give the path of a folder")
+    return path
 
 
 def _as_npz(export: Export, stream: BinaryIO) -> None:
@@ -160,21 +159,21 @@ def _as_npz(export: Export, stream: BinaryIO) -> None:
                 f"the ids would take {4 * longest * len(ids):,} bytes in .npz, where all are as long as the longest, "
                 f"of {longest:,} characters; write .parquet"
             )
-        lost = next((one for one in ids if one.endswith("\0")), None)
-        if lost is not None:
-            raise InputError(f"the node id {format_value(lost)} ends in a zero, which .npz would lose; write .parquet")
+        cut = next((text for text in ids if text.endswith("\0")), None)
+        if cut is not None:
+            raise InputError(f"the node id {format_value(cut)} ends in a zero, which .npz would drop; write .parquet")
         ids = np.array(ids, f"U{max(longest, 1)}")
     np.savez(stream, ids=ids, vectors=np.ascontiguousarray(export.vectors))
 
 
 def _as_graphml(export: Export, stream: BinaryIO) -> None:
-    names = {"label": "known_label"}  # tools show what is called label beside a node: there stands its id
-    attributes = {names.get(name, name): column for name, column in export.said.items()}
+    names = {"label": "known_label"}  # tools display "label" beside a node, which is its id
+    attributes = {names.get(name, name): column for name, column in export.attributes.items()}
     write_graphml(stream, export.graph, export.texts, attributes)
 
 
 def _as_text(delimiter: str, export: Export, stream: BinaryIO) -> None:
-    write_text_table(stream, {"id": export.ids} | export.numbers, delimiter, exact=export.exact)
+    write_text_table(stream, {"id": export.ids} | export.vector_columns, delimiter, exact=export.exact)
 
 
 VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
@@ -189,17 +188,17 @@ VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
 
 
 def _as_numbers(export: Export, stream: BinaryIO) -> None:
-    write_text_table(stream, export.numbers, "\t", header=False)
+    write_text_table(stream, export.vector_columns, "\t", header=False)
 
 
 def _as_metadata(export: Export, stream: BinaryIO) -> None:
-    """Write a line for each node. The projector knows no quotes, and takes a single column without a header."""
-    columns = {"node": export.texts} | export.said
+    """Write a line for each node, without quotes; the projector expects no header above a single column."""
+    columns = {"node": export.texts} | export.attributes
     rows = zip(*columns.values(), strict=True)
-    kept: Callable[[str], str] = str if export.exact else guarded
+    escape: Callable[[str], str] = str if export.exact else escape_formula
 
     def cell(value: str | float | None) -> str:
-        return "" if value is None else one_line(kept(value)) if isinstance(value, str) else repr(value)
+        return "" if value is None else one_line(escape(value)) if isinstance(value, str) else repr(value)
 
     lines = ["\t".join(map(cell, row)) for row in (*([tuple(columns)] if len(columns) > 1 else []), *rows)]
     stream.write("".join(f"{line}\n" for line in lines).encode())
@@ -211,7 +210,7 @@ TABLES = (".csv", ".tsv", ".parquet", ".json")
 
 
 def write_predictions(
-    file: FilePath, columns: Mapping[str, Any], facts: Callable[[], Mapping[str, Any]], *, exact: bool = False
+    file: FilePath, columns: Mapping[str, Any], to_json: Callable[[], Mapping[str, Any]], *, exact: bool = False
 ) -> Path:
     """Write a table of predictions; the formats are those of `TABLES`.
 
@@ -219,32 +218,32 @@ def write_predictions(
     ----------
     columns : mapping of names to columns
         For tables, as `cge.store.export_tables` takes them.
-    facts : callable
-        Returns the object that a JSON file holds.
+    to_json : callable
+        Returns the object for a JSON file.
     exact : bool
-        Whether text that a spreadsheet would compute is written to text tables as it is.
+        Whether text that a spreadsheet would evaluate is written to text tables as it is.
     """
     suffix, path = file_format(file, TABLES), writable_file(file)
     if suffix == ".json":
-        _refuse_a_model(path)
-        text = json.dumps(facts(), ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
-        write: Writer = lambda stream: stream.write(text)  # noqa: E731 - beside its siblings
+        _refuse_model_file(path)
+        text = json.dumps(to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
+        write: Writer = lambda stream: stream.write(text)  # noqa: E731 - like the other two
     elif suffix == ".parquet":
         write = lambda stream: write_parquet_table(stream, columns)  # noqa: E731
     else:
-        mark = "," if suffix == ".csv" else "\t"
-        write = lambda stream: write_text_table(stream, columns, mark, exact=exact)  # noqa: E731
-    write_whole({path: write})
+        delimiter = "," if suffix == ".csv" else "\t"
+        write = lambda stream: write_text_table(stream, columns, delimiter, exact=exact)  # noqa: E731
+    write_files({path: write})
     return path
 
 
-def _refuse_a_model(path: Path) -> None:
-    """Keep the JSON file of a saved model from being overwritten by its own predictions."""
-    if not path.exists() or path.stat().st_size > LARGEST:
+def _refuse_model_file(path: Path) -> None:
+    """Refuse to overwrite the JSON file of a saved model with its predictions."""
+    if not path.exists() or path.stat().st_size > MAX_BYTES:
         return
     try:
         content = json.loads(path.read_bytes())
     except (OSError, ValueError, RecursionError):
         return
-    if is_ours(content):
+    if is_manifest(content):
         raise InputError(f"{path} belongs to a model that cge has saved; choose another file")

@@ -1,4 +1,4 @@
-"""A graph as facts and plain arrays, and back."""
+"""A graph as metadata and plain arrays, and back."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import unique_index
 from cge.store.file_io import HINT
+from cge.store.manifest import metadata_field
 from cge.store.values import pack_ids, unpack_ids
 
 __all__ = ["pack_graph", "unpack_graph"]
@@ -26,12 +27,12 @@ _INDEX = ("int32", "int64")
 
 
 def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return all of a graph as facts, which JSON holds, and arrays whose names start with `prefix`.
+    """Return a graph as metadata for a JSON file and arrays whose names start with `prefix`.
 
-    >>> facts, arrays = pack_graph(Graph.from_edges([("ann", "bob")]))
+    >>> metadata, arrays = pack_graph(Graph.from_edges([("ann", "bob")]))
     >>> sorted(arrays)
     ['graph.ids.ends', 'graph.ids.text', 'graph.indices', 'graph.indptr']
-    >>> unpack_graph(facts, arrays).neighbors("ann")
+    >>> unpack_graph(metadata, arrays).neighbors("ann")
     ['bob']
     """
     features: Any = graph.features
@@ -45,7 +46,7 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
         "features.indices": features.indices if sparse else None,
         "features.indptr": features.indptr if sparse else None,
     }
-    facts = {
+    metadata = {
         "directed": bool(graph.directed),
         "edge_type_names": list(graph.edge_type_names),
         "edge_types": graph.edge_types is not None,
@@ -55,11 +56,11 @@ def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], di
         "weights": graph.weights is not None,
     }
     arrays = {prefix + name: part for name, part in parts.items() if part is not None}
-    return facts, arrays | pack_ids(graph.node_ids, prefix + "ids.")
+    return metadata, arrays | pack_ids(graph.node_ids, prefix + "ids.")
 
 
 def unpack_graph(
-    facts: Mapping[str, Any],
+    metadata: Mapping[str, Any],
     arrays: Mapping[str, Array],
     prefix: str = "graph.",
     *,
@@ -70,29 +71,30 @@ def unpack_graph(
     Parts that do not make a graph raise `FileFormatError`, which names `where` they were stored.
     """
     try:
-        return _graph(facts, arrays, prefix, where)
+        return _graph(metadata, arrays, prefix, where)
     except FileFormatError:
         raise
-    except (InputError, ValueError) as error:  # of the checks that every graph goes through
-        raise FileFormatError(where, f"{error}; {HINT}") from None
+    except (InputError, ValueError) as error:  # of the checks of every graph
+        raise FileFormatError(where, f"{error}", hint=HINT) from None
 
 
-def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, where: str | Path) -> Graph:
-    if not isinstance(facts, Mapping):
-        raise InputError(f"expected the facts of a graph, found {format_value(facts)}")
-    names = _fact(facts, "edge_type_names", list)
+def _graph(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, where: str | Path) -> Graph:
+    if not isinstance(metadata, Mapping):
+        raise InputError(f"expected the metadata of a graph, found {format_value(metadata)}")
+    names = metadata_field(metadata, "edge_type_names", list)
     if not all(isinstance(name, str) for name in names):
         raise InputError(f"the names of edge types must be strings, found {format_value(names)}")
-    titles = _fact({"feature_names": [], **facts}, "feature_names", list)  # older folders do not tell
-    if not all(isinstance(title, str) for title in titles) or len(titles) not in (0, _fact(facts, "num_features", int)):
-        raise InputError(f"the names of features must be strings, one for each, found {format_value(titles)}")
+    feature_names = metadata_field(metadata, "feature_names", list)
+    num_features = metadata_field(metadata, "num_features", int)
+    if not all(isinstance(name, str) for name in feature_names) or len(feature_names) not in (0, num_features):
+        raise InputError(f"the names of features must be strings, one for each, found {format_value(feature_names)}")
     ids = unpack_ids(arrays, prefix + "ids.", where=where)
     unique_index(ids)
     indices = _part(arrays, prefix + "indices", _INDEX)
     weights, types = None, None
-    if _fact(facts, "weights", bool):
+    if metadata_field(metadata, "weights", bool):
         weights = checked_weights(_part(arrays, prefix + "weights", ("float32", "float64")), len(indices))
-    if _fact(facts, "edge_types", bool):
+    if metadata_field(metadata, "edge_types", bool):
         types = _part(arrays, prefix + "edge_types", ("int16",))
         if len(types) != len(indices) or (len(types) and not 0 <= types.min() <= types.max() < len(names)):
             raise InputError(f"there must be {len(indices):,} edge types, numbers below {len(names):,}")
@@ -100,20 +102,20 @@ def _graph(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, w
         _part(arrays, prefix + "indptr", _INDEX),
         indices,
         ids,
-        _fact(facts, "directed", bool),
+        metadata_field(metadata, "directed", bool),
         weights,
         types,
         tuple(names),
-        _features(facts, arrays, prefix, len(ids)),
-        tuple(titles),
+        _features(metadata, arrays, prefix, len(ids)),
+        tuple(feature_names),
     )
     if not graph.directed and np.any(np.bincount(indices, minlength=len(ids)) != graph.degrees):
-        raise InputError("the edges of an undirected graph must stand in the rows of both ends")
+        raise InputError("the edges of an undirected graph must be in the rows of both endpoints")
     return graph
 
 
-def _features(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, rows: int) -> Features | None:
-    kind, columns = _fact(facts, "features", str), _fact(facts, "num_features", int)
+def _features(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str, rows: int) -> Features | None:
+    kind, columns = metadata_field(metadata, "features", str), metadata_field(metadata, "num_features", int)
     if kind == "none":
         return None
     name = prefix + "features"
@@ -131,16 +133,9 @@ def _features(facts: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str
     return checked_features(matrix, rows, copy=False)
 
 
-def _fact(facts: Mapping[str, Any], key: str, kind: type) -> Any:
-    value = facts.get(key)
-    if type(value) is not kind:
-        raise InputError(f"the fact {key!r} of a graph must be a {kind.__name__}, found {format_value(value)}")
-    return value
-
-
 def _part(arrays: Mapping[str, Array], name: str, dtypes: tuple[str, ...], dimensions: int = 1) -> Array:
     array = arrays.get(name)
     if array is None or array.dtype.name not in dtypes or array.ndim != dimensions:
-        found = "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
-        raise InputError(f"expected {' or '.join(dtypes)} of {dimensions} dimensions under {name!r}, found {found}")
+        actual = "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
+        raise InputError(f"expected {' or '.join(dtypes)} of {dimensions} dimensions under {name!r}, found {actual}")
     return array

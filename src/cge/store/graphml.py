@@ -1,4 +1,4 @@
-"""A graph as GraphML, which Gephi, yEd, Cytoscape, igraph and NetworkX read, with what a model says of its nodes."""
+"""A graph as GraphML, which Gephi, yEd, Cytoscape, igraph and NetworkX read, with attributes of nodes."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ def write_graphml(
     texts : n strings
         The nodes' ids, which become ids in the file and, for display, the attribute "label".
     attributes : mapping of names to n strings or n numbers
-        What else is known of nodes; None is left out.
+        Other attributes of nodes; None is left out.
 
-    An id with a character that XML cannot hold is refused: whatever stood in its place could be another node's id.
+    An id with a character that XML does not allow is refused: a replacement could be another node's id.
     """
     for text in texts:
         wrong = forbidden_in_xml(text)
         if wrong is not None or not text:
-            holds = "is empty" if wrong is None else f"holds U+{ord(wrong):04X}, which XML cannot"
-            raise InputError(f"the node id {format_value(text)} {holds}; rename the node, or write .parquet")
+            problem = "is empty" if wrong is None else f"contains U+{ord(wrong):04X}, which XML does not allow"
+            raise InputError(f"the node id {format_value(text)} {problem}", hint="rename the node, or write .parquet")
     for part in _parts(graph, texts, attributes):
         stream.write(part.encode())
 
 
 def _parts(graph: Graph, texts: Sequence[str], attributes: Mapping[str, Sequence[str | float | None]]) -> Iterator[str]:
-    numbers = {name for name, values in attributes.items() if any(isinstance(one, float) for one in values)}
+    numbers = {name for name, values in attributes.items() if any(isinstance(value, float) for value in values)}
     yield _HEAD
     yield _key("node", "label", "string")
     for name in attributes:
@@ -58,12 +58,12 @@ def _parts(graph: Graph, texts: Sequence[str], attributes: Mapping[str, Sequence
         yield _key("edge", "type", "string")
     yield f'<graph edgedefault="{"directed" if graph.directed else "undirected"}">\n'
     escaped = [as_xml(text) for text in texts]
-    for begin in range(0, len(escaped), _AT_ONCE):
+    for start in range(0, len(escaped), _AT_ONCE):
         yield "".join(
             f'<node id="{escaped[node]}">{_data("node-label", texts[node])}'
             + "".join(_data(f"node-{name}", values[node]) for name, values in attributes.items())
             + "</node>\n"
-            for node in range(begin, min(begin + _AT_ONCE, len(escaped)))
+            for node in range(start, min(start + _AT_ONCE, len(escaped)))
         )
     yield from _edges(graph, escaped)
     yield "</graph>\n</graphml>\n"
@@ -72,18 +72,18 @@ def _parts(graph: Graph, texts: Sequence[str], attributes: Mapping[str, Sequence
 def _edges(graph: Graph, escaped: Sequence[str]) -> Iterator[str]:
     """Yield the edges, undirected ones once."""
     sources = np.repeat(np.arange(graph.num_nodes), graph.degrees)
-    kept = np.arange(len(sources)) if graph.directed else np.flatnonzero(sources <= graph.indices)
-    for begin in range(0, len(kept), _AT_ONCE):
-        some = kept[begin : begin + _AT_ONCE]
-        weights: Sequence[Any] = [None] * len(some) if graph.weights is None else graph.weights[some].tolist()
-        types: Sequence[Any] = [None] * len(some)
+    entries = np.arange(len(sources)) if graph.directed else np.flatnonzero(sources <= graph.indices)
+    for start in range(0, len(entries), _AT_ONCE):
+        block = entries[start : start + _AT_ONCE]
+        weights: Sequence[Any] = [None] * len(block) if graph.weights is None else graph.weights[block].tolist()
+        types: Sequence[Any] = [None] * len(block)
         if graph.edge_types is not None:
-            types = [graph.edge_type_names[one] for one in graph.edge_types[some].tolist()]
-        ends = zip(sources[some].tolist(), graph.indices[some].tolist(), weights, types, strict=True)
+            types = [graph.edge_type_names[code] for code in graph.edge_types[block].tolist()]
+        edges = zip(sources[block].tolist(), graph.indices[block].tolist(), weights, types, strict=True)
         yield "".join(
             f'<edge source="{escaped[u]}" target="{escaped[v]}">'
             f"{_data('edge-weight', weight)}{_data('edge-type', kind)}</edge>\n"
-            for u, v, weight, kind in ends
+            for u, v, weight, kind in edges
         )
 
 

@@ -1,7 +1,12 @@
-"""The JSON file of a stored folder: what is stored, in which format, and which tensors belong to it."""
+"""The JSON file of a stored folder: kind, metadata, versions, and the size and hash of the tensors.
+
+The file contains the SHA-256 of its own content, too. The hashes detect damage. They do not prove who wrote a folder:
+whoever changes it on purpose can compute them again.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import platform
@@ -9,7 +14,7 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib import metadata
+from importlib import metadata as packages
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -18,19 +23,32 @@ import numpy as np
 from cge.errors import FileFormatError, InputError, format_value
 from cge.store.file_io import HINT
 
-__all__ = ["LARGEST", "Manifest", "environment", "is_ours", "parse", "plain", "tensor_name", "to_bytes"]
+__all__ = [
+    "FORMAT_VERSION",
+    "MAX_BYTES",
+    "Manifest",
+    "environment",
+    "is_manifest",
+    "metadata_field",
+    "parse",
+    "plain",
+    "tensor_name",
+    "to_bytes",
+]
 
-LARGEST = 64 * 2**20  # bytes; whatever grows with the graph is an array
+MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
+FORMAT_VERSION = 2
 
-_FORMAT, _VERSION = "cge", 1
+_FORMAT = "cge"
+_TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number", bool: "a bool"}
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """What the JSON file says; `file`, `size` and `sha256` are those of the tensors."""
+    """The content of the JSON file; `file`, `size` and `sha256` are those of the tensors."""
 
     kind: str
-    facts: dict[str, Any]
+    metadata: dict[str, Any]
     environment: dict[str, str]
     file: str
     size: int
@@ -38,7 +56,7 @@ class Manifest:
 
 
 def tensor_name(name: str, sha256: str) -> str:
-    """Return the name of the tensor file: its content names it, so that no new state overwrites an old one's tensors.
+    """Return the name of the tensor file, which contains its hash, so that no state overwrites another one's tensors.
 
     >>> tensor_name("model", "0123456789abcdef" * 4)
     'model-0123456789abcdef.safetensors'
@@ -47,16 +65,16 @@ def tensor_name(name: str, sha256: str) -> str:
 
 
 def environment() -> dict[str, str]:
-    """Return the versions something was saved with; nothing that tells whose machine it was, or when."""
-    facts = {"platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()}
+    """Return the versions and the platform something is saved with; nothing about the machine or the time."""
+    versions = {"platform": f"{platform.system()} {platform.machine()}", "python": platform.python_version()}
     for package in ("cge", "numpy", "torch"):
-        with suppress(metadata.PackageNotFoundError):
-            facts[package] = metadata.version(package)  # asking torch itself would import it
-    return facts
+        with suppress(packages.PackageNotFoundError):
+            versions[package] = packages.version(package)  # without importing torch
+    return versions
 
 
-def plain(value: Any, place: str = "facts") -> Any:
-    """Return a value as JSON holds it: tuples become lists, NumPy's numbers Python's; anything else is refused.
+def plain(value: Any, place: str = "metadata") -> Any:
+    """Return a value with the types of JSON: tuples become lists, NumPy scalars Python numbers; others are refused.
 
     >>> plain({"dims": (2, np.int64(3))})
     {'dims': [2, 3]}
@@ -64,89 +82,127 @@ def plain(value: Any, place: str = "facts") -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{place} is {value}, which JSON cannot hold; use None, or put it in an array")
+        raise InputError(f"{place} is {value}, which JSON cannot contain; use None, or put it in an array")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
-        return [plain(one, f"{place}[{number}]") for number, one in enumerate(value)]
+        return [plain(item, f"{place}[{number}]") for number, item in enumerate(value)]
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
                 raise InputError(f"{place} has the key {format_value(key)}; keys must be strings")
-        return {str(key): plain(one, f"{place}[{key!r}]") for key, one in value.items()}
+        return {str(key): plain(item, f"{place}[{key!r}]") for key, item in value.items()}
     raise InputError(
-        f"{place} is {format_value(value)}; facts are numbers, strings, lists and dictionaries, everything else is an array"
+        f"{place} is {format_value(value)}; use numbers, strings, lists and dictionaries, and arrays for the rest"
     )
 
 
+def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: type) -> Any:
+    """Return an entry of stored metadata, which must have one of the types; an integer is a float, too.
+
+    >>> metadata_field({"temperature": "hot"}, "temperature", float)
+    Traceback (most recent call last):
+    cge.errors.InputError: 'temperature' must be a number, found 'hot'
+    """
+    value, kinds = metadata.get(key), (kind, *more)
+    if type(value) is int and float in kinds:
+        return float(value)
+    if type(value) not in kinds:
+        names = " or ".join(_TYPE_NAMES.get(each, "None") for each in kinds)
+        raise InputError(f"{key!r} must be {names}, found {format_value(value) if key in metadata else 'nothing'}")
+    return value
+
+
 def to_bytes(manifest: Manifest) -> bytes:
-    """Return the JSON file: keys sorted, so that the same manifest makes the same bytes."""
+    """Return the JSON file; keys are sorted, so that equal manifests have equal bytes."""
     content = {
         "environment": manifest.environment,
-        "facts": manifest.facts,
         "format": _FORMAT,
-        "format_version": _VERSION,
+        "format_version": FORMAT_VERSION,
         "kind": manifest.kind,
+        "metadata": manifest.metadata,
         "tensors": {"file": manifest.file, "sha256": manifest.sha256, "size": manifest.size},
     }
     try:
+        content["sha256"] = _sha256(content)
         data = json.dumps(content, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
-        raise InputError(f"the facts cannot be written as JSON ({error}); put them in arrays") from None
-    if len(data) > LARGEST:
-        raise InputError(f"the facts take {len(data):,} bytes, at most {LARGEST:,} fit; put long lists in arrays")
+        raise InputError(f"the metadata cannot be written as JSON ({error}); put it in arrays") from None
+    if len(data) > MAX_BYTES:
+        raise InputError(f"the metadata takes {len(data):,} bytes, at most {MAX_BYTES:,} fit; put long lists in arrays")
     return data
 
 
-def is_ours(content: Any) -> bool:
-    """Say whether parsed JSON is a file of this format, of whatever version."""
+def is_manifest(content: Any) -> bool:
+    """Return whether parsed JSON has this format, of whatever version."""
     return isinstance(content, dict) and content.get("format") == _FORMAT
 
 
 def parse(path: Path, name: str, data: bytes) -> Manifest:
-    """Return what a JSON file says; anything but a whole manifest raises `FileFormatError`."""
+    """Return the content of a JSON file; anything but a complete manifest raises `FileFormatError`."""
     try:
         content = json.loads(data.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise FileFormatError(path, f"this is no readable JSON; {HINT}") from None
-    if not is_ours(content):
+        raise FileFormatError(path, "this is not readable JSON", hint=HINT) from None
+    if not is_manifest(content):
         raise FileFormatError(path, "this was not written by cge; give a folder that cge has saved")
-    version = content.get("format_version")
-    if type(version) is int and version > _VERSION:
-        raise FileFormatError(
-            path,
-            f"written by a newer cge (format version {format_value(version)}, this one reads {_VERSION}); upgrade cge",
+    _check_version(path, content)
+    try:
+        tensors = metadata_field(content, "tensors", dict)
+        manifest = Manifest(
+            kind=metadata_field(content, "kind", str),
+            metadata=metadata_field(content, "metadata", dict),
+            environment=metadata_field(content, "environment", dict),
+            file=metadata_field(tensors, "file", str),
+            size=metadata_field(tensors, "size", int),
+            sha256=metadata_field(tensors, "sha256", str),
         )
-    if type(version) is not int or version != _VERSION:
-        raise FileFormatError(path, f"expected format version {_VERSION}, found {format_value(version)}; {HINT}")
-    tensors = _entry(path, content, "tensors", dict)
-    manifest = Manifest(
-        kind=_entry(path, content, "kind", str),
-        facts=_entry(path, content, "facts", dict),
-        environment=_entry(path, content, "environment", dict),
-        file=_entry(path, tensors, "file", str),
-        size=_entry(path, tensors, "size", int),
-        sha256=_entry(path, tensors, "sha256", str),
-    )
-    if not all(isinstance(version, str) for version in manifest.environment.values()):
-        raise FileFormatError(path, f"the versions under 'environment' must be strings; {HINT}")
+        for key in manifest.environment:
+            metadata_field(manifest.environment, key, str)
+    except InputError as error:
+        raise FileFormatError(path, f"{error}", hint=HINT) from None
     if not re.fullmatch("[0-9a-f]{64}", manifest.sha256):
-        raise FileFormatError(path, f"expected a SHA256 of 64 digits, found {format_value(manifest.sha256)}; {HINT}")
+        raise FileFormatError(
+            path, f"expected a SHA-256 of 64 digits, found {format_value(manifest.sha256)}", hint=HINT
+        )
     expected = tensor_name(name, manifest.sha256)
     if manifest.file != expected:  # whatever leads out of the folder, too
         raise FileFormatError(
-            path, f"expected the tensor file {expected!r}, found {format_value(manifest.file)}; {HINT}"
+            path, f"expected the tensor file {expected!r}, found {format_value(manifest.file)}", hint=HINT
         )
+    stored_hash = content.pop("sha256", None)
+    try:
+        unchanged = stored_hash == _sha256(content)
+    except (ValueError, RecursionError):  # numbers too large for a float, lists in lists in lists
+        unchanged = False
+    if not unchanged:
+        raise FileFormatError(path, "the file was changed since it was saved", hint=HINT)
     return manifest
 
 
-def _entry(path: Path, content: dict[str, Any], key: str, kind: type) -> Any:
-    value = content.get(key)
-    if type(value) is not kind:
-        found = format_value(value) if key in content else "nothing"
-        names = {dict: "an object", str: "a string", int: "a whole number"}
-        raise FileFormatError(path, f"expected {names[kind]} under {key!r}, found {found}; {HINT}")
-    return value
+def _check_version(path: Path, content: dict[str, Any]) -> None:
+    version = content.get("format_version")
+    if type(version) is not int or version < 1:
+        raise FileFormatError(
+            path, f"expected format version {FORMAT_VERSION}, found {format_value(version)}", hint=HINT
+        )
+    if version > FORMAT_VERSION:
+        raise FileFormatError(
+            path, f"written by a newer cge (format version {version}, this one reads {FORMAT_VERSION}); upgrade cge"
+        )
+    if version < FORMAT_VERSION:
+        versions = content.get("environment")
+        release = versions.get("cge") if isinstance(versions, dict) else None
+        writer = f"cge {release}" if isinstance(release, str) else "an older cge"
+        hint = "remove it and start the fit again" if content.get("kind") == "checkpoint" else "fit the model again"
+        raise FileFormatError(
+            path, f"written by {writer} in format version {version}, this cge reads {FORMAT_VERSION}; {hint}"
+        )
+
+
+def _sha256(content: dict[str, Any]) -> str:
+    """Return the SHA-256 of everything else that the JSON file contains."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _no_number(text: str) -> NoReturn:

@@ -1,7 +1,7 @@
 """Named arrays as one safetensors file: eight bytes of length, a JSON header, the arrays' bytes.
 
-Reading is left to the `safetensors` library, which checks every offset. Writing is done here, a dozen lines: the
-library's `save` holds the whole file in memory, and its `save_file` leaves nameless files behind where it is killed.
+The `safetensors` library reads them and checks every offset. They are written here: the library's `save` holds the
+whole file in memory, and its `save_file` leaves temporary files behind when it is killed.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ STORABLE = frozenset(_CODES)
 
 
 def checked_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """Return arrays as they are written: little-endian; large items first, then by name.
+    """Return arrays in the order of the file, little-endian: large items first, then by name.
 
-    This is the order of the library itself: every array starts at a multiple of its item size.
+    It is the order of the library: every array starts at a multiple of its item size.
     """
     for name, array in arrays.items():
         if not isinstance(name, str) or not name.isprintable() or name in ("", "__metadata__"):
             raise InputError(f"arrays need names of printable characters, found {format_value(name)}")
         if not isinstance(array, np.ndarray) or array.dtype.name not in STORABLE:
-            found = f"has dtype {array.dtype}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
+            problem = f"has dtype {array.dtype}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
             raise InputError(
-                f"the array {format_value(name)} {found}, which cannot be saved; use integers, float16 to float64 or bool"
+                f"the array {format_value(name)} {problem}, which cannot be saved",
+                hint="use integers, float16 to float64 or bool",
             )
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     return {name: np.asarray(array, array.dtype.newbyteorder("<")) for name, array in ordered}
 
 
 def tensor_chunks(arrays: dict[str, Array]) -> Iterator[bytes | memoryview]:
-    """Yield the bytes of a safetensors file that holds these arrays, which `checked_arrays` has returned."""
+    """Yield the bytes of a safetensors file with these arrays, which come from `checked_arrays`."""
     header, start = {}, 0
     for name, array in arrays.items():
         end = start + array.nbytes
@@ -72,15 +73,15 @@ def tensor_chunks(arrays: dict[str, Array]) -> Iterator[bytes | memoryview]:
 
 
 def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
-    """Return the arrays of a file that must have this size and hash; `FileNotFoundError` where there is none."""
+    """Return the arrays of a file that must have this size and hash; a missing file raises `FileNotFoundError`."""
     try:
         with open_regular(path) as stream:
-            found = stream.seek(0, 2)
-            if found != size:
-                raise FileFormatError(path, f"the file has {found:,} bytes, expected {size:,}; {HINT}")
+            length = stream.seek(0, 2)
+            if length != size:
+                raise FileFormatError(path, f"the file has {length:,} bytes, expected {size:,}", hint=HINT)
             stream.seek(0)
             if sha256_of(stream) != sha256:
-                raise FileFormatError(path, f"the bytes of the file were changed since it was saved; {HINT}")
+                raise FileFormatError(path, "the file was changed since it was saved", hint=HINT)
         with safe_open(path, framework="np") as tensors:
             arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no dictionary
     except (FileFormatError, FileNotFoundError):
@@ -90,13 +91,15 @@ def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
     except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         # The library has no error of its own for types and shapes that NumPy does not know.
         raise FileFormatError(
-            path, f"this is no readable safetensors file ({format_value(str(error))}); {HINT}"
+            path, f"this is not a readable safetensors file ({format_value(str(error))})", hint=HINT
         ) from None
     for name, array in arrays.items():
         if array.dtype.name not in STORABLE:
-            raise FileFormatError(path, f"the array {format_value(name)} has the foreign dtype {array.dtype}; {HINT}")
+            raise FileFormatError(
+                path, f"the array {format_value(name)} has the foreign dtype {array.dtype}", hint=HINT
+            )
         if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
             raise FileFormatError(
-                path, f"the array {format_value(name)} holds bytes that are neither true nor false; {HINT}"
+                path, f"the array {format_value(name)} contains bytes that are neither true nor false", hint=HINT
             )
     return arrays

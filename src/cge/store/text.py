@@ -1,4 +1,4 @@
-"""Text as other programs take it: cells that no spreadsheet computes, words without blanks, XML."""
+"""Text for other programs: cells that no spreadsheet evaluates, words without whitespace, XML."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cge.errors import InputError, format_value
 
-__all__ = ["as_word", "as_xml", "checked_texts", "forbidden_in_xml", "guarded", "one_line"]
+__all__ = ["as_word", "as_xml", "checked_texts", "escape_formula", "forbidden_in_xml", "one_line"]
 
 Array = npt.NDArray[Any]
 
@@ -26,29 +26,29 @@ _XML = str.maketrans(
 )
 
 
-def guarded(text: str) -> str:
-    """Return a cell with an apostrophe before it where a spreadsheet would take it for a formula.
+def escape_formula(text: str) -> str:
+    """Return a cell with a leading apostrophe where a spreadsheet would evaluate it as a formula.
 
-    One more goes before a cell that begins with apostrophes and a formula, so that no two cells become one: dropping
-    one from every cell that begins with an apostrophe and matches gives back what was there. Numbers stay.
+    A cell that starts with apostrophes and a formula gets one more, so that removing one apostrophe from every escaped
+    cell restores the text. Numbers stay as they are.
 
-    >>> guarded("=1+1"), guarded("'=1+1"), guarded("it's"), guarded("-5")
+    >>> escape_formula("=1+1"), escape_formula("'=1+1"), escape_formula("it's"), escape_formula("-5")
     ("'=1+1", "''=1+1", "it's", '-5')
     """
     return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
 
 
 def as_word(text: str) -> str:
-    """Return text without blanks and control characters; `urllib.parse.unquote` is the way back.
+    """Return text without whitespace and control characters; `urllib.parse.unquote` reverses it.
 
     >>> as_word("New York, 50%")
     'New%20York,%2050%25'
     """
-    return _NO_WORD.sub(lambda found: quote(found[0], safe=""), text)
+    return _NO_WORD.sub(lambda match: quote(match[0], safe=""), text)
 
 
 def one_line(text: str) -> str:
-    r"""Return text for tables that know no quotes: tabs and ends of lines become blanks.
+    r"""Return text for tables without quotes: tabs and line breaks become spaces.
 
     >>> one_line("a\tb")
     'a b'
@@ -57,7 +57,7 @@ def one_line(text: str) -> str:
 
 
 def as_xml(text: str) -> str:
-    """Return text as XML holds it, in elements and attributes; what XML cannot hold becomes U+FFFD.
+    """Return text escaped for XML elements and attributes; characters that XML does not allow become U+FFFD.
 
     >>> as_xml('<a & "b">')
     '&lt;a &amp; &quot;b&quot;&gt;'
@@ -66,24 +66,26 @@ def as_xml(text: str) -> str:
 
 
 def forbidden_in_xml(text: str) -> str | None:
-    """Return the first character that XML cannot hold."""
-    found = _NO_XML.search(text)
-    return None if found is None else found[0]
+    """Return the first character that XML does not allow."""
+    match = _NO_XML.search(text)
+    return None if match is None else match[0]
 
 
 def checked_texts(ids: Array) -> Sequence[str]:
-    """Return node ids as text; they are integers or strings that UTF-8 can hold, no other ids can be written."""
+    """Return node ids as text; they must be integers, or strings that UTF-8 can encode."""
     if ids.dtype.kind == "i":
-        return [str(one) for one in ids.tolist()]
+        return [str(number) for number in ids.tolist()]
     texts: list[Any] = np.asarray(ids, object).tolist()
     for place, text in enumerate(texts):
         if not isinstance(text, str):
             raise InputError(
-                f"files hold node ids that are all integers or all strings, found {format_value(text)} at position {place:,}; "
-                "give the nodes such ids, for example str(id)"
+                "a file can contain node ids that are all integers or all strings, "
+                f"found {format_value(text)} at position {place:,}",
+                hint="give the nodes such ids, for example str(id)",
             )
-        if not text.isascii() and any("\ud800" <= sign <= "\udfff" for sign in text):
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
             raise InputError(
-                f"the node id {format_value(text)} holds half of a surrogate pair, which no file can hold; rename the node"
+                f"the node id {format_value(text)} contains half of a surrogate pair, which UTF-8 cannot encode",
+                hint="rename the node",
             )
     return texts

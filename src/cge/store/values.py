@@ -1,4 +1,4 @@
-"""Node ids and classes as plain arrays: numbers as they are, strings as one text and the places where each ends."""
+"""Node ids and classes as plain arrays: numbers as they are, strings as one text with the end of each string."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def pack_ids(ids: Iterable[Any], prefix: str = "ids.") -> dict[str, Array]:
     packed = {"numbers": array} if array.dtype.kind == "i" else _packed_objects(array)
     if packed is None:
         raise InputError(
-            f"saving needs node ids that are all integers (of 64 bits) or all strings, found {_odd_one(array)}; "
-            "give the nodes such ids, for example str(id)"
+            f"saving needs node ids that are all integers (of 64 bits) or all strings, found {_first_misfit(array)}",
+            hint="give the nodes such ids, for example str(id)",
         )
     return {prefix + name: part for name, part in packed.items()}
 
@@ -43,11 +43,11 @@ def pack_ids(ids: Iterable[Any], prefix: str = "ids.") -> dict[str, Array]:
 def unpack_ids(arrays: Mapping[str, Array], prefix: str = "ids.", *, where: str | Path = "the stored ids") -> Array:
     """Return the ids that `pack_ids` has packed: int64, or strings in an object array.
 
-    Arrays that do not go together raise `FileFormatError`, which names `where` they were stored.
+    Arrays that do not go together raise `FileFormatError`, which names `where` they are stored.
     """
     ids = unpack_values(arrays, prefix, where=where)
     if ids.dtype not in (np.dtype(np.int64), np.dtype(object)):
-        raise FileFormatError(where, f"expected ids that are int64 or strings, found {ids.dtype}; {HINT}")
+        raise FileFormatError(where, f"expected ids that are int64 or strings, found {ids.dtype}", hint=HINT)
     return ids
 
 
@@ -65,7 +65,8 @@ def pack_values(values: Array, prefix: str = "values.") -> dict[str, Array]:
     if packed is None:
         raise InputError(
             f"saving needs values that are all integers (of 64 bits), floats, booleans or strings, "
-            f"found {_odd_one(values)}; use one of these types"
+            f"found {_first_misfit(values)}",
+            hint="use one of these types",
         )
     return {prefix + name: part for name, part in packed.items()}
 
@@ -75,13 +76,13 @@ def unpack_values(
 ) -> Array:
     """Return the array that `pack_values` has packed.
 
-    Arrays that do not go together raise `FileFormatError`, which names `where` they were stored.
+    Arrays that do not go together raise `FileFormatError`, which names `where` they are stored.
     """
     forms = [form for form in ("numbers", "characters", "text") if prefix + form in arrays]
     if len(forms) != 1:
-        found = " and ".join(repr(prefix + form) for form in forms) or "none"
+        actual = " and ".join(repr(prefix + form) for form in forms) or "none"
         raise FileFormatError(
-            where, f"expected one of the arrays {prefix}numbers, -characters and -text, found {found}; {HINT}"
+            where, f"expected one of the arrays {prefix}numbers, -characters and -text, found {actual}", hint=HINT
         )
     form, part = forms[0], arrays[prefix + forms[0]]
     if form == "numbers":
@@ -92,7 +93,9 @@ def unpack_values(
         if part.ndim != 2 or part.dtype != np.uint32 or not 1 <= part.shape[1] <= _LONGEST:
             raise _wrong(where, prefix + form, "uint32 of two dimensions", part)
         if part.size and part.max() > _LARGEST_CHARACTER:
-            raise FileFormatError(where, f"{prefix + form!r} holds {part.max():,}, which is no character; {HINT}")
+            raise FileFormatError(
+                where, f"{prefix + form!r} contains {part.max():,}, which is not a character", hint=HINT
+            )
         count, width = part.shape
         return np.ascontiguousarray(part).reshape(-1).view(f"U{width}") if count else np.empty(0, f"U{width}")
     return _strings(part, arrays.get(prefix + "ends"), prefix, where)
@@ -109,7 +112,7 @@ def _packed_objects(values: Array) -> dict[str, Array] | None:
     return None
 
 
-def _odd_one(values: Array) -> str:
+def _first_misfit(values: Array) -> str:
     """Say what keeps values from being saved: their type, or the first item that is of another kind."""
     if values.dtype.kind != "O":
         return f"dtype {values.dtype}"
@@ -128,17 +131,17 @@ def _is_integer(item: object) -> bool:
 
 
 def _text(items: list[str]) -> tuple[Array, Array]:
-    """Return strings as UTF-8 `(bytes,)` and the place where each ends, after a zero: `(n+1,)`."""
+    """Return strings as UTF-8 `(bytes,)` and a zero followed by the end of each, `(n+1,)`."""
     if not items:
         return np.empty(0, np.uint8), np.zeros(1, np.int64)
     try:
         _, ends, data = pa.array(items, pa.large_string()).buffers()
-    except UnicodeEncodeError:  # half of a surrogate pair is a str, but not a text that Arrow holds
+    except UnicodeEncodeError:  # Arrow cannot encode half of a surrogate pair
         encoded = [item.encode("utf-8", "surrogatepass") for item in items]
         lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
         return np.frombuffer(b"".join(encoded), np.uint8), np.concatenate([[0], np.cumsum(lengths)])
-    places = np.frombuffer(ends, np.int64, len(items) + 1)
-    return np.frombuffer(data or b"", np.uint8, int(places[-1])), places
+    offsets = np.frombuffer(ends, np.int64, len(items) + 1)
+    return np.frombuffer(data or b"", np.uint8, int(offsets[-1])), offsets
 
 
 def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) -> Array:
@@ -147,23 +150,23 @@ def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) ->
     if ends is None or ends.ndim != 1 or ends.dtype != np.int64 or not len(ends):
         raise _wrong(where, prefix + "ends", "flat int64", ends)
     if ends[0] != 0 or ends[-1] != len(text) or np.any(ends[1:] < ends[:-1]):
-        raise FileFormatError(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}; {HINT}")
+        raise FileFormatError(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}", hint=HINT)
     text, ends = np.ascontiguousarray(text), np.ascontiguousarray(ends)
     try:
         stored = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
         stored.validate(full=True)
         strings: Array = stored.to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # halves of surrogate pairs, or no text at all
+    except pa.ArrowInvalid:  # halves of surrogate pairs, or not text at all
         strings, data = np.empty(len(ends) - 1, object), text.tobytes()
         try:
             strings[:] = [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends.tolist())]
         except UnicodeDecodeError:
-            raise FileFormatError(where, f"{prefix + 'text'!r} is no UTF-8 text; {HINT}") from None
+            raise FileFormatError(where, f"{prefix + 'text'!r} is not UTF-8 text", hint=HINT) from None
     return strings
 
 
 def _characters(values: Array) -> Array:
-    """Return fixed-width strings as their characters' numbers, `(n, width)`: exact, whatever they hold."""
+    """Return fixed-width strings as code points, `(n, width)`."""
     width = max(values.dtype.itemsize // 4, 1)
     plain = np.ascontiguousarray(values, f"=U{width}")
     return plain.view(np.uint32).reshape(len(values), width)
@@ -171,4 +174,4 @@ def _characters(values: Array) -> Array:
 
 def _wrong(where: str | Path, name: str, expected: str, found: Array | None) -> FileFormatError:
     seen = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
-    return FileFormatError(where, f"expected {expected} under {name!r}, found {seen}; {HINT}")
+    return FileFormatError(where, f"expected {expected} under {name!r}, found {seen}", hint=HINT)

@@ -3,7 +3,7 @@ r"""Vectors in the two formats of word2vec, which gensim and many others read.
     text      "<n> <d>\n", then for each node "<word> <number> … <number>\n"
     binary    "<n> <d>\n", then for each node "<word> ", d float32 in little-endian order, "\n"
 
-A word has no blanks: `cge.store.text.as_word` writes those of an id as in web addresses.
+A word has no whitespace: `cge.store.text.as_word` percent-encodes that of an id.
 """
 
 from __future__ import annotations
@@ -44,10 +44,12 @@ def write_word2vec_binary(stream: BinaryIO, texts: Sequence[str], vectors: Array
 
 
 def _blocks(stream: BinaryIO, texts: Sequence[str], vectors: Array) -> Iterator[tuple[list[str], Array]]:
-    """Write the first line, and yield words and rows of some nodes at a time."""
+    """Write the first line, and yield words and rows block by block."""
     words = [as_word(text) for text in texts]
     if not all(words):
-        raise InputError("a node has an empty id, which is no word of a word2vec file; rename it, or write .parquet")
+        raise InputError(
+            "a node has an empty id, which a word2vec file cannot contain", hint="rename it, or write .parquet"
+        )
     stream.write(f"{len(words)} {vectors.shape[1]}\n".encode())
-    for begin in range(0, len(words), _ROWS):
-        yield words[begin : begin + _ROWS], vectors[begin : begin + _ROWS]
+    for start in range(0, len(words), _ROWS):
+        yield words[start : start + _ROWS], vectors[start : start + _ROWS]
