@@ -1,7 +1,7 @@
-"""A hook of MkDocs: pages that lie beside docs/ come into the site, and links out of docs/ lead there.
+"""MkDocs hook: adds pages from outside docs/ to the site and adapts the links to them.
 
-Pages are written to be read in a checkout, where `../results/weights.md` and `../src/cge/graph.py` lead somewhere. In
-the site the first is a page as well; of the second only its path is told.
+Pages are written for a checkout, where `../results/weights.md` and `../src/cge/graph.py` exist. In the site the first
+is a page as well; links to files that are not part of the site are replaced by their path.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[2]
-_ALONE = ("CONTRIBUTING.md", "CHANGELOG.md")
+_PAGES = ("CONTRIBUTING.md", "CHANGELOG.md")
 _SUFFIXES = (".md", ".png", ".svg")
-# Fenced blocks and code are matched first, so that links in them stay as they are.
+# Fenced blocks and code are matched first, so that links in them stay unchanged.
 _LINK = re.compile(
     r"^( *)```.*?^\1```|\[(?P<text>[^\]]+)\]\((?P<path>[^)#:\s]+)(?P<anchor>#[^)\s]*)?\)|`[^`\n]+`",
     re.MULTILINE | re.DOTALL,
@@ -26,50 +26,50 @@ _LINK = re.compile(
 
 
 def beside() -> list[str]:
-    """Return the files beside docs/ that come into the site, by their path in the checkout."""
+    """Return the files outside docs/ that are part of the site, by their path in the checkout."""
     results = sorted(path for path in (ROOT / "results").rglob("*") if path.suffix in _SUFFIXES)
-    return [*(path.relative_to(ROOT).as_posix() for path in results), *_ALONE]
+    return [*(path.relative_to(ROOT).as_posix() for path in results), *_PAGES]
 
 
 def on_config(config: MkDocsConfig) -> None:
-    """Put the files that are there in the place of `results/*.md` in the navigation."""
+    """Replace `results/*.md` in the navigation by the files that exist."""
     if config.nav:
         config.nav = _expanded(config.nav)
 
 
 def _expanded(entry: Any) -> Any:
     if isinstance(entry, dict):
-        return {title: _expanded(below) for title, below in entry.items()}
+        return {title: _expanded(child) for title, child in entry.items()}
     if not isinstance(entry, list):
         return entry
-    return [found for one in entry for found in (_named(one) if isinstance(one, str) else [_expanded(one)])]
+    return [item for child in entry for item in (_matching(child) if isinstance(child, str) else [_expanded(child)])]
 
 
-def _named(pattern: str) -> list[str]:
-    """Return the files that a pattern with a star names; a name without one is itself."""
+def _matching(pattern: str) -> list[str]:
+    """Return the files that match a pattern with a star; any other name is returned as it is."""
     return sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(pattern)) if "*" in pattern else [pattern]
 
 
 def on_files(files: Files, config: MkDocsConfig) -> None:
-    """Add the files beside docs/."""
+    """Add the files outside docs/."""
     for path in beside():
         files.append(File.generated(config, path, abs_src_path=str(ROOT / path)))
 
 
 def on_page_markdown(markdown: str, page: Page, files: Files, **_: Any) -> str:
-    """Let links lead to where their pages are in the site."""
+    """Adapt links to the locations in the site."""
     own = page.file.src_uri
     folder = posixpath.dirname(own if own in beside() else f"docs/{own}")
 
-    def moved(link: re.Match[str]) -> str:
+    def adapt(link: re.Match[str]) -> str:
         if link["path"] is None:
             return link[0]
         path = posixpath.normpath(posixpath.join(folder, link["path"]))
-        place = path.removeprefix("docs/")
-        if files.get_file_from_path(place) is not None:
-            return f"[{link['text']}]({posixpath.relpath(place, posixpath.dirname(own) or '.')}{link['anchor'] or ''})"
+        target = path.removeprefix("docs/")
+        if files.get_file_from_path(target) is not None:
+            return f"[{link['text']}]({posixpath.relpath(target, posixpath.dirname(own) or '.')}{link['anchor'] or ''})"
         if path.startswith("docs/") or not (ROOT / path).exists():
-            return link[0]  # MkDocs will complain
+            return link[0]  # MkDocs reports it
         return f"`{path}`" if link["text"].startswith("`") else f"{link['text']} (`{path}`)"
 
-    return _LINK.sub(moved, markdown)
+    return _LINK.sub(adapt, markdown)

@@ -1,7 +1,7 @@
-"""An extension of Griffe: docstrings as the reference shows them.
+"""Griffe extension: prepares docstrings for the reference.
 
-`@documented` adds the settings of an estimator to its docstring when the class is made, so it is taken from there. What
-the parser of docstrings does not take is mended: an example without a heading, a heading with nothing below it.
+`@documented` adds the parameters of an estimator to its docstring at import, so the docstring is taken from the class.
+Examples without a heading get one, and empty headings are removed, since the docstring parser requires it.
 """
 
 from __future__ import annotations
@@ -19,20 +19,21 @@ _HEADING = re.compile(r"^Examples\n-+$", re.MULTILINE)
 
 
 class Documented(griffe.Extension):
-    """Mends docstrings that were read from the source."""
+    """Prepares docstrings."""
 
     def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
-        """Mend the docstring of whatever has one."""
+        """Prepare the docstring of an object."""
         if obj.docstring is None:
             return
-        if isinstance(obj, griffe.Class) and any(str(one.value) == "documented" for one in obj.decorators):
-            made = getattr(import_module(obj.module.path), obj.name)
-            obj.docstring.value = inspect.cleandoc(made.__doc__)
-        obj.docstring.value = mended(obj.docstring.value)
+        decorators = [str(decorator.value) for decorator in obj.decorators] if isinstance(obj, griffe.Class) else []
+        if any(decorator.startswith("documented") for decorator in decorators):
+            documented = getattr(import_module(obj.module.path), obj.name)
+            obj.docstring.value = inspect.cleandoc(documented.__doc__)
+        obj.docstring.value = with_headings(obj.docstring.value)
 
 
-def mended(text: str) -> str:
-    """Return a docstring with a heading above its examples, and none above nothing."""
+def with_headings(text: str) -> str:
+    """Return a docstring with a heading above its examples and without empty headings."""
     text = _EMPTY.sub("", text)
     example = _EXAMPLE.search(text)
     if example is None or _HEADING.search(text):
