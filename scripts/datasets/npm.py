@@ -9,15 +9,17 @@ import json
 import tarfile
 from pathlib import Path
 
-pairs = set()
+pairs: set[tuple[str, str]] = set()
 with tarfile.open("dependent-packages-2.2.2.tgz") as outer:
-    for part in ("dependents", "devDependents"):  # two archives in the archive, a file per package
-        inner = io.BytesIO(outer.extractfile(f"package/{part}.tgz").read())
-        with tarfile.open(fileobj=inner) as files:
-            for file in files:
-                if file.isfile() and file.name.endswith(".json"):
-                    needed = file.name.removeprefix(f"{part}/").removesuffix(".json")
-                    pairs.update((user, needed) for user in json.load(files.extractfile(file)))
+    for part in ("dependents", "devDependents"):  # two archives in the archive, one file per package
+        archive = outer.extractfile(f"package/{part}.tgz")
+        assert archive is not None
+        with tarfile.open(fileobj=io.BytesIO(archive.read())) as members:
+            for member in members:
+                file = members.extractfile(member) if member.name.endswith(".json") else None
+                if file is not None:
+                    needed = member.name.removeprefix(f"{part}/").removesuffix(".json")
+                    pairs.update((user, needed) for user in json.load(file))
 names = sorted({name for pair in pairs for name in pair})
 number = {name: place for place, name in enumerate(names)}
 folder = Path("npm_deps")
