@@ -3,7 +3,7 @@
 
 from measure import job, measure_load
 
-from cge.data.files.read import read_graph
+from cge.data.files.graph_files import read_graph
 
 
 def load(path: str) -> tuple[int, int]:

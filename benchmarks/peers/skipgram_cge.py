@@ -36,7 +36,7 @@ def pairs() -> None:
 def deepwalk(seed: int) -> Array:
     """Read the edge list and return vectors in the order of its numbers."""
     import cge
-    from cge.data.files.read import read_graph
+    from cge.data.files.graph_files import read_graph
 
     graph = read_graph(TASK["integers"])
     model = cge.DeepWalk(

@@ -13,7 +13,7 @@ import pytest
 
 from cge.cli.main import run
 from cge.data import load_folder
-from cge.data.links import hold_out_links
+from cge.data.link_split import hold_out_links
 from cge.estimators.embeddings import DeepWalk
 from cge.estimators.methods import LINK_METHODS, METHODS, make
 from cge.evaluation.links import run_links

@@ -21,7 +21,7 @@ import pytest
 import scipy.sparse as sp
 
 from cge.data.files import blocks
-from cge.data.files.read import read_graph, read_labels
+from cge.data.files.graph_files import read_graph, read_labels
 from cge.errors import CgeError, FileFormatError, InputError, UnknownNodeError
 
 Files = dict[str, str | bytes | Callable[[Path], None]]
@@ -924,6 +924,6 @@ def test_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise MemoryError
 
     (tmp_path / "edges.csv").write_text(GOOD)
-    monkeypatch.setattr("cge.data.files.read.read_text_edges", fail)
+    monkeypatch.setattr("cge.data.files.graph_files.read_text_edges", fail)
     with pytest.raises(FileFormatError, match="the graph needs more memory than this machine can give"):
         read_graph(tmp_path / "edges.csv")

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from cge.data.files.dialect import TextOptions, split_line
 from cge.data.files.edges import EdgeOptions, read_text_edges
-from cge.data.files.read import read_graph
+from cge.data.files.graph_files import read_graph
 from cge.errors import CgeError
 from cge.graph import Graph
 

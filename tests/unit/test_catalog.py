@@ -15,9 +15,10 @@ import numpy as np
 import pytest
 
 from cge.cli.main import run
-from cge.data.sets import entries, load
-from cge.data.sets.entries import Entry, catalog, entry
-from cge.data.sets.fetch import DataFile, cache_dir, obtain, place_of
+from cge.data.sets import catalog as dataset_catalog
+from cge.data.sets import load
+from cge.data.sets.catalog import DatasetInfo, catalog, entry
+from cge.data.sets.fetch import DataFile, cache_dir, location_of, obtain
 from cge.data.sets.load import load_dataset
 from cge.errors import FileFormatError, InputError, MissingDataError
 
@@ -75,12 +76,12 @@ def _tiny_npz(path: Path) -> str:
 def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
     found = catalog()
     assert [one.name for one in found] == NAMES
-    assert [one.name for one in found if one.present != "not here"] == ["cora"]
+    assert [one.name for one in found if one.location != "missing"] == ["cora"]
     with pytest.raises(FrozenInstanceError):
         found[0].name = "x"  # type: ignore[misc]
     for one in found:
         assert one.title
-        assert one.home
+        assert one.source
         assert all(len(file.sha256) == 64 for file in one.files)
         assert all(file.url is None or file.url.startswith("https://github.com/") for file in one.files)
 
@@ -96,14 +97,14 @@ def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.Mon
         (root / "blogcatalog").mkdir(parents=True)
         (root / "blogcatalog" / "blogcatalog.mat").touch()
 
-    assert entry("blogcatalog").present == "not here"
+    assert entry("blogcatalog").location == "missing"
     touch(cache_dir())
-    assert entry("blogcatalog").present == "cache"
+    assert entry("blogcatalog").location == "cache"
     touch(tmp_path / "data")
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path / "data"))
-    assert entry("blogcatalog").present == "CGE_DATA_DIR"
-    assert entry("actor").present == "not here"
-    assert entry("cora").present == "bundled"
+    assert entry("blogcatalog").location == "CGE_DATA_DIR"
+    assert entry("actor").location == "missing"
+    assert entry("cora").location == "bundled"
 
 
 def test_without_a_cache_folder_named_the_system_s_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,11 +131,11 @@ def test_names_are_taken_in_any_case() -> None:
 
 
 def test_each_set_says_how_it_comes() -> None:
-    ways = {one.name: one.way for one in catalog()}
+    ways = {one.name: one.access for one in catalog()}
     assert ways["cora"] == "bundled"
-    assert {name for name, way in ways.items() if way == "by hand"} == BY_HAND
+    assert {name for name, access in ways.items() if access == "manual"} == BY_HAND
     assert {one.name for one in catalog() if one.downloadable} == set(NAMES) - BY_HAND - {"cora"}
-    assert all(bool(one.contents) == (one.way == "by hand") for one in catalog())
+    assert all(bool(one.contents) == (one.access == "manual") for one in catalog())
 
 
 # ---------------------------------------------------------------------- what is not here
@@ -203,7 +204,7 @@ def test_a_download_that_matches_is_kept_and_not_repeated(home: tuple[Path, str]
     root = obtain("some", [file])
     assert (root / "some" / "a.txt").read_text() == "content"
     assert root == cache_dir()
-    assert place_of([file]) == "cache"
+    assert location_of([file]) == "cache"
     (folder / "a.txt").unlink()
     assert obtain("some", [file]) == root
 
@@ -228,8 +229,8 @@ def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
     gone = DataFile("some/b.txt", "0" * 64, f"{address}/b.txt")
     with pytest.raises(MissingDataError, match=r"\(some/b\.txt\).*failed for .*/b\.txt: 404 Client Error"):
         obtain("some", [good, gone])
-    assert place_of([good]) == "cache"
-    assert place_of([good, gone]) == "not here"
+    assert location_of([good]) == "cache"
+    assert location_of([good, gone]) == "missing"
 
 
 def test_no_server_is_an_error_of_ours() -> None:
@@ -242,9 +243,9 @@ def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch:
     folder, address = home
     digest = _tiny_npz(folder / "actor.npz")
 
-    def elsewhere(name: str) -> Entry:
+    def elsewhere(name: str) -> DatasetInfo:
         return replace(
-            entries.entry(name), files=(DataFile("heterophilous/actor.npz", digest, f"{address}/actor.npz"),)
+            dataset_catalog.entry(name), files=(DataFile("heterophilous/actor.npz", digest, f"{address}/actor.npz"),)
         )
 
     monkeypatch.setattr(load, "entry", elsewhere)
@@ -290,8 +291,8 @@ def test_files_are_checked_wherever_they_are(
     assert run(["evaluate", "actor", "--seeds", "1", "--method", "label-propagation", "--trust-data", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["dataset"] == "actor"
 
-    def actor(name: str) -> Entry:
-        return replace(entries.entry(name), files=(DataFile("heterophilous/actor.npz", digest),))
+    def actor(name: str) -> DatasetInfo:
+        return replace(dataset_catalog.entry(name), files=(DataFile("heterophilous/actor.npz", digest),))
 
     monkeypatch.setattr(load, "entry", actor)
     assert load_dataset("actor").graph.num_edges == 2
@@ -306,8 +307,8 @@ def test_the_list_says_how_sets_come_and_where_they_are_looked_for(
     assert run(["datasets"]) == 0
     printed = capsys.readouterr()
     lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
-    assert "not here  download" in lines["actor"]
-    assert "not here  by hand" in lines["npm"]
+    assert "missing  download" in lines["actor"]
+    assert "missing  manual" in lines["npm"]
     assert "300,248" in lines["debian"]
     assert "CGE_DATA_DIR  not set" in printed.out
     assert str(tmp_path / "cache") in printed.out.replace("\n", "")
@@ -320,7 +321,7 @@ def test_the_list_as_json_is_short(tmp_path: Path, capsys: pytest.CaptureFixture
     assert (found["data_dir"], found["cache_dir"]) == (None, str(tmp_path / "cache"))
     sizes = ["nodes", "edges", "classes", "features"]
     for one in found["datasets"]:
-        assert list(one) == ["name", "title", *sizes, "home", "license", "present", "downloadable"]
+        assert list(one) == ["name", "title", *sizes, "source", "license", "location", "downloadable"]
     assert {one["name"] for one in found["datasets"] if one["downloadable"]} == set(NAMES) - BY_HAND - {"cora"}
 
 

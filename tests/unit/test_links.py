@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import roc_auc_score
 
 import cge
-from cge.data.links import Links, LinkSplit, hold_out_links
+from cge.data.link_split import Links, LinkSplit, hold_out_links
 from cge.errors import InputError
 from cge.estimators.common_neighbors import CommonNeighbors
 from cge.estimators.methods import make, methods_for

@@ -18,7 +18,7 @@ from cge.training.cost import PairSize, PathSize, Training, pair_cost, path_cost
 MEASURED = {"cora": (28, 0.58e9), "pubmed": (176, 0.74e9), "nell-0.01": (94, 1.32e9)}
 # Where labels vote by far, as on NELL, agreement is not asked, and most of what is foreseen is not done.
 SPARED = {"nell-0.01": 10}
-PRESENT = {entry.name for entry in catalog() if entry.present != "not here"}
+PRESENT = {entry.name for entry in catalog() if entry.location != "missing"}
 GRAPH = cge.Graph.from_edges([(one, (one + step) % 40) for one in range(40) for step in (1, 2)])
 LABELS = {one: "ab"[one % 2] for one in range(30)}
 

@@ -14,7 +14,7 @@ from cge.cli.printing import facts, print_json
 from cge.errors import format_list
 
 if TYPE_CHECKING:
-    from cge.data.files.reading import Reading
+    from cge.data.files.edge_summary import EdgeSummary
 
 __all__ = ["check"]
 
@@ -62,7 +62,7 @@ def check(
     facts([*rows, *(("note:", note) for note in notes)])
 
 
-def _told(reading: Reading, nodes: int) -> list[tuple[str, str]]:
+def _told(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
     """Return how edges were read as (name, value) pairs of text."""
     rows = [("read from", reading.path)]
     if reading.delimiter is not None:

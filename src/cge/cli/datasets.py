@@ -11,11 +11,11 @@ from cge.cli.main import complain
 from cge.cli.printing import facts, print_json, print_table
 
 if TYPE_CHECKING:
-    from cge.data import Entry
+    from cge.data import DatasetInfo
 
 __all__ = ["datasets"]
 
-_KEPT = ("name", "title", "nodes", "edges", "classes", "features", "home", "license", "present", "downloadable")
+_KEPT = ("name", "title", "nodes", "edges", "classes", "features", "source", "license", "location", "downloadable")
 
 
 def datasets(
@@ -39,7 +39,7 @@ def datasets(
         complain(
             f"CGE_DATA_DIR is {str(folder)!r}, which is not a folder; name the one that holds planetoid/ and so on"
         )
-    elif folder is not None and all(entry.present != "CGE_DATA_DIR" for entry in entries):
+    elif folder is not None and all(entry.location != "CGE_DATA_DIR" for entry in entries):
         complain(
             f"CGE_DATA_DIR is {str(folder)!r}, which holds none of the sets; "
             f"files are looked for at {entries[1].files[0].path} and so on"
@@ -54,10 +54,10 @@ def datasets(
     sizes = [("nodes", "right"), ("edges", "right"), ("classes", "right"), ("features", "right")]
     print_table(
         [("name", "left"), *sizes, ("here", "left"), ("comes by", "left"), ("what", "left")],
-        [(entry.name, *_sizes(entry), entry.present, entry.way, entry.title) for entry in entries],
+        [(entry.name, *_sizes(entry), entry.location, entry.access, entry.title) for entry in entries],
     )
     print()
-    facts((entry.name, entry.home) for entry in entries)
+    facts((entry.name, entry.source) for entry in entries)
     print()
     facts([("CGE_DATA_DIR", "not set" if folder is None else str(folder)), ("cache", str(cache))])
     print(
@@ -66,5 +66,5 @@ def datasets(
     )
 
 
-def _sizes(entry: Entry) -> list[str]:
+def _sizes(entry: DatasetInfo) -> list[str]:
     return [f"{number:,}" if number else "–" for number in (entry.nodes, entry.edges, entry.classes, entry.features)]

@@ -128,7 +128,7 @@ def evaluate(
 
 def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
     """Run link prediction once; only what predicts classes is given labels."""
-    from cge.data.links import hold_out_links
+    from cge.data.link_split import hold_out_links
     from cge.evaluation.links import run_links
 
     held = hold_out_links(data.graph, seed=seed)
@@ -142,7 +142,7 @@ def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[
 def any_dataset(name: str, trust: bool = False) -> Dataset:
     """Return a data set by its name, or the one that a folder holds."""
     from cge.data import catalog, load_dataset
-    from cge.data.folder import load_folder
+    from cge.data.dataset_folder import load_folder
 
     known = {entry.name for entry in catalog()}
     if Path(name).is_dir() and name not in known:

@@ -184,7 +184,7 @@ def _planned(model: CGE, task: _Task) -> FitPlan:
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
     """Return {node id: name of its class}, or the list of names where nodes may have several."""
-    from cge.data.labels import labeled
+    from cge.data.label_arrays import labeled
 
     ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
     if codes.ndim == 1:

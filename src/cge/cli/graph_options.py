@@ -18,7 +18,7 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from cge.data.files.reading import Reading
+    from cge.data.files.edge_summary import EdgeSummary
     from cge.graph import Graph
 
 __all__ = ["DELIMITERS", "FILES", "Files", "column_of", "need_file", "takes_files"]
@@ -88,11 +88,11 @@ class Files:
     label: Annotated[str | None, _read(metavar="COLUMN", help="Labels in their file, likewise.")] = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
 
-    def read_graph(self) -> tuple[Graph, Reading]:
+    def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes, and tell how."""
         from cge.data.files.dialect import TextOptions
         from cge.data.files.edges import EdgeOptions
-        from cge.data.files.read import graph_and_reading
+        from cge.data.files.graph_files import read_graph_with_summary
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
             raise InputError(
@@ -102,7 +102,7 @@ class Files:
         delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
         text = TextOptions(self.header, delimiter, self.comment or None)
         columns = (column_of(self.source), column_of(self.target), column_of(self.weight), column_of(self.edge_type))
-        return graph_and_reading(
+        return read_graph_with_summary(
             self.edges,
             self.features,
             nodes=self.nodes,
@@ -114,11 +114,11 @@ class Files:
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Read a file of labels, as `cge.read_labels` returns them, and tell what may not be as meant."""
         from cge.data.files.dialect import TextOptions
-        from cge.data.files.read import labels_and_notes
+        from cge.data.files.graph_files import read_labels_with_notes
 
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
         text = TextOptions(comment=self.comment or None)
-        codes, names, notes = labels_and_notes(path, graph, text, multilabel=self.multilabel, **named)
+        codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **named)
         return codes, names, list(map(shell_message, notes))
 
 

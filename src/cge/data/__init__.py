@@ -1,17 +1,17 @@
 """How graphs come in: files of the common formats and the data sets of the literature."""
 
 from cge.data.dataset import Dataset
-from cge.data.files.read import read_features, read_graph, read_labels
-from cge.data.folder import load_folder
+from cge.data.dataset_folder import load_folder
+from cge.data.files.graph_files import read_features, read_graph, read_labels
 from cge.data.sets.aminer import read_aminer
-from cge.data.sets.entries import Entry, catalog
+from cge.data.sets.catalog import DatasetInfo, catalog
 from cge.data.sets.load import load_dataset
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.splits import Split, folds, mask_labels, per_class, stratified
 
 __all__ = [
     "Dataset",
-    "Entry",
+    "DatasetInfo",
     "Split",
     "catalog",
     "folds",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import checked_labels, labeled
+from cge.data.label_arrays import checked_labels, labeled
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.graph import Graph

@@ -16,7 +16,7 @@ from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, factorize, unique_index
 
-__all__ = ["Extended", "GraphUpdate", "extended", "need_features_of"]
+__all__ = ["ExtendedGraph", "GraphUpdate", "check_same_features", "extend_graph"]
 
 Array = npt.NDArray[Any]
 
@@ -54,7 +54,7 @@ class GraphUpdate:
 
 
 @dataclass(frozen=True, eq=False)
-class Extended:
+class ExtendedGraph:
     """A graph with new nodes behind the old ones.
 
     Attributes
@@ -74,7 +74,7 @@ class Extended:
     notes: list[str] = field(default_factory=list)
 
 
-def extended(graph: Graph, new: GraphUpdate, missing: Array | None = None) -> Extended:
+def extend_graph(graph: Graph, new: GraphUpdate, missing: Array | None = None) -> ExtendedGraph:
     """Return a graph with new nodes and edges.
 
     An edge that is there already stays as it is. Old nodes keep their features, and so does a graph without features:
@@ -87,7 +87,7 @@ def extended(graph: Graph, new: GraphUpdate, missing: Array | None = None) -> Ex
         The features of nodes without a row; by default zeros.
 
     >>> new = GraphUpdate([("cy", "ann")], feature_ids=["dan"], features=[[5.0]])
-    >>> grown = extended(Graph.from_edges([("ann", "bob")], [[1.0], [2.0]], ["ann", "bob"]), new)
+    >>> grown = extend_graph(Graph.from_edges([("ann", "bob")], [[1.0], [2.0]], ["ann", "bob"]), new)
     >>> grown.graph.node_ids.tolist(), grown.graph.neighbors("ann"), grown.graph.features.ravel().tolist()
     (['ann', 'bob', 'cy', 'dan'], ['bob', 'cy'], [1.0, 2.0, 0.0, 5.0])
     """
@@ -110,7 +110,7 @@ def extended(graph: Graph, new: GraphUpdate, missing: Array | None = None) -> Ex
     if graph.features is None:
         if new.features is not None:
             notes.append("the graph has no features, so those of new nodes are left out")
-        return Extended(grown, graph.num_nodes, featured, notes)
+        return ExtendedGraph(grown, graph.num_nodes, featured, notes)
     featured[: graph.num_nodes] = True
     rows = _no_rows(graph, len(found), missing)
     if new.features is not None:
@@ -126,7 +126,7 @@ def extended(graph: Graph, new: GraphUpdate, missing: Array | None = None) -> Ex
         featured[at] = True
     stacked = sp.vstack([graph.features, rows], "csr") if sp.issparse(rows) else np.vstack([graph.features, rows])
     grown = replace(grown, features=stacked, feature_names=graph.feature_names)
-    return Extended(grown, graph.num_nodes, featured, notes)
+    return ExtendedGraph(grown, graph.num_nodes, featured, notes)
 
 
 def _same_kind(graph: Graph, ids: Array, what: str) -> None:
@@ -248,7 +248,7 @@ def _placed(rows: Features, matrix: Any, at: Array, taken: Array) -> Features:
     return rows
 
 
-def need_features_of(trained: Graph, new: Graph) -> None:
+def check_same_features(trained: Graph, new: Graph) -> None:
     """Refuse a graph whose features are not those of the trained one: as many, and of the same names in one order."""
     width, found = (0 if one.features is None else int(one.features.shape[1]) for one in (trained, new))
     if found != width:

@@ -1,7 +1,7 @@
 """Splits: which labeled nodes a method may learn from, tune on, and is judged by.
 
-Every function takes labels in either form of `cge.data.labels`. Where nodes are drawn class by class, a node of several
-labels counts for the rarest of them.
+Every function takes labels in either form of `cge.data.label_arrays`. Where nodes are drawn class by class, a node with
+several labels counts for the rarest of them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import whole_number
-from cge.data.labels import checked_labels, labeled, rank_in_class, strata_of
+from cge.data.label_arrays import checked_labels, labeled, rank_in_class, strata_of
 from cge.errors import InputError, format_value
 from cge.randomness import generator
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from cge.data.labels import labeled
+from cge.data.label_arrays import labeled
 from cge.errors import InputError, Message, Param
 from cge.estimators.label_roles import hold_out
 from cge.estimators.labels import encode_labels, members

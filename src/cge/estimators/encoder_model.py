@@ -11,7 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cge.data.graph_update import need_features_of
+from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.label_roles import ValidationLabels, known_from
 from cge.graph import Graph
@@ -164,7 +164,7 @@ class EncoderModel:
     def data_of(self, graph: Graph) -> EncoderData:
         """Return another graph as this model sees it."""
         if self.data.uses_features:
-            need_features_of(self.data.graph, graph)
+            check_same_features(self.data.graph, graph)
         return EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
 
     def _vectors(self, data: EncoderData) -> Array:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
-from cge.data.graph_update import need_features_of
+from cge.data.graph_update import check_same_features
 from cge.errors import CgeWarning, InputError, Message
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, known_from, membership
@@ -194,7 +194,7 @@ class PaperModel:
         if self.trained.parameters.shape.setting == "transductive":
             problem = Message.of("{setting} has vectors only for the nodes it was trained on", setting="transductive")
             raise InputError(problem, hint=Message.of("use {setting} for new ones", setting="inductive"))
-        need_features_of(self.graph, graph)
+        check_same_features(self.graph, graph)
         return _prepared(graph.features)
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:

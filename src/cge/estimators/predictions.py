@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.graph_update import Extended, GraphUpdate, extended
+from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.encoder_model import EncoderModel
@@ -111,7 +111,7 @@ def predict_nodes(
         raise InputError(
             "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
         )
-    grown = extended(graph, new, _missing(fitted))
+    grown = extend_graph(graph, new, _missing(fitted))
     everyone = grown.graph.node_ids
     if wanted is None and len(everyone) == grown.old:
         raise InputError(
@@ -161,12 +161,12 @@ def _missing(fitted: Any) -> Array | None:
     return None
 
 
-def _with_old(grown: Extended, ways: Array) -> Array:
+def _with_old(grown: ExtendedGraph, ways: Array) -> Array:
     """Return the ways of all nodes from those of the new ones."""
     return np.concatenate([np.full(grown.old, _TRAINED), ways])
 
 
-def _feature_ways(grown: Extended) -> Array:
+def _feature_ways(grown: ExtendedGraph) -> Array:
     """Return how new nodes are predicted from features alone."""
     features: Any = grown.graph.features
     return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NOTHING)

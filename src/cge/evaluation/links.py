@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
-from cge.data.links import Links, LinkSplit
+from cge.data.link_split import Links, LinkSplit
 from cge.evaluation.protocol import peak_mb, summary
 from cge.models.node_pairs import PAIR_OPERATORS, pair_cosines, pair_vectors
 

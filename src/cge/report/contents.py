@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import labeled
+from cge.data.label_arrays import labeled
 from cge.errors import InputError
 from cge.estimators.label_roles import membership
 from cge.estimators.nearest import lengths, nearest_rows

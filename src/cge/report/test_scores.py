@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.labels import labeled
+from cge.data.label_arrays import labeled
 from cge.estimators.label_roles import membership
 from cge.evaluation.significance import f1_interval, share_interval
 from cge.metrics import node_f1, predicted_indicators, reliability

@@ -15,9 +15,9 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.compressed import checked_csr
 from cge.data.files.blocks import DEFLATED, open_bytes
 from cge.data.files.sizes import refuse_empty_space, refuse_missing_bytes
+from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
 __all__ = ["load_members", "load_npy", "load_npz"]

@@ -27,7 +27,7 @@ from cge.data.files.dialect import (
 from cge.data.files.interning import Names
 from cge.data.files.numbering import number_codes, number_integers
 from cge.data.files.parquet import parquet_schema, read_parquet_fields
-from cge.data.files.text import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decoded, read_fields
+from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from cge.checks import checked_features
 from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions
+from cge.data.files.edge_summary import summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.keyed import FeatureTable, read_feature_table, read_node_list
+from cge.data.files.node_tables import FeatureTable, read_feature_table, read_node_list
 from cge.data.files.parquet import file_kind
-from cge.data.files.reading import reading_of
 from cge.data.graph_update import GraphUpdate
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
@@ -59,7 +59,7 @@ def read_graph_update(
         alone = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
         useless = graph.weights is None and graph.edge_types is None  # so are columns that nobody reads
         told = replace(options, weighted=False, weight=None) if useless else options
-        notes += reading_of(path, table, alone, self_loops, told, before=graph).notes
+        notes += summarize_edges(path, table, alone, self_loops, told, before=graph).notes
         kinds = None if table.types is None else [table.type_names[one] for one in table.types.tolist()]
         ends = table.ids[table.source], table.ids[table.target]
         found = replace(found, edges=ends, weights=table.weights, edge_types=kinds)

@@ -15,7 +15,7 @@ from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
 from cge.data.files.dialect import Dialect, is_integer
 from cge.data.files.interning import Names
 from cge.data.files.sizes import refuse_empty_space
-from cge.data.files.text import NUMBER, Field, read_fields
+from cge.data.files.text_fields import NUMBER, Field, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, format_value
 

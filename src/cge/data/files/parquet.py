@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from cge.data.files.blocks import open_bytes
 from cge.data.files.growing import Growing
 from cge.data.files.interning import Names
-from cge.data.files.text import NUMBER, Field, Fields
+from cge.data.files.text_fields import NUMBER, Field, Fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, format_value
 
@@ -92,7 +92,7 @@ def _parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def read_parquet_fields(path: Path, fields: Sequence[Field], names: Names, number_type: type = np.float64) -> Fields:
-    """Read columns of a Parquet file batch by batch; the same result as `cge.data.files.text.read_fields`.
+    """Read columns of a Parquet file batch by batch; the same result as `cge.data.files.text_fields.read_fields`.
 
     `lines` are row numbers, from 1.
     """

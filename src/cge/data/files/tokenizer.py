@@ -1,4 +1,4 @@
-"""Lines of bytes to fields: the compiled part of `cge.data.files.text`."""
+"""Lines of bytes to fields: the compiled part of `cge.data.files.text_fields`."""
 
 from __future__ import annotations
 

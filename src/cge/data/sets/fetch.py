@@ -16,7 +16,7 @@ import pooch
 from cge.data.sets.checksums import check_sha256
 from cge.errors import MissingDataError
 
-__all__ = ["DataFile", "cache_dir", "data_dir", "obtain", "place_of"]
+__all__ = ["DataFile", "cache_dir", "data_dir", "location_of", "obtain"]
 
 _SHOWN = 3  # paths in a message
 
@@ -42,12 +42,12 @@ def cache_dir() -> Path:
     return Path(named).expanduser() if named else Path(pooch.os_cache("cge"))
 
 
-def place_of(files: Sequence[DataFile]) -> str:
+def location_of(files: Sequence[DataFile]) -> str:
     """Say where all of these files are: "CGE_DATA_DIR", "cache" or "not here"."""
     folder = data_dir()
     if folder is not None and not _lacking(folder, files):
         return "CGE_DATA_DIR"
-    return "not here" if _lacking(cache_dir(), files) else "cache"
+    return "missing" if _lacking(cache_dir(), files) else "cache"
 
 
 def obtain(
@@ -71,11 +71,11 @@ def obtain(
 
 
 def _complete_folder(name: str, files: Sequence[DataFile], contents: str, download: bool) -> Path:
-    place = place_of(files)
+    place = location_of(files)
     if place == "CGE_DATA_DIR":
         return data_dir() or Path()
     cache = cache_dir()
-    if place == "not here":
+    if place == "missing":
         lacking = _lacking(cache, files)
         if any(file.url is None for file in lacking):
             raise MissingDataError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from cge.data.dataset import Dataset
 from cge.data.sets.blogcatalog import load_blogcatalog
+from cge.data.sets.catalog import DatasetInfo, entry
 from cge.data.sets.cora import load_cora
-from cge.data.sets.entries import Entry, entry
-from cge.data.sets.fetch import DataFile, obtain, place_of
+from cge.data.sets.fetch import DataFile, location_of, obtain
 from cge.data.sets.heterophilous import load_heterophilous
 from cge.data.sets.nell import load_nell
 from cge.data.sets.packages import load_debian, load_npm
@@ -50,9 +50,9 @@ def load_dataset(
     351
     """
     found = entry(name)
-    if directed and not found.directions:
+    if directed and not found.has_directions:
         raise InputError(f"the edges of {found.name!r} have no directions; leave out directed=True")
-    if edge_types is not None and not found.kinds:
+    if edge_types is not None and not found.has_edge_types:
         raise InputError(f"the edges of {found.name!r} have no kinds; leave out edge_types={edge_types!r}")
     if not found.files:
         return load_cora()
@@ -79,6 +79,6 @@ def load_dataset(
             return load_heterophilous(first, found.name)
 
 
-def _files_to_read(found: Entry) -> tuple[DataFile, ...]:
+def _files_to_read(found: DatasetInfo) -> tuple[DataFile, ...]:
     """Return the files of a set, or those of its source where the former are not here."""
-    return found.sources if found.sources and place_of(found.files) == "not here" else found.files
+    return found.raw_files if found.raw_files and location_of(found.files) == "missing" else found.files

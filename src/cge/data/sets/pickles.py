@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.compressed import checked_csr
 from cge.data.sets.checksums import read_checked
+from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
 __all__ = ["read_pickle"]

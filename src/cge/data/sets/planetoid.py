@@ -26,11 +26,11 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.compressed import checked_csr
 from cge.data.dataset import Dataset
 from cge.data.files.arrays import load_members
 from cge.data.sets.checksums import read_checked
 from cge.data.sets.pickles import read_pickle
+from cge.data.sparse_checks import checked_csr
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph

