@@ -23,7 +23,7 @@ _ABOUT = (
     "is there already is not learned. Relative weights are A over the mean of A. *Collapsed* counts the seeds in which "
     "the mean of A had fallen below 0.02 by the last round (weights are those of the kept round, which can be "
     "earlier), *flat* those in which its spread stayed below 2 % of the mean. Made by `cge reproduce figures`; [what "
-    "is measured and why](../docs/analysis.md).\n\n*Test* is the accuracy of the model whose weights these are. "
+    "is measured and why](../docs/results.md).\n\n*Test* is the accuracy of the model whose weights these are. "
     "Intervals of r are wide, and cut at ±1, where seeds disagree in sign; *per seed* tells. Nothing is corrected for "
     "the number of tests, about sixty: a single p above 0.001 is a hint, no more."
 )

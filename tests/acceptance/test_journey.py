@@ -1,7 +1,6 @@
 """A person with a graph of their own: from files to a model, to new nodes, to the tools they use every day.
 
-The page docs/your-own-graph.md tells this journey with the packages of Debian. Here `cge` processes walk it with a
-small graph that looks alike, and a part of it with packages of Debian.
+`cge` processes do this with a small graph that looks like Debian's packages, and in part with packages of Debian.
 """
 
 from __future__ import annotations

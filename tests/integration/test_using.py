@@ -559,18 +559,3 @@ def test_a_weighting_of_ones_own_needs_python(tmp_path: Path, capsys: pytest.Cap
     told = refused(["predict", str(tmp_path / "own")], capsys)
     assert told.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
     assert told.endswith("in Python: commands know no weighting of your own")
-
-
-def test_the_page_shows_what_is_printed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "using-a-model.md").read_text()
-    monkeypatch.chdir(tmp_path)
-    exec(re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0], {})
-    format_value = re.findall(r"^```sh\ncge (.*?)\n```\n\n```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert [line.split()[0] for line, _ in format_value] == ["predict", "predict", "similar", "embed"]
-    for line, expected in format_value:
-        found = said(line, capsys)
-        # Numbers may change with training, and the order with them.
-        one, other = (sorted(re.sub(r"\d+", "0", text).splitlines()) for text in (found, expected))
-        assert one == other

@@ -57,7 +57,7 @@ def embed(
 ) -> None:
     """Write the vectors of a saved model, or its graph with predictions, for other tools.
 
-    A file that is there is replaced when the new one is complete. Formats are described in docs/using-a-model.md.
+    A file that is there is replaced when the new one is complete. Formats are described in docs/predictions.md.
 
     For example:
 

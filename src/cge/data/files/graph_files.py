@@ -57,7 +57,7 @@ def read_graph(
     comment: str | None = "#",
     self_loops: bool = False,
 ) -> Graph:
-    r"""Read a graph from a file of edges; `docs/file-formats.md` describes the formats.
+    r"""Read a graph from a file of edges; `docs/graphs.md` describes the formats.
 
     Nodes are numbered as by `Graph.from_edges`: integer ids ascend, others keep the order of first appearance, first
     among sources, then among targets.
