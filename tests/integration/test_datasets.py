@@ -6,6 +6,7 @@ import hashlib
 import importlib.util
 import io
 import lzma
+import runpy
 import tarfile
 import time
 from importlib.resources import files
@@ -246,7 +247,7 @@ def test_heterophilous_graphs_have_ten_splits(data_dir: Path, name: str, train: 
     assert all(sum(split.sizes) == data.graph.num_nodes for split in data.splits)
 
 
-# ---------------------------------------------------------------------- the recipes of docs/datasets.md
+# ---------------------------------------------------------------------- the recipes in scripts/datasets
 
 
 @pytest.fixture
@@ -259,10 +260,8 @@ def recipe_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _run_recipe(name: str) -> None:
-    """Run the block of Python under a heading, in the current folder."""
-    text = (Path(__file__).parents[2] / "docs" / "datasets.md").read_text()
-    code = text.split(f"\n### {name}\n")[1].split("```py\n")[1].split("```\n")[0]
-    exec(compile(code, f"recipe of {name}", "exec"), {})
+    """Run the script that converts a data set, in the current folder."""
+    runpy.run_path(str(Path(__file__).parents[2] / "scripts" / "datasets" / f"{name}.py"))
 
 
 def test_the_recipe_for_vispub(recipe_folder: Path) -> None:

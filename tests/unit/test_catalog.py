@@ -190,7 +190,7 @@ def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pyte
             load_dataset(name)
         heading = name.partition("-")[0]
         assert f"as docs/datasets.md tells under {heading!r}" in str(error.value)
-        assert f"\n### {heading}\n" in text
+        assert f"\n- **{heading}**: " in text.split("## Manual data sets")[1]
 
 
 # ---------------------------------------------------------------------- downloads
