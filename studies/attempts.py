@@ -20,11 +20,11 @@ from cge.data.splits import folds as stratified_folds
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
-from cge.models.propagation import TransitionMatrix, sparse_matmul
+from cge.models.propagation import Propagation, sparse_matmul
+from cge.models.transitions import TransitionMatrix
 from cge.training.classifier_recipes import EncoderSettings
-from cge.training.classifier_training import Propagation
 from cge.training.encoder_data import EncoderData
-from cge.training.learned_weighting import Outer, OuterSettings
+from cge.training.learned_weighting import OuterProblem, OuterSettings
 from cge.training.model_comparison import level, score_candidate
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
@@ -50,7 +50,7 @@ class Situation:
     start: NamedWeighting
     settings: OuterSettings
 
-    def learn(self, task: Task | None = None, how: type[Outer] = Outer, **other: Any) -> NamedWeighting:
+    def learn(self, task: Task | None = None, how: type[OuterProblem] = OuterProblem, **other: Any) -> NamedWeighting:
         """Return weights of steps learned from `start`; readers see no labels but those of `self.task`."""
         weights = NamedWeighting("edges+hops", deepcopy(self.start.module))
         propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weights.edge_weighting)
@@ -93,7 +93,7 @@ def unrolled(now: Situation) -> Sequence[NamedWeighting]:
     return [now.learn(how=_UnrolledOuter)]
 
 
-class _UnrolledOuter(Outer):
+class _UnrolledOuter(OuterProblem):
     """Held-out labels are scored by the last layer as it will be some steps later."""
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:
@@ -131,7 +131,7 @@ class HopPropagation:
         shared = [self.parts[0].hops]
         return shared + [one for part in self.parts for one in (part.coefficients, part.self_loop, part.normalization)]
 
-    def prior(self) -> list[Tensor]:
+    def initial_parameters(self) -> list[Tensor]:
         """Return what they were at the beginning."""
         return self._prior
 
@@ -152,7 +152,7 @@ class HopPropagation:
 def hop_gates(now: Situation) -> Propagation:
     """Learn a gate for each hop."""
     propagation = HopPropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
-    Outer(now.task, now.data.inputs("l2"), propagation, now.settings).run()
+    OuterProblem(now.task, now.data.inputs("l2"), propagation, now.settings).run()
     for one in propagation.parameters():
         one.requires_grad_(False)
     return propagation.propagation()

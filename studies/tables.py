@@ -18,7 +18,7 @@ from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import find_method, make
 from cge.evaluation.protocol import run_once, split_of, unpacked
 from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
-from cge.store.atomic import write_text, write_files
+from cge.store.atomic import write_files, write_text
 from studies.cells import Cell, read_cells
 from studies.shared import SharedVectors
 

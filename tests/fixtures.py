@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, EdgeScale, make_edge_inputs
-from cge.models.propagation import TransitionMatrix
+from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
+from cge.models.transitions import TransitionMatrix
 from cge.training.learned_weighting import OuterSettings
 from cge.training.task import Task
 
@@ -109,7 +109,7 @@ def make_task(graph: cge.Graph, labels: Any = None, outer_only: bool = False, **
 
 
 PLANTED_NODES = 80
-QUICK_OUTER = OuterSettings(dim=4, steps=45, alone=15, weights_rate=0.1, penalty=0.1)
+QUICK_OUTER = OuterSettings(dim=4, steps=45, warmup_steps=15, weighting_lr=0.1, penalty=0.1)
 
 
 def planted_task(typed: bool, signal: float, labels: Any = None) -> Task:

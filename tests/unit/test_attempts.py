@@ -14,7 +14,7 @@ from cge.estimators.encoder_model import encoder_settings
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.training.encoder_data import EncoderData
-from cge.training.learned_weighting import Outer
+from cge.training.learned_weighting import OuterProblem
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
@@ -48,7 +48,7 @@ def test_every_attempt_ends_with_chances(name: str) -> None:
 def test_lent_labels_are_held_out_and_never_read(monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[Any] = []
 
-    class Watched(Outer):
+    class Watched(OuterProblem):
         def run(self, on_step: Any = None) -> Any:
             made.append(self)
             return super().run(on_step)
@@ -74,7 +74,7 @@ def test_unrolled_scores_know_how_the_last_layer_follows() -> None:
     assert torch.autograd.gradcheck(lambda x: outer.held_out_scores(classifier, x, own, held), (propagated,))
     (slope,) = torch.autograd.grad(outer.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert slope[own].abs().max() > 1e-4  # what readers see matters as well
-    plain = Outer(task, torch.zeros(80, 6), weighted, QUICK_OUTER)
+    plain = OuterProblem(task, torch.zeros(80, 6), weighted, QUICK_OUTER)
     (slope,) = torch.autograd.grad(plain.held_out_scores(classifier, propagated, own, held).square().sum(), propagated)
     assert not slope[own].any()
 
@@ -85,8 +85,8 @@ def test_gates_of_hops_begin_as_shared_ones_and_part() -> None:
     own = HopPropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
     inputs = torch.randn(80, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(own.propagation()(inputs), shared.propagation()(inputs))
-    assert len(own.parameters()) == len(own.prior()) == 1 + 3 * 4
-    Outer(now.task, now.data.inputs("l2"), own, QUICK_OUTER).run()
+    assert len(own.parameters()) == len(own.initial_parameters()) == 1 + 3 * 4
+    OuterProblem(now.task, now.data.inputs("l2"), own, QUICK_OUTER).run()
     gates = [part.coefficients.detach() for part in own.parts]
     assert max(float((gates[0] - other).abs().max()) for other in gates[1:]) > 0.01
 

@@ -14,8 +14,8 @@ from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import TransitionMatrix
-from cge.models.sparse_products import SparseFeatures, thinned
+from cge.models.sparse_products import SparseFeatures, keyed_dropout
+from cge.models.transitions import TransitionMatrix
 from cge.randomness import STEP, generator, mix
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer, sharpened
 from cge.training.torch_state import seeded
@@ -23,12 +23,12 @@ from tests.fixtures import make_task, two_groups
 
 SMALL = ClassifierSettings(
     n_augmentations=2,
-    epochs=60,
+    max_epochs=60,
     patience=60,
     drop_feature=0.2,
-    rate=0.05,
-    alone=5,
-    ramp=5,
+    learning_rate=0.05,
+    warmup_epochs=5,
+    rampup_epochs=5,
     consistency_weight=1.0,
     sharpening=0.5,
 )
@@ -62,9 +62,9 @@ def trainer(
             one: Any = SparseClassifier(features.mean(0), features.std(0), made.classes)
         else:
             one = MLPClassifier(6, dim, made.classes)
-    more = {"votes": votes, "class_weights": class_weights, "agreeing": agreeing}
+    more = {"label_scores": votes, "class_weights": class_weights, "consistency_nodes": agreeing}
     if summed:
-        more["summed"] = propagation(torch.tensor(graph.features))
+        more["propagated_inputs"] = propagation(torch.tensor(graph.features))
     return ClassifierTrainer(made, inputs, propagation, one, settings, **more)
 
 
@@ -87,22 +87,22 @@ def test_the_same_bytes_on_any_threads_and_no_trace_in_torch() -> None:
     torch.manual_seed(3)
     found = []
     for n_jobs in (1, 2):
-        one = trainer(replace(SMALL, epochs=15), n_jobs=n_jobs)
+        one = trainer(replace(SMALL, max_epochs=15), n_jobs=n_jobs)
         one.run()
         found.append({name: array.tobytes() for name, array in one.best.items()})
     assert found[0] == found[1]
     assert torch.equal(torch.rand(2), expected)
-    other = trainer(replace(SMALL, epochs=15, seed=1))
+    other = trainer(replace(SMALL, max_epochs=15, seed=1))
     other.run()
-    assert other.best["reader.weight"].tobytes() != found[0]["reader.weight"]
+    assert other.best["classifier.weight"].tobytes() != found[0]["classifier.weight"]
 
 
 def test_a_stopped_training_goes_on_to_the_same_bytes() -> None:
-    whole, first = trainer(replace(SMALL, epochs=20)), trainer(replace(SMALL, epochs=20))
+    whole, first = trainer(replace(SMALL, max_epochs=20)), trainer(replace(SMALL, max_epochs=20))
     whole.run()
     first.run(stop_after=7)
     assert len(first.epochs) == 7
-    second = trainer(replace(SMALL, epochs=20))
+    second = trainer(replace(SMALL, max_epochs=20))
     second.load(first.state())
     second.run()
     assert {name: one.tobytes() for name, one in second.best.items()} == {
@@ -112,8 +112,8 @@ def test_a_stopped_training_goes_on_to_the_same_bytes() -> None:
 
 
 def test_labels_alone_come_first_and_then_agreement_grows() -> None:
-    one = trainer(replace(SMALL, alone=3, ramp=4, consistency_weight=2.0))
-    assert [one._strength(k) for k in range(9)] == [0, 0, 0, 0, 0.5, 1.0, 1.5, 2.0, 2.0]
+    one = trainer(replace(SMALL, warmup_epochs=3, rampup_epochs=4, consistency_weight=2.0))
+    assert [one._consistency_weight(k) for k in range(9)] == [0, 0, 0, 0, 0.5, 1.0, 1.5, 2.0, 2.0]
     one.run(stop_after=40)
     apart = [epoch.consistency_loss for epoch in one.epochs]
     assert apart[:4] == [0.0] * 4
@@ -130,18 +130,18 @@ def test_agreement_pulls_predictions_together() -> None:
 
 
 def test_patience_waits_for_agreement_and_without_validation_the_last_epoch_counts() -> None:
-    one = trainer(replace(SMALL, patience=5, rate=1e-12))  # nothing is learned, so nothing is better
+    one = trainer(replace(SMALL, patience=5, learning_rate=1e-12))  # nothing is learned, so nothing is better
     one.run()
     assert one.best_epoch == 11  # the first with full λ
     assert len(one.epochs) == 16
-    last = trainer(replace(SMALL, epochs=7, patience=2), validation=torch.empty(0, dtype=torch.int64))
+    last = trainer(replace(SMALL, max_epochs=7, patience=2), validation=torch.empty(0, dtype=torch.int64))
     last.run()
     assert last.best_epoch == 7
 
 
 @pytest.mark.parametrize("classifier", ["consistency", "sparse"])
 def test_summing_before_or_after_the_projection_is_the_same_training(classifier: str) -> None:
-    settings = replace(SMALL, drop_node=0.0, drop_feature=0.0, epochs=25)
+    settings = replace(SMALL, drop_node=0.0, drop_feature=0.0, max_epochs=25)
     after, before = (trainer(settings, sparse=False, classifier=classifier, summed=summed) for summed in (False, True))
     for one in (after, before):
         one.run()
@@ -158,17 +158,19 @@ def test_features_are_dropped_from_the_sum() -> None:
     one = trainer(
         replace(SMALL, n_augmentations=2, drop_node=0.0, dropout=0.0, drop_feature=0.5), sparse=False, summed=True
     )
-    first, second = one._disturbed(generator(0), torch.arange(40))
+    first, second = one._augmented_scores(generator(0), torch.arange(40))
     assert not torch.allclose(first, second)
     with torch.no_grad():
         one.classifier.weight[2:] = 0  # two features are left, each there or not: four scores at most, whoever is near
-        one.summed = torch.ones(40, 6)
-    assert 2 <= len(torch.unique(one._disturbed(generator(0), torch.arange(40))[0].round(decimals=4), dim=0)) <= 4
+        one.propagated_inputs = torch.ones(40, 6)
+    assert (
+        2 <= len(torch.unique(one._augmented_scores(generator(0), torch.arange(40))[0].round(decimals=4), dim=0)) <= 4
+    )
 
 
-def test_nothing_dropped_is_nothing_disturbed() -> None:
+def test_nothing_dropped_is_nothing_augmented_scores() -> None:
     one = trainer(replace(SMALL, drop_node=0.0, drop_feature=0.0, dropout=0.0))
-    scores = one._disturbed(generator(0), torch.arange(40))
+    scores = one._augmented_scores(generator(0), torch.arange(40))
     torch.testing.assert_close(scores[0], scores[1])
     torch.testing.assert_close(scores[0], one.best_scores())
 
@@ -178,14 +180,14 @@ def test_what_is_dropped_keeps_its_mean() -> None:
     with torch.no_grad():
         one.classifier.score.weight.fill_(1.0)
         one.classifier.bias.fill_(50.0)  # ReLU lets everything through
-        mean = torch.stack(one._disturbed(generator(0), torch.arange(40))).mean(0)
+        mean = torch.stack(one._augmented_scores(generator(0), torch.arange(40))).mean(0)
         expected = one.classifier.scores(one.propagation(one.classifier.project(one.inputs)) + one.classifier.offset())
     torch.testing.assert_close(mean, expected, rtol=0.02, atol=0.05)
 
 
 def test_dense_numbers_are_dropped_by_their_key() -> None:
     values = torch.from_numpy(np.random.default_rng(0).normal(size=(40_001, 33)).astype(np.float32))
-    one, two = thinned(values, 0.3, np.uint64(7), 1), thinned(values, 0.3, np.uint64(7), 2)
+    one, two = keyed_dropout(values, 0.3, np.uint64(7), 1), keyed_dropout(values, 0.3, np.uint64(7), 2)
     assert one.numpy().tobytes() == two.numpy().tobytes()
     self_loops = one != 0
     torch.testing.assert_close(one[self_loops], values[self_loops] / 0.7)
@@ -196,7 +198,7 @@ def test_dense_numbers_are_dropped_by_their_key() -> None:
         )
     flat = self_loops.flatten().double()
     assert abs(float(torch.corrcoef(torch.stack([flat[:-1], flat[1:]]))[0, 1])) < 0.005
-    other = thinned(values, 0.3, np.uint64(8), 1) != 0
+    other = keyed_dropout(values, 0.3, np.uint64(8), 1) != 0
     assert abs(float(torch.corrcoef(torch.stack([flat, other.flatten().double()]))[0, 1])) < 0.005
     z = [(7 + place * int(STEP)) % 2**64 for place in range(4)]
     bits = [int(mix(np.uint64(one))) for one in z]
@@ -211,7 +213,7 @@ def test_disagreement_counts_confident_nodes_only() -> None:
     probabilities = [torch.softmax(scores, 1)[0] for scores in (first, second)]
     aim = sharpened((probabilities[0] + probabilities[1])[None] / 2, 0.5, False)[0]
     expected = sum(float(((one - aim) ** 2).sum()) for one in probabilities) / 2
-    assert float(one._disagreement([first, second])) == pytest.approx(expected)
+    assert float(one._consistency([first, second])) == pytest.approx(expected)
 
 
 def test_votes_are_added_as_much_as_they_are_trusted() -> None:
@@ -225,7 +227,9 @@ def test_votes_are_added_as_much_as_they_are_trusted() -> None:
     assert one.classifier.label_weight.item() > before  # they are right
 
 
-TAUGHT = replace(SMALL, n_augmentations=1, drop_node=0.0, alone=0, ramp=0, taught=True, consistency_weight=3.0)
+TAUGHT = replace(
+    SMALL, n_augmentations=1, drop_node=0.0, warmup_epochs=0, rampup_epochs=0, distilled=True, consistency_weight=3.0
+)
 
 
 @pytest.mark.parametrize("several", [False, True])
@@ -243,7 +247,7 @@ def test_a_pupil_is_as_far_from_the_votes_as_cross_entropy_says(several: bool) -
     else:
         chance, aim = (np.exp(x) / np.exp(x).sum(1, keepdims=True) for x in (said, told))
         expected = -(aim * np.log(chance)).sum() / 2
-    assert float(one._untaught([scores, scores], nodes)) == pytest.approx(expected, rel=1e-6)
+    assert float(one._distillation([scores, scores], nodes)) == pytest.approx(expected, rel=1e-6)
 
 
 def test_a_pupil_learns_from_votes_alone_and_speaks_beside_them() -> None:
@@ -282,15 +286,17 @@ def test_class_weights_are_those_of_the_loss() -> None:
 
 
 def test_few_of_many_nodes_have_to_agree() -> None:
-    one = trainer(replace(SMALL, agreeing=10))
-    first, second = one._among(generator(0, "a")), one._among(generator(0, "b"))
+    one = trainer(replace(SMALL, max_consistency_nodes=10))
+    first, second = one._draw_consistency_nodes(generator(0, "a")), one._draw_consistency_nodes(generator(0, "b"))
     assert len(first) == len(set(first.tolist())) == 10
     assert not torch.equal(first, second)
-    assert trainer(agreeing=torch.tensor([3, 4]))._among(generator(0)).tolist() == [3, 4]
+    assert trainer(agreeing=torch.tensor([3, 4]))._draw_consistency_nodes(generator(0)).tolist() == [3, 4]
 
 
 def test_a_sparse_reader_forgets_features_that_say_nothing() -> None:
-    one = trainer(replace(SMALL, weight_decay=0.1, rate=0.03, epochs=300, patience=300), classifier="sparse")
+    one = trainer(
+        replace(SMALL, weight_decay=0.1, learning_rate=0.03, max_epochs=300, patience=300), classifier="sparse"
+    )
     one.run()
     strength = (
         (one.classifier.weight * (one.classifier.relevance / one.classifier.spread)[:, None]).abs().sum(1).detach()

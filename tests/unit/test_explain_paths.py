@@ -14,7 +14,7 @@ from cge.explain.all_paths import AllPaths
 from cge.explain.edge_types import NO_STEP, STAYS, EdgeTypes
 from cge.explain.path_search import Found, best_paths
 from cge.explain.sampled_paths import SampledPaths
-from cge.models.propagation import TransitionMatrix
+from cge.models.transitions import TransitionMatrix
 
 Array = npt.NDArray[Any]
 

@@ -12,7 +12,8 @@ import torch
 import cge
 from cge.models.edge_features import cosines
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, propagate, sparse_matmul
+from cge.models.propagation import FixedPropagation, propagate, sparse_matmul
+from cge.models.transitions import SparsityPattern, TransitionMatrix
 from tests.fixtures import neighborhood_cosines
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is alone, node 4 has a loop
@@ -298,7 +299,7 @@ def test_the_prior_is_where_weights_began() -> None:
     with torch.no_grad():
         for one in weighted.parameters():
             one.add_(1.0)
-    assert [one.tolist() for one in weighted.prior()] == [pytest.approx(GATE), 1.0, 0.5, [1.0, 2.0]]
+    assert [one.tolist() for one in weighted.initial_parameters()] == [pytest.approx(GATE), 1.0, 0.5, [1.0, 2.0]]
 
 
 @pytest.mark.parametrize("hops", [[0.7], [0.0], [0.3, -0.7, 1.1, 0.5], [0.5, 0.5, 0.0, 0.0], [0.0, 0.0, 1.0]])

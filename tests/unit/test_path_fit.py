@@ -28,7 +28,7 @@ from cge.training import candidates, classifier_recipes
 from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
 from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
-from cge.training.learned_weighting import Learned
+from cge.training.learned_weighting import OuterResult
 from cge.training.model_comparison import CandidateScore, closed_form_weightings
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
@@ -546,7 +546,7 @@ def test_no_label_reaches_itself() -> None:
     for labels in (y, turned):
         model = quick_cge("degree", label_propagation="yes", validation_fraction=0.0).fit(graph, labels)
         fitted: Any = model._fitted
-        votes.append(fitted.plan.weighting.propagate_labels(fitted.data, fitted.known, fitted.matrix, several=False))
+        votes.append(fitted.plan.weighting.propagate_labels(fitted.data, fitted.known, fitted.matrix, multilabel=False))
     assert np.allclose(votes[0][0], votes[1][0], atol=1e-5)
     assert not np.allclose(votes[0][3], votes[1][3], atol=1e-5)
 
@@ -599,7 +599,7 @@ def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, mon
         for node in train[:3]:
             others = train[train != node]
             members = np.eye(2)[one.task.labels.numpy()[others]]
-            expected = fitted.plan.weighting.propagate_labels(fitted.data, others, members, several=False)[node]
+            expected = fitted.plan.weighting.propagate_labels(fitted.data, others, members, multilabel=False)[node]
             assert one.votes[node].numpy() == pytest.approx(expected, abs=1e-5)
 
 
@@ -698,7 +698,9 @@ def test_a_network_multiplies_its_prior() -> None:
 def test_labels_that_teach_weights_nothing_are_told(
     weighting: str, told: bool, monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
 ) -> None:
-    monkeypatch.setattr("cge.training.model_search.learn_weights", lambda *_, **__: Learned(0.7, 0.7, taught=False))
+    monkeypatch.setattr(
+        "cge.training.model_search.learn_weighting", lambda *_, **__: OuterResult(0.7, 0.7, learned=False)
+    )
     quick_cge(weighting).fit(with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4))
     said = [(str(one.message), one.filename) for one in recwarn if one.category is cge.CgeWarning]
     assert len(said) == told
@@ -711,14 +713,14 @@ def test_large_graphs_get_fewer_epochs() -> None:
     settings = encoder_settings(quick_cge("degree", max_epochs=None, patience=None), 2)
     usual, large = settings.recipe("sparse", 0, 1000), settings.recipe("sparse", 0, int(1.25e9))  # times two passes
     assert usual == CLASSIFIERS["sparse"]
-    assert (large.settings.epochs, large.evaluate_after) == (200, 66)
-    assert (large.settings.alone, large.settings.ramp, large.settings.patience) == (16, 33, 33)
-    assert settings.recipe("sparse", 0, 10**15).settings.epochs == 50
+    assert (large.settings.max_epochs, large.evaluate_after) == (200, 66)
+    assert (large.settings.warmup_epochs, large.settings.rampup_epochs, large.settings.patience) == (16, 33, 33)
+    assert settings.recipe("sparse", 0, 10**15).settings.max_epochs == 50
     assert settings.recipe("mlp", 0, 10**15).evaluate_after == 16
     few = encoder_settings(quick_cge("degree", max_epochs=1), 2).recipe("mlp", 0, 0)
-    assert (few.settings.epochs, few.evaluate_after) == (1, 1)  # nothing untrained is judged
+    assert (few.settings.max_epochs, few.evaluate_after) == (1, 1)  # nothing untrained is judged
     told = encoder_settings(quick_cge("degree", max_epochs=300, patience=None), 2).recipe("sparse", 0, 10**15)
-    assert (told.settings.epochs, told.settings.alone, told.settings.patience) == (300, 25, 100)
+    assert (told.settings.max_epochs, told.settings.warmup_epochs, told.settings.patience) == (300, 25, 100)
 
 
 @pytest.mark.parametrize(("sparse-light", "kept"), [(0.8, "sparse-light"), (0.6, "sparse")])
@@ -938,11 +940,11 @@ def test_epochs_of_summed_paths_cost_what_they_look_at() -> None:
     assert settings.rows("distilled", large) == 15_000
     assert settings.rows("consistency", large) == settings.rows("mlp", replace(large, columns=0)) == 0
     width = settings.products("mlp", large)
-    assert settings.recipe("mlp", 0, width).settings.epochs == 300
+    assert settings.recipe("mlp", 0, width).settings.max_epochs == 300
     assert settings.evaluation_cost("mlp", large) == 4 * 20_000_000 * 100 + 100 * width
     in_every_epoch = settings.products("mlp", replace(large, columns=0))
     assert in_every_epoch == 3 * 32 * (4 * 20_000_000 + 16_000_000)
-    assert settings.recipe("mlp", 0, in_every_epoch).settings.epochs < 300
+    assert settings.recipe("mlp", 0, in_every_epoch).settings.max_epochs < 300
 
 
 def test_the_search_costs_no_more_than_three_trainings() -> None:
@@ -958,7 +960,7 @@ def test_the_search_costs_no_more_than_three_trainings() -> None:
 def test_large_graphs_teach_weights_in_fewer_steps() -> None:
     settings = encoder_settings(cge.CGE(), 2)
     found = [settings.outer(ProblemSize(steps, 0, 0, 100, 2), 3) for steps in (10**5, 2 * 10**6, 10**8)]
-    assert [(one.alone, one.edge_weighting) for one in found] == [(30, 150), (12, 60), (10, 50)]
+    assert [(one.warmup_steps, one.steps) for one in found] == [(30, 150), (12, 60), (10, 50)]
     problem_size = ProblemSize(10**8, 0, 0, 100, 2)
     assert settings.learning(problem_size, 3) == 9 * 60 * 3 * 16 * 4 * 10**8
 
@@ -1064,7 +1066,7 @@ def test_wide_features_count_as_work() -> None:
         maker.problem_size = replace(
             maker.problem_size, entries=40 * width
         )  # as many numbers as a table of that width would have
-        epochs.append(maker._recipe("mlp", 0).settings.epochs)
+        epochs.append(maker._recipe("mlp", 0).settings.max_epochs)
     assert epochs == [300, int(5e11 / (3 * 8 * 40 * 4_000_000))]  # products forth, back and for W, of 8 numbers
 
 

@@ -17,9 +17,10 @@ import cge
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import FixedPropagation, TransitionMatrix
+from cge.models.propagation import FixedPropagation
 from cge.models.sparse_products import SparseFeatures
-from cge.training.learned_weighting import Learned, Outer, OuterSettings, learn_weighting
+from cge.models.transitions import TransitionMatrix
+from cge.training.learned_weighting import OuterProblem, OuterResult, OuterSettings, learn_weighting
 from cge.training.model_comparison import (
     CandidateScore,
     accuracy_gain,
@@ -41,7 +42,7 @@ def resolve_inputs(task: Task) -> Tensor:
 
 def learned(
     task: Task, settings: OuterSettings = QUICK_OUTER, **more: Any
-) -> tuple[Learned, dict[str, float], EdgePropagation]:
+) -> tuple[OuterResult, dict[str, float], EdgePropagation]:
     weighted, scale = edge_propagation(task)
     found = learn_weighting(task, resolve_inputs(task), weighted, settings, **more)
     return found, dict(zip(scale.names, weighted.weighting.coefficients.tolist(), strict=True)), weighted
@@ -53,11 +54,11 @@ def learned(
 def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
     task = planted_task(typed=True, signal=0.5)
     found, gate, weighted = learned(task)
-    assert found.taught
+    assert found.learned
     assert found.after < 0.5 * found.before
     assert gate["type within"] > 1
     assert gate["type across"] < -1
-    steps, labels = weighted.steps, task.labels.numpy()
+    steps, labels = weighted.transitions, task.labels.numpy()
     moves = steps.rows != steps.indices
     crossing = labels[steps.rows] != labels[steps.indices]
     plain = edge_propagation(task)[0].values()
@@ -68,9 +69,9 @@ def test_steps_of_a_kind_that_crosses_classes_sink() -> None:
 def test_gates_alone_leave_hops_and_discount() -> None:
     task = planted_task(typed=True, signal=0.5)
     weighted, scale = edge_propagation(task)
-    gates = EdgePropagation(weighted.steps, weighted.edge_inputs, weighted.weighting, gates_only=True)
+    gates = EdgePropagation(weighted.transitions, weighted.edge_inputs, weighted.weighting, train_hops=False)
     before = [one.detach().clone() for one in weighted.weighting.parameters()]
-    assert learn_weighting(task, resolve_inputs(task), gates, QUICK_OUTER).taught
+    assert learn_weighting(task, resolve_inputs(task), gates, QUICK_OUTER).learned
     moved = [not torch.equal(one, other) for one, other in zip(weighted.weighting.parameters(), before, strict=True)]
     assert moved == [True, True, False, False]
     assert float(weighted.weighting.coefficients.detach()[scale.names.index("type across")]) < -0.5
@@ -78,7 +79,7 @@ def test_gates_alone_leave_hops_and_discount() -> None:
 
 def test_steps_between_nodes_that_differ_sink() -> None:
     found, gate, _ = learned(planted_task(typed=False, signal=1.5))
-    assert found.taught
+    assert found.learned
     assert found.after < 0.6 * found.before
     assert gate["cosine"] == max(gate.values())
     assert gate["cosine"] > 1
@@ -90,25 +91,25 @@ def noise() -> Tensor:
 
 def test_labels_that_are_noise_teach_nothing() -> None:
     task = planted_task(typed=True, signal=0.0, labels=noise())
-    found, _, weighted = learned(task, replace(QUICK_OUTER, weights_rate=0.03, penalty=1.0))
-    assert not found.taught
+    found, _, weighted = learned(task, replace(QUICK_OUTER, weighting_lr=0.03, penalty=1.0))
+    assert not found.learned
     assert found.after > 0.95 * np.log(2)
-    for parameter, start in zip(weighted.parameters(), weighted.prior(), strict=True):
+    for parameter, start in zip(weighted.parameters(), weighted.initial_parameters(), strict=True):
         assert torch.equal(parameter, start)
 
 
 def test_skewed_labels_that_are_noise_teach_nothing() -> None:
     labels = (torch.from_numpy(np.random.default_rng(9).random(PLANTED_NODES)) < 0.12).long()
     assert 4 <= int(labels[:60].sum()) <= 10
-    found, _, _ = learned(planted_task(True, 0.0, labels), replace(QUICK_OUTER, weights_rate=0.03, penalty=1.0))
-    assert not found.taught
+    found, _, _ = learned(planted_task(True, 0.0, labels), replace(QUICK_OUTER, weighting_lr=0.03, penalty=1.0))
+    assert not found.learned
 
 
 def test_several_labels_per_node_teach_as_well() -> None:
     task = planted_task(typed=True, signal=0.5)
     matrix = torch.stack([task.labels == 0, task.labels == 1, task.labels == 1], dim=1).long()
     found, gate, _ = learned(replace(task, labels=matrix, classes=3))
-    assert found.taught
+    assert found.learned
     assert found.after < 0.5 * found.before
     assert gate["type within"] - gate["type across"] > 1
 
@@ -122,7 +123,7 @@ def test_who_guesses_knows_how_common_classes_are(balanced: bool, several: bool)
     known = labels[task.train]
     members = known if several else torch.eye(3)[known]
     weights = (1 / members.double().mean(0)) if balanced else None
-    outer = Outer(task, resolve_inputs(task), edge_propagation(task)[0], QUICK_OUTER, weights)
+    outer = OuterProblem(task, resolve_inputs(task), edge_propagation(task)[0], QUICK_OUTER, weights)
     constants = torch.zeros(task.classes, dtype=torch.float64, requires_grad=True)
     descent = torch.optim.LBFGS([constants], max_iter=200, line_search_fn="strong_wolfe")
 
@@ -133,7 +134,7 @@ def test_who_guesses_knows_how_common_classes_are(balanced: bool, several: bool)
         return found
 
     descent.step(loss)
-    assert outer._guess() == pytest.approx(float(loss().detach()), abs=1e-6)
+    assert outer._prior_loss() == pytest.approx(float(loss().detach()), abs=1e-6)
 
 
 # ---------------------------------------------------------------------- how it is learned
@@ -149,11 +150,11 @@ def test_weights_wait_for_the_readers_and_are_the_mean_of_the_last_third() -> No
         seen.append([one.detach().clone() for one in weighted.parameters()])
 
     found = learn_weighting(
-        task, resolve_inputs(task), weighted, replace(QUICK_OUTER, steps=20, alone=12), on_step=look
+        task, resolve_inputs(task), weighted, replace(QUICK_OUTER, steps=20, warmup_steps=12), on_step=look
     )
-    assert found.taught
+    assert found.learned
     assert len(seen) == 32
-    for parameter, start, *values in zip(weighted.parameters(), weighted.prior(), *seen, strict=True):
+    for parameter, start, *values in zip(weighted.parameters(), weighted.initial_parameters(), *seen, strict=True):
         assert all(torch.equal(value, start) for value in values[:12])
         assert not torch.equal(values[12], start)
         torch.testing.assert_close(parameter.detach(), torch.stack(values[26:]).mean(0))
@@ -164,7 +165,7 @@ def test_a_penalty_keeps_weights_near_the_prior() -> None:
     moved = []
     for penalty in (0.0, 1e4):
         _, _, weighted = learned(task, replace(QUICK_OUTER, steps=20, penalty=penalty))
-        parts = zip(weighted.parameters(), weighted.prior(), strict=True)
+        parts = zip(weighted.parameters(), weighted.initial_parameters(), strict=True)
         moved.append(max(float((one - start).detach().abs().max()) for one, start in parts))
     assert moved[1] < 0.1 * moved[0]
 
@@ -206,8 +207,8 @@ def one_thread() -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> Outer:
-    return Outer(task, resolve_inputs(task), edge_propagation(task, **changed)[0], settings, class_weights)
+def outer(task: Task, settings: OuterSettings, class_weights: Tensor | None = None, **changed: Any) -> OuterProblem:
+    return OuterProblem(task, resolve_inputs(task), edge_propagation(task, **changed)[0], settings, class_weights)
 
 
 def state_of(classifier: MLPClassifier) -> list[tuple[bytes, bytes]]:
@@ -241,7 +242,7 @@ def test_labels_outside_the_training_labels_do_not_matter() -> None:
 def dense_values(weighted: EdgePropagation, parameters: list[Tensor]) -> Tensor:
     """Return M by the formula, differentiable, `(n, n)`."""
     gate, self_loop, normalization, _ = parameters
-    edge_inputs, steps = weighted.edge_inputs, weighted.steps
+    edge_inputs, steps = weighted.edge_inputs, weighted.transitions
     rows, ends = torch.from_numpy(steps.rows), torch.from_numpy(steps.indices)
     exponent = edge_inputs.values.double() @ gate + self_loop * edge_inputs.self_loops.double()
     gates = torch.zeros(PLANTED_NODES, PLANTED_NODES, dtype=torch.float64)
@@ -320,7 +321,7 @@ class Asked:
 def test_a_step_looks_at_so_many_labeled_nodes(count: int | None) -> None:
     task = planted_task(typed=True, signal=0.5)
     asked = Asked(edge_propagation(task)[0])
-    one = Outer(task, resolve_inputs(task), asked, replace(STILL, nodes=count), None)
+    one = OuterProblem(task, resolve_inputs(task), asked, replace(STILL, nodes=count), None)
     with torch.no_grad():
         classifier = one.classifiers[0]  # all begin alike
         scores = classifier.scores(

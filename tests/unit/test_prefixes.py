@@ -14,8 +14,8 @@ import cge
 from cge.models.edge_weighting import make_edge_inputs
 from cge.models.path_networks import WEIGHTINGS
 from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
-from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
+from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 from cge.training.torch_state import seeded
 
@@ -42,7 +42,7 @@ def beginnings(walks: np.ndarray) -> Counter[Path]:
 def paths_of(prefixes: Prefixes, steps: TransitionMatrix) -> list[Path]:
     """Read the nodes of each path off its items."""
     found = []
-    for items, length in zip(prefixes.items, prefixes.length, strict=True):
+    for items, length in zip(prefixes.tokens, prefixes.length, strict=True):
         assert (items[length:] == -1).all()
         nodes = [int(items[0]) - len(steps)]
         for item in items[1:length]:
@@ -76,7 +76,7 @@ def check_against_counts(prefixes: Prefixes, steps: TransitionMatrix, expected: 
 def test_distinct_beginnings_are_counted(hops: int) -> None:
     walks, steps, prefixes = sampled(small(), hops)
     check_against_counts(prefixes, steps, dict(beginnings(walks)))
-    assert prefixes.items.shape == (len(prefixes), hops + 1)
+    assert prefixes.tokens.shape == (len(prefixes), hops + 1)
 
 
 def test_walks_that_end_early_and_in_any_order() -> None:
@@ -148,7 +148,7 @@ def test_the_weighted_mean_by_hand() -> None:
     _, steps, prefixes = sampled(small())
     vectors, network = vectors_of(steps), LastItem(5)
     propagation = PrefixPropagation(prefixes, vectors, network, steps)
-    last = prefixes.items[np.arange(len(prefixes)), prefixes.length - 1]
+    last = prefixes.tokens[np.arange(len(prefixes)), prefixes.length - 1]
     weights = 1 / (1 + np.exp(-vectors.double().numpy()[last] @ np.linspace(-1, 1, 5)))
     np.testing.assert_allclose(propagation.weights(), weights, rtol=1e-5)
     inputs = np.random.default_rng(2).normal(size=(7, 3))
@@ -183,7 +183,7 @@ def test_the_gradient_reaches_the_network_and_the_payload() -> None:
 
     told = network.told.detach().double().requires_grad_()
     carried = inputs.detach().double().requires_grad_()
-    last = prefixes.items[np.arange(len(prefixes)), prefixes.length - 1]
+    last = prefixes.tokens[np.arange(len(prefixes)), prefixes.length - 1]
     weighed = torch.from_numpy(prefixes.count) * torch.sigmoid(vectors.double()[last] @ told)
     by_start = torch.from_numpy((prefixes.start[None, :] == np.arange(7)[:, None]).astype(float))  # (n, b)
     mean = (by_start * weighed) @ carried[torch.from_numpy(prefixes.end)] / (by_start @ weighed)[:, None]
@@ -200,7 +200,7 @@ def test_weights_along_shared_beginnings_are_those_of_the_network(kind: str) -> 
     with seeded(0, kind):
         network = WEIGHTINGS[kind](5)
     propagation = PrefixPropagation(prefixes, vectors, network, steps)
-    items, length = torch.from_numpy(prefixes.items), torch.from_numpy(prefixes.length)
+    items, length = torch.from_numpy(prefixes.tokens), torch.from_numpy(prefixes.length)
     expected = network(vectors, items, length).detach().numpy()
     assert np.ptp(expected) > 0.05
     np.testing.assert_allclose(propagation.weights(), expected, atol=2e-6)
@@ -216,7 +216,7 @@ def test_parameters_and_where_they_began() -> None:
     with torch.no_grad():
         network.told.add_(1.0)
     assert [id(one) for one in propagation.parameters()] == [id(network.told)]
-    torch.testing.assert_close(propagation.prior()[0], torch.linspace(-1, 1, 5))
+    torch.testing.assert_close(propagation.initial_parameters()[0], torch.linspace(-1, 1, 5))
 
 
 def test_items_tell_the_step_and_where_it_leads() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import cge
 from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
-from cge.models.propagation import TransitionMatrix
+from cge.models.transitions import TransitionMatrix
 
 HOPS = [1.0, 0.5, 2.0, 0.25]
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (6, 7)]  # 5 is alone; 6 and 7 are apart
@@ -47,7 +47,7 @@ def test_votes_of_one_label_are_those_of_all_walks(directed: bool) -> None:
     heard = met > 0
     probabilities = 0.95 * votes[heard] / votes[heard].sum(1, keepdims=True) + 0.05 / 3
     expected[heard] = np.log(3 * probabilities)
-    found = label_propagation(steps, values, HOPS, KNOWN, members, several=False)
+    found = label_propagation(steps, values, HOPS, KNOWN, members, multilabel=False)
     assert found.dtype == np.float32
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
     deaf = [4, 5, 6, 7] if directed else [5, 6]
@@ -60,7 +60,7 @@ def test_votes_of_several_labels_are_those_of_all_walks(directed: bool) -> None:
     steps, values = small(directed)
     members = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1]])
     votes, met = plain_sums(steps, values, HOPS, KNOWN, members)
-    found = label_propagation(steps, values, HOPS, KNOWN, members, several=True)
+    found = label_propagation(steps, values, HOPS, KNOWN, members, multilabel=True)
     heard = met > 0
     assert heard.sum() >= 4
     share = 0.95 * votes[heard] / met[heard, None] + 0.025
@@ -72,7 +72,7 @@ def test_the_own_label_is_no_vote_even_on_the_way_back() -> None:
     steps, values = small()
     members = np.eye(3, dtype=int)[[0, 1, 1, 2]]
     other = np.eye(3, dtype=int)[[2, 1, 1, 2]]
-    before, after = (label_propagation(steps, values, HOPS, KNOWN, one, several=False) for one in (members, other))
+    before, after = (label_propagation(steps, values, HOPS, KNOWN, one, multilabel=False) for one in (members, other))
     np.testing.assert_allclose(after[0], before[0], rtol=1e-5, atol=1e-6)
     for neighbor in (1, 2, 3, 4):
         assert np.abs(after[neighbor] - before[neighbor]).max() > 0.1
@@ -84,26 +84,26 @@ def test_own_labels_are_no_vote_where_there_are_several() -> None:
     members = np.array([[1, 1, 0], [0, 1, 0], [1, 0, 1], [0, 1, 1]])
     other = members.copy()
     other[0] = [0, 1, 1]
-    before, after = (label_propagation(steps, values, HOPS, KNOWN, one, several=True) for one in (members, other))
+    before, after = (label_propagation(steps, values, HOPS, KNOWN, one, multilabel=True) for one in (members, other))
     np.testing.assert_allclose(after[0], before[0], rtol=1e-5, atol=1e-6)
 
 
 def test_a_class_that_nobody_has_is_no_infinity() -> None:
     steps, values = small()
     members = np.array([[1, 1, 0], [0, 1, 0], [1, 1, 0], [0, 1, 0]])
-    assert np.isfinite(label_propagation(steps, values, HOPS, KNOWN, members, several=True)).all()
+    assert np.isfinite(label_propagation(steps, values, HOPS, KNOWN, members, multilabel=True)).all()
 
 
 def test_a_class_that_all_have_is_no_infinity() -> None:
     steps, values = small()
     members = np.array([[1, 1], [0, 1], [1, 1], [0, 1]])
-    found = label_propagation(steps, values, HOPS, KNOWN, members, several=True)
+    found = label_propagation(steps, values, HOPS, KNOWN, members, multilabel=True)
     np.testing.assert_allclose(found[1:4, 1], np.log(0.975 / 0.025), rtol=1e-4)
 
 
 def test_without_known_labels_nobody_votes() -> None:
     steps, values = small()
-    found = label_propagation(steps, values, HOPS, np.empty(0, int), np.empty((0, 3), int), several=False)
+    found = label_propagation(steps, values, HOPS, np.empty(0, int), np.empty((0, 3), int), multilabel=False)
     assert np.array_equal(found, np.zeros((8, 3)))
 
 
@@ -123,7 +123,7 @@ def test_a_label_alone_in_its_part_of_the_graph_is_not_heard_by_its_own_node() -
     edges = random.integers(0, 20, (60, 2))
     steps = TransitionMatrix(cge.Graph.from_edges(np.concatenate([edges, edges + 20]), num_nodes=40))
     values = random.random(len(steps)).astype(np.float32)
-    found = label_propagation(steps, values, [1.0] * 11, np.array([3, 27]), np.eye(2, dtype=int), several=False)
+    found = label_propagation(steps, values, [1.0] * 11, np.array([3, 27]), np.eye(2, dtype=int), multilabel=False)
     assert not found[[3, 27]].any()
     assert (found[np.setdiff1d(np.arange(20), 3), 0] > 0).all()
     assert (found[np.setdiff1d(np.arange(20, 40), 27), 1] > 0).all()
@@ -145,7 +145,7 @@ def test_rounding_lets_no_own_label_through_hubs(leaves: int) -> None:
     found = []
     for own in (0, 1):
         members = np.eye(2, dtype=int)[[own, 0, 0, 0, 1, 1, 1]]
-        found.append(label_propagation(steps, values, [1.0] * 11, known, members, several=False)[0])
+        found.append(label_propagation(steps, values, [1.0] * 11, known, members, multilabel=False)[0])
     np.testing.assert_allclose(found[0], found[1], atol=1e-3)
 
 
@@ -185,7 +185,8 @@ def test_a_mirror_has_the_same_returning_paths(normalization: float, count: int)
         np.testing.assert_allclose(found, expected, rtol=1e-12)
     members = np.eye(3, dtype=int)[random.integers(0, 3, 24)]
     votes = [
-        label_propagation(steps, values, hops, nodes, members, several=False, mirror=one) for one in (None, mirror)
+        label_propagation(steps, values, hops, nodes, members, multilabel=False, symmetric=one)
+        for one in (None, mirror)
     ]
     np.testing.assert_allclose(votes[0], votes[1], rtol=1e-5, atol=1e-5)
 

@@ -25,8 +25,8 @@ from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.path_tree import PathTree
-from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, take_rows
+from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 from cge.training.classifier_recipes import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
@@ -115,7 +115,7 @@ class _NetworkPaths:
         share = _shares(
             paths.start, paths.count * propagation.weights().astype(np.float64), self.data.transitions.num_nodes
         )
-        return Found(paths.start, paths.items[:, 1:], paths.length, share)
+        return Found(paths.start, paths.tokens[:, 1:], paths.length, share)
 
 
 def _shares(start: Array, values: Array, nodes: int) -> Array:
@@ -188,7 +188,7 @@ class _WalkedPaths:
         walks = np.concatenate([self.walker.sample(begin, count)[nodes - first] for begin in rounds])
         paths = sample_prefixes(walks, self.steps)
         values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
-        found = Found(paths.start, paths.items[:, 1:], paths.length, values)
+        found = Found(paths.start, paths.tokens[:, 1:], paths.length, values)
         if self.network is not None:
             tree = PathTree.grow(found.nodes(self.steps.indices), paths.length, paths.parents)
             values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.n_jobs)

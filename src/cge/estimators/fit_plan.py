@@ -128,7 +128,7 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         labels | {"outer": kept if learned else 0},
         again,
         {"dim": settings.dim, "hops": settings.hops, "epochs": epochs, "models": model.n_estimators},
-        path_cost(size, trainings, len(learned) * (outer.alone + outer.steps), model.folds, counted, sampled),
+        path_cost(size, trainings, len(learned) * (outer.warmup_steps + outer.steps), model.folds, counted, sampled),
     )
 
 

@@ -14,8 +14,8 @@ import scipy.sparse as sp
 
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.path_search import Found, best_paths
-from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import sparse_product
+from cge.models.transitions import TransitionMatrix
 
 __all__ = ["AllPaths"]
 
@@ -101,7 +101,7 @@ class AllPaths:
             own, total = sp.csr_array((self.values[some], ends), shape=self._matrix.shape), np.zeros_like(carried)
             for k, reached in enumerate(leaving[:-1], start=1):
                 last = sparse_product(own, reached, n_jobs)
-                total = sparse_product(self._matrix, total, n_jobs, base=last, share=1.0)
+                total = sparse_product(self._matrix, total, n_jobs, base=last, base_factor=1.0)
                 found[place] += self.hop_weights[k] / k * total[nodes]
         return found
 

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.graph import Graph
-from cge.models.propagation import TransitionMatrix
+from cge.models.transitions import TransitionMatrix
 
 __all__ = ["NO_STEP", "STAYS", "EdgeTypes"]
 

@@ -1,4 +1,4 @@
-"""The path encoder: vectors from what lies at the ends of weighted paths, and class scores from vectors."""
+"""Classifiers of the path encoder: node vectors from propagated inputs, and class scores from vectors."""
 
 from __future__ import annotations
 
@@ -13,40 +13,43 @@ __all__ = ["MLPClassifier", "PathClassifier", "SparseClassifier"]
 
 
 class PathClassifier(nn.Module):
-    """Reads classes off the ends of paths: e = Σ_paths A(p) · payload(end) W + b, and scores of e.
+    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e.
 
-    The projection W comes before the sum, which then runs over `dim` numbers per node whatever the payload's width.
-    `label_weight` is the say of known labels at the ends of paths, where paths carry them, in the scores.
+    The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
+    inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used.
     """
 
     bias: nn.Parameter
     label_weight: nn.Parameter
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameters in groups for an optimizer: constants and the say of labels do not decay."""
+        """Return the parameters in groups for an optimizer: `bias` and `label_weight` do not decay."""
         free = (self.bias, self.label_weight)
-        decaying = [one for one in self.parameters() if all(one is not other for other in free)]
+        decaying = [each for each in self.parameters() if all(each is not other for other in free)]
         return [{"params": decaying, "weight_decay": weight_decay}, {"params": list(free), "weight_decay": 0.0}]
 
     def project(self, inputs: NodeFeatures) -> Tensor:
-        """Return what a node carries, `(n, dim)`."""
+        """Return x W of every node, `(n, dim)`."""
         raise NotImplementedError
 
     def offset(self) -> Tensor:
-        """Return what is added to the sum, `(dim,)`."""
+        """Return the constant that is added to the sum over paths, `(dim,)`."""
         return self.bias
 
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Return class scores of e, `(k, classes)`; hidden numbers are multiplied by the mask, `(k, dim)`."""
+        """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
         raise NotImplementedError
 
     def class_bias(self) -> nn.Parameter:
-        """Return what is in the scores of every node, `(classes,)`."""
+        """Return the constants in the class scores, `(c,)`."""
         raise NotImplementedError
 
 
 class MLPClassifier(PathClassifier):
-    """ReLU(e) and one linear layer. At home with many features of which each says a little, as words do."""
+    """ReLU(e) and one linear layer: a perceptron with one hidden layer over propagated inputs.
+
+    It suits many features that are each weakly informative, such as words.
+    """
 
     def __init__(self, inputs: int, dim: int, classes: int) -> None:
         super().__init__()
@@ -58,26 +61,26 @@ class MLPClassifier(PathClassifier):
         self.label_weight = nn.Parameter(torch.tensor(1.0))
 
     def project(self, inputs: NodeFeatures) -> Tensor:
-        """Apply W."""
+        """Return x W."""
         return feature_product(inputs, self.weight)
 
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Apply ReLU and the layer."""
+        """Apply ReLU, dropout and the linear layer."""
         hidden = torch.relu(vectors)
-        found: Tensor = self.score(hidden if mask is None else hidden * mask)
-        return found
+        scores: Tensor = self.score(hidden if mask is None else hidden * mask)
+        return scores
 
     def class_bias(self) -> nn.Parameter:
-        """Return the constants of the layer."""
+        """Return the bias of the linear layer."""
         return self.score.bias
 
 
 class SparseClassifier(PathClassifier):
-    """e are the scores: W = γ_f / σ_f · V, a relevance γ for each feature f.
+    """A linear classifier with few features: e are the class scores, W = γ_f / σ_f · V with a relevance γ per feature.
 
-    Weight decay on the product of γ_f and a row of V is a lasso on whole features: those that say nothing end at zero.
-    `center` and `spread (inputs,)` are mean and standard deviation (σ) of a feature over nodes. At home where few
-    features say most.
+    Weight decay on the product of γ_f and a row of V is a group lasso: the relevance of uninformative features goes to
+    zero. `center` and `spread (inputs,)` are the mean and standard deviation σ of each feature over nodes. It suits
+    inputs of which few are informative.
     """
 
     center: Tensor
@@ -93,18 +96,18 @@ class SparseClassifier(PathClassifier):
         self.register_buffer("spread", spread)
 
     def project(self, inputs: NodeFeatures) -> Tensor:
-        """Apply W."""
+        """Return x W."""
         return feature_product(inputs, self._weight())
 
     def offset(self) -> Tensor:
-        """Center the features."""
+        """Return b minus the projection of the mean, which centers the features."""
         return self.bias - self.center @ self._weight()
 
     def _weight(self) -> Tensor:
         return self.weight * (self.relevance / self.spread)[:, None]
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - nothing is hidden
-        """Return e itself."""
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
+        """Return e."""
         return vectors
 
     def class_bias(self) -> nn.Parameter:

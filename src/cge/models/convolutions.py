@@ -8,8 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
+from cge.models.propagation import FixedPropagation, normalized_weights
 from cge.models.sparse_products import NodeFeatures, feature_product
+from cge.models.transitions import TransitionMatrix
 
 __all__ = ["Appnp", "Gcn", "TwoLayerNetwork"]
 

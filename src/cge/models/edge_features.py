@@ -1,4 +1,4 @@
-"""What is known of a single step u → v, from which its weight is made: how similar and how connected its ends are."""
+"""Features of edges: similarity and connectedness of the two nodes of an edge, from which edge weights are computed."""
 
 from __future__ import annotations
 
@@ -18,60 +18,58 @@ __all__ = ["common_neighbors", "cosines", "inverse_document_frequencies"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 4096  # nodes given to a thread at once
-_OWN = 2.0  # how often a node's own features count beside those of its neighbors, which count once together
-_NOTHING = 1e-6  # squared length below which rounding is all there is
+_BLOCK = 4096  # nodes that a thread computes at once
+_OWN = 2.0  # weight of a node's own features beside the sum over its neighbors
+_MIN_SQUARE = 1e-6  # a smaller squared length is rounding
 _ENTRIES = 50_000_000  # numbers that sums over neighbors hold at once
 
 
 def common_neighbors(graph: Graph, n_jobs: int | None = None) -> Array:
     """Return for each entry (u, v) of the graph's rows how many neighbors u and v share, `(m,)` int32."""
-    found = np.zeros(len(graph.indices), np.int32)
-    _by_blocks(graph.num_nodes, n_jobs, lambda a, b: _common(graph.indptr, graph.indices, a, b, found))
-    return found
+    counts = np.zeros(len(graph.indices), np.int32)
+    _run(graph.num_nodes, n_jobs, lambda a, b: _common(graph.indptr, graph.indices, a, b, counts))
+    return counts
 
 
 def inverse_document_frequencies(features: Any) -> Array:
-    """Return the logarithm of each sparse feature's rarity, `(f,)`; dense features have none, `(0,)`."""
+    """Return log(1 + nodes / nodes with the feature) of each sparse feature, `(f,)`; `(0,)` for dense features."""
     if not sp.issparse(features):
         return np.empty(0)
     present = np.maximum(np.bincount(features.indices, minlength=features.shape[1]), 1)
-    found: Array = np.log1p(features.shape[0] / present)
-    return found
+    idf: Array = np.log1p(features.shape[0] / present)
+    return idf
 
 
 def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array | None = None) -> Array:
-    """Return for each entry (u, v) of the graph's rows how alike u and v are among their neighbors, `(m,)` float32.
+    """Return for each entry (u, v) of the graph's rows the similarity of u and v with their neighbors, `(m,)` float32.
 
         cosine(c_u − a_uv x_v, c_v − a_vu x_u),   c_u = 2 x_u + Σ_w a_uw x_w,   a_uw = w_uw / √Σ_w w_uw²
 
-    x are the features in rows of unit length and w the weights of edges. A node has few words, its neighbors more; the
-    other end does not count, so that an edge does not speak for itself. Sparse features are weighed by `idf (f,)`
-    first (by default their own: TF-IDF): shared rare words say more. It is 0 where neither an end nor its neighbors
-    have features.
+    x are the features in rows of unit length and w the edge weights. Averaging over neighbors helps where a node has
+    few features; the other node is left out of the average, so that the edge itself does not make its nodes similar.
+    Sparse features are multiplied by `idf (f,)` first, by default their own (TF-IDF). The similarity is 0 where a node
+    and its neighbors have no features.
     """
-    near = _near(graph)
-    sizes = np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel())
-    there = np.repeat(sizes, np.diff(near.indptr))
-    near.data /= there
+    near = _edge_weights(graph)
+    near.data /= np.repeat(np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel()), np.diff(near.indptr))
     back = np.zeros_like(near.data)
-    _by_blocks(len(graph), n_jobs, lambda a, b: _backward(near.indptr, near.indices, near.data, a, b, back))
+    _run(len(graph), n_jobs, lambda a, b: _reverse_values(near.indptr, near.indices, near.data, a, b, back))
     source, target = np.repeat(np.arange(len(graph)), np.diff(near.indptr)), near.indices
-    both, left, right = (np.zeros(len(near.data), np.float32) for _ in range(3))
-    for x in _parts(_unit_rows(features, idf), near):
+    dot, square_u, square_v = (np.zeros(len(near.data), np.float32) for _ in range(3))
+    for x in _column_blocks(_unit_tf_idf(features, idf), near):
         c = near @ x + _OWN * x
-        cc, cx, xc, xx = (_dots(near, *pair, n_jobs) for pair in ((c, c), (c, x), (x, c), (x, x)))
-        c_c, c_x, x_x = (_own_dots(*pair) for pair in ((c, c), (c, x), (x, x)))
-        both += cc - near.data * c_x[target] - back * c_x[source] + near.data * back * xx
-        left += c_c[source] - 2 * near.data * cx + near.data**2 * x_x[target]
-        right += c_c[target] - 2 * back * xc + back**2 * x_x[source]
-    seen = np.minimum(left, right) > _NOTHING
-    found = np.where(seen, both / np.sqrt(np.where(seen, left * right, 1)), np.float32(0))
-    return found if len(found) == len(graph.indices) else found[_places(graph)]
+        cc, cx, xc, xx = (_edge_dots(near, *pair, n_jobs) for pair in ((c, c), (c, x), (x, c), (x, x)))
+        c_c, c_x, x_x = (_row_dots(*pair) for pair in ((c, c), (c, x), (x, x)))
+        dot += cc - near.data * c_x[target] - back * c_x[source] + near.data * back * xx
+        square_u += c_c[source] - 2 * near.data * cx + near.data**2 * x_x[target]
+        square_v += c_c[target] - 2 * back * xc + back**2 * x_x[source]
+    defined = np.minimum(square_u, square_v) > _MIN_SQUARE
+    cosine = np.where(defined, dot / np.sqrt(np.where(defined, square_u * square_v, 1)), np.float32(0))
+    return cosine if len(cosine) == len(graph.indices) else cosine[_distinct_entry(graph)]
 
 
-def _near(graph: Graph) -> sp.csr_array:
-    """Return the weights of edges, `(n, n)` float32, each row divided by a power of two: they may be of any size."""
+def _edge_weights(graph: Graph) -> sp.csr_array:
+    """Return the edge weights, `(n, n)` float32, each row divided by a power of two so that any size fits."""
     weights = np.ones(len(graph.indices)) if graph.weights is None else graph.weights.astype(np.float64)
     near = sp.csr_array((weights, graph.indices, graph.indptr), shape=(graph.num_nodes,) * 2, copy=True)
     near.sum_duplicates()  # edges of several types
@@ -80,65 +78,64 @@ def _near(graph: Graph) -> sp.csr_array:
     return near
 
 
-def _unit_rows(features: Any, idf: Array | None) -> Any:
-    """Return features in rows of unit length, sparse ones weighed by their rarity."""
+def _unit_tf_idf(features: Any, idf: Array | None) -> Any:
+    """Return features in rows of unit length, sparse ones multiplied by `idf` before."""
     if not sp.issparse(features):
-        sizes = np.maximum(np.linalg.norm(features, axis=1, keepdims=True), 1e-12)
-        return np.ascontiguousarray(features / sizes, np.float32)
+        return np.ascontiguousarray(unit_rows(features), np.float32)
     rows = sp.csr_array(features, dtype=np.float32, copy=True)
     rows.data *= (inverse_document_frequencies(features) if idf is None else idf).astype(np.float32)[rows.indices]
     return unit_rows(rows)
 
 
-def _parts(rows: Any, near: sp.csr_array) -> Iterator[Any]:
-    """Yield the columns in parts, so that sums over neighbors fit in memory; dense rows in one."""
+def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
+    """Yield blocks of columns, so that sums over neighbors fit in memory; dense rows in one block."""
     if not sp.issparse(rows):
         yield rows
         return
     entries = int(np.diff(rows.indptr)[near.indices].sum()) + rows.nnz
     count = min(-(-entries // _ENTRIES), rows.shape[1]) or 1
-    borders = [part * rows.shape[1] // count for part in range(count + 1)]
+    borders = [block * rows.shape[1] // count for block in range(count + 1)]
     columns = rows.tocsc() if count > 1 else rows
     for low, high in pairwise(borders):
         yield sp.csr_array(columns[:, low:high])
 
 
-def _places(graph: Graph) -> Array:
-    """Return for each entry of the graph's rows which one it is when those between the same nodes count as one."""
+def _distinct_entry(graph: Graph) -> Array:
+    """Return the number of each entry of the graph's rows when entries between the same nodes count as one."""
     source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
     first = np.ones(len(source), bool)
     first[1:] = (source[1:] != source[:-1]) | (graph.indices[1:] != graph.indices[:-1])
     return np.cumsum(first) - 1
 
 
-def _own_dots(left: Any, right: Any) -> Array:
-    """Return the products of each row with the same row, `(n,)` float32."""
+def _row_dots(left: Any, right: Any) -> Array:
+    """Return the inner product of each row with the same row of the other matrix, `(n,)` float32."""
     if sp.issparse(left):
         return np.asarray(left.multiply(right).sum(axis=1), np.float32).ravel()
-    found: Array = np.einsum("ij,ij->i", left, right)
-    return found
+    dots: Array = np.einsum("ij,ij->i", left, right)
+    return dots
 
 
-def _dots(near: sp.csr_array, left: Any, right: Any, n_jobs: int | None) -> Array:
-    """Return for each entry (u, v) the product of row u of one matrix with row v of the other, `(m,)` float32."""
-    found = np.zeros(len(near.indices), np.float32)
-    dots: Any = _dense_dots
+def _edge_dots(near: sp.csr_array, left: Any, right: Any, n_jobs: int | None) -> Array:
+    """Return for each entry (u, v) the inner product of row u of one matrix with row v of the other, `(m,)` float32."""
+    dots = np.zeros(len(near.indices), np.float32)
+    compute: Any = _dense_dots
     parts: tuple[Any, ...] = (left, right)
     if sp.issparse(left):
         left.sort_indices()
         right.sort_indices()
-        dots, parts = _sparse_dots, (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
-    _by_blocks(near.shape[0], n_jobs, lambda a, b: dots(near.indptr, near.indices, *parts, a, b, found))
-    return found
+        compute, parts = _sparse_dots, (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
+    _run(near.shape[0], n_jobs, lambda a, b: compute(near.indptr, near.indices, *parts, a, b, dots))
+    return dots
 
 
-def _by_blocks(nodes: int, n_jobs: int | None, work: Any) -> None:
+def _run(nodes: int, n_jobs: int | None, work: Any) -> None:
     run_blocks(work, blocks_of(nodes, _BLOCK), n_jobs)
 
 
 @kernel
-def _common(indptr: Array, indices: Array, first: int, stop: int, found: Array) -> None:
-    """Look the neighbors of the end with fewer up among those of the other, so that hubs cost little."""
+def _common(indptr: Array, indices: Array, first: int, stop: int, out: Array) -> None:
+    """Count common neighbors: look the neighbors of the smaller node up among those of the other, so hubs cost little."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
@@ -156,18 +153,18 @@ def _common(indptr: Array, indices: Array, first: int, stop: int, found: Array) 
                         low = middle + 1
                     else:
                         high = middle
-                found[entry] += low < indptr[many + 1] and indices[low] == wanted
+                out[entry] += low < indptr[many + 1] and indices[low] == wanted
 
 
 @kernel
-def _backward(indptr: Array, indices: Array, values: Array, first: int, stop: int, found: Array) -> None:
-    """Write for each entry (u, v) the value of (v, u), where there is one."""
+def _reverse_values(indptr: Array, indices: Array, values: Array, first: int, stop: int, out: Array) -> None:
+    """Write for each entry (u, v) the value of (v, u), if it exists."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
-            begin, end = indptr[indices[entry]], indptr[indices[entry] + 1]
-            place = begin + np.searchsorted(indices[begin:end], u)
+            start, end = indptr[indices[entry]], indptr[indices[entry] + 1]
+            place = start + np.searchsorted(indices[start:end], u)
             if place < end and indices[place] == u:
-                found[entry] = values[place]
+                out[entry] = values[place]
 
 
 @float_kernel
@@ -182,9 +179,9 @@ def _sparse_dots(
     right_values: Array,
     first: int,
     stop: int,
-    found: Array,
+    out: Array,
 ) -> None:
-    """Look the columns of the shorter row up among the rest of the other's, in strides that double."""
+    """Look the columns of the shorter row up in the rest of the longer one, by galloping search."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
@@ -209,15 +206,15 @@ def _sparse_dots(
                 if b < b_end and many[b] == wanted:
                     total += few_values[a] * many_values[b]
                 a += 1
-            found[entry] = total
+            out[entry] = total
 
 
 @float_kernel
-def _dense_dots(indptr: Array, indices: Array, left: Array, right: Array, first: int, stop: int, found: Array) -> None:
+def _dense_dots(indptr: Array, indices: Array, left: Array, right: Array, first: int, stop: int, out: Array) -> None:
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
             total = np.float32(0)
             for d in range(left.shape[1]):
                 total += left[u, d] * right[v, d]
-            found[entry] = total
+            out[entry] = total

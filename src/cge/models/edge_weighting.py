@@ -1,14 +1,15 @@
-"""Weights of single steps, learned or closed-form: a gate on what is known of a step, a degree discount, hop weights.
+"""Edge weightings: path weights that are products of edge weights, closed-form or learned.
 
     A(p) = h_k Π_t s(n_t, n_{t+1}),   s(u, v) = g(u, v) / (z_u^(1−b) z_v^b),   g = w(u, v) · exp(θ · inputs(u, v))
 
-w is the edge's weight. Five inputs and a step's type are looked at; a step from a node to itself has a number of its
-own, θ_stay. All in all a handful of numbers, which a few labels can teach. θ = 0, b = 0 and equal h are A ≡ 1.
+w is the weight of the edge. The inputs of an edge are the cosine similarity of its nodes, their common neighbors and
+degrees, and the edge type; self-loops have a coefficient of their own, θ_self. That makes a dozen parameters, which few
+labels can train. θ = 0, b = 0 and equal hop weights h are uniform path weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,7 +21,8 @@ from torch import Tensor, nn
 
 from cge.graph import Graph
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
-from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights, propagate
+from cge.models.propagation import FixedPropagation, Propagation, normalized_weights, propagate
+from cge.models.transitions import TransitionMatrix
 
 __all__ = [
     "EdgeInputs",
@@ -34,14 +36,14 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-_ROUNDING = 1e-6  # of float32 cosines: a smaller spread is none
+_MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeScale:
-    """How inputs are made comparable: their names, mean and spread over the edges of the graph that was trained on.
+    """How edge inputs are standardized: their names, mean and standard deviation over the edges of the training graph.
 
-    `idf (f,)` are the weights of sparse features in the cosine, empty where there are none.
+    `idf (f,)` are the inverse document frequencies of sparse features, used by the cosine; empty where there are none.
     """
 
     names: tuple[str, ...]
@@ -52,7 +54,7 @@ class EdgeScale:
 
 @dataclass(frozen=True, eq=False)
 class EdgeInputs:
-    """Inputs of each edge, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)` of edges."""
+    """Inputs of each transition, `values (m, q)`, zero for self-loops; `self_loops (m,)` 0 or 1; `weights (m,)`."""
 
     values: Tensor
     self_loops: Tensor
@@ -61,93 +63,96 @@ class EdgeInputs:
 
 def make_edge_inputs(
     graph: Graph,
-    steps: TransitionMatrix,
+    transitions: TransitionMatrix,
     scale: EdgeScale | None = None,
     features: Any = None,
     self_loop_weight: float | None = None,
 ) -> tuple[EdgeInputs, EdgeScale]:
-    """Return what is known of the steps of a graph, and the scale; a new graph is given that of the trained one.
+    """Return the inputs of a graph's transitions and their scale; a new graph is given the scale of the training graph.
 
-    Nodes are compared by `features`, by default those of the graph. Self-loops weigh `self_loop_weight` (see
-    `basic_edge_inputs`).
+    Nodes are compared by `features`, by default those of the graph. See `basic_edge_inputs` for `self_loop_weight`.
     """
-    own = steps.graph_entry >= 0
-    moves = own & (steps.rows != steps.indices)
-    entry = steps.graph_entry[moves]
-    degree = _degrees(graph)
-    from_degree, to_degree = degree[steps.rows[moves]], degree[steps.indices[moves]]
-    out = np.diff(graph.indptr)
-    shared = common_neighbors(graph, steps.n_jobs)[entry]
+    is_edge = (transitions.graph_entry >= 0) & (transitions.rows != transitions.indices)
+    entry = transitions.graph_entry[is_edge]
+    sources, targets = transitions.rows[is_edge], transitions.indices[is_edge]
+    degree, out_degree = _degrees(graph), np.diff(graph.indptr)
+    shared = common_neighbors(graph, transitions.n_jobs)[entry]
     columns = {
         "common neighbors": np.log1p(shared),
-        "jaccard": shared / np.maximum(out[steps.rows[moves]] + out[steps.indices[moves]] - shared, 1),
-        "degrees": np.log(from_degree) + np.log(to_degree),
-        "degree difference": np.abs(np.log(from_degree) - np.log(to_degree)),
+        "jaccard": shared / np.maximum(out_degree[sources] + out_degree[targets] - shared, 1),
+        "degrees": np.log(degree[sources]) + np.log(degree[targets]),
+        "degree difference": np.abs(np.log(degree[sources]) - np.log(degree[targets])),
     }
     features = graph.features if features is None else features
     idf = np.empty(0) if scale is None else scale.idf
     if features is not None and scale is None:
         idf = inverse_document_frequencies(features)
-    if features is not None and (scale is None or ("cosine" in scale.names and _fits(features, idf))):
-        columns = {"cosine": cosines(graph, features, steps.n_jobs, idf)[entry], **columns}
+    if features is not None and (scale is None or ("cosine" in scale.names and _same_width(features, idf))):
+        columns = {"cosine": cosines(graph, features, transitions.n_jobs, idf)[entry], **columns}
     if scale is None:
-        names, table = tuple(columns), np.stack(list(columns.values()), axis=1)
-        mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
-        names += tuple(f"type {name}" for name in graph.edge_type_names)
-        scale = EdgeScale(names, mean, np.where(spread > _ROUNDING, spread, 1.0), idf)
-    plain = [name for name in scale.names if not name.startswith("type ")]
-    values = np.zeros((len(steps), len(scale.names)), np.float32)
-    for place, name in enumerate(plain):
-        if name in columns:  # what is not known of this graph counts as average
-            values[moves, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
+        scale = _scale_of(columns, graph.edge_type_names, idf)
+    values = np.zeros((len(transitions), len(scale.names)), np.float32)
+    for place, name in enumerate(scale.names):
+        if name in columns:  # an input that this graph lacks counts as average
+            values[is_edge, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
     if graph.edge_types is not None:
-        known = np.array([*(_place(scale.names, f"type {name}") for name in graph.edge_type_names)], np.int64)
-        places = known[graph.edge_types[entry]]
-        rows = np.flatnonzero(moves)
+        type_names = [f"type {name}" for name in graph.edge_type_names]
+        column_of_type = np.array([_index(scale.names, name) for name in type_names], np.int64)
+        places, rows = column_of_type[graph.edge_types[entry]], np.flatnonzero(is_edge)
         values[rows[places >= 0], places[places >= 0]] = 1
-    return replace(basic_edge_inputs(graph, steps, self_loop_weight), values=torch.from_numpy(values)), scale
+    return replace(basic_edge_inputs(graph, transitions, self_loop_weight), values=torch.from_numpy(values)), scale
+
+
+def _scale_of(columns: dict[str, Array], edge_type_names: Sequence[str], idf: Array) -> EdgeScale:
+    table, names = np.stack(list(columns.values()), axis=1), tuple(columns)
+    mean, spread = (table.mean(0), table.std(0)) if len(table) else (np.zeros(len(names)), np.ones(len(names)))
+    names += tuple(f"type {name}" for name in edge_type_names)
+    return EdgeScale(names, mean, np.where(spread > _MIN_SPREAD, spread, 1.0), idf)
 
 
 def mean_edge_weight(graph: Graph) -> float:
-    """Return the mean weight of a graph's edges: what a step weighs that stays and is no edge."""
+    """Return the mean weight of a graph's edges, which is the weight of self-loops that the graph does not have."""
     return 1.0 if graph.weights is None or not len(graph.weights) else float(graph.weights.mean())
 
 
-def basic_edge_inputs(graph: Graph, steps: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
-    """Return which steps stay and what edges weigh, and nothing else: all that weights with θ = 0 look at.
+def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
+    """Return self-loops and edge weights without any other input, which is enough for weightings with θ = 0.
 
-    Self-loops weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the trained one.
+    Added self-loops weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the
+    training graph.
     """
-    own = steps.graph_entry >= 0
-    self_loops = ~(own & (steps.rows != steps.indices))
-    weights = np.ones(len(steps), np.float32)
+    in_graph = transitions.graph_entry >= 0
+    self_loops = ~(in_graph & (transitions.rows != transitions.indices))
+    weights = np.ones(len(transitions), np.float32)
     if graph.weights is not None:
-        weights[own] = graph.weights[steps.graph_entry[own]]
-        weights[~own] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
-    return EdgeInputs(torch.empty(len(steps), 0), torch.from_numpy(self_loops.astype(np.float32)), _tensor(weights))
+        weights[in_graph] = graph.weights[transitions.graph_entry[in_graph]]
+        weights[~in_graph] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
+    return EdgeInputs(
+        torch.empty(len(transitions), 0), torch.from_numpy(self_loops.astype(np.float32)), _tensor(weights)
+    )
 
 
 def _degrees(graph: Graph) -> Array:
-    """Return the number of edges at each node, `(n,)`, at least 1; with directions, those that leave and arrive."""
-    found = np.diff(graph.indptr).astype(np.float64)
+    """Return the number of edges at each node, `(n,)`, at least 1; in a directed graph, in- and out-edges together."""
+    degrees = np.diff(graph.indptr).astype(np.float64)
     if graph.directed:
-        found += np.bincount(graph.indices, minlength=len(found))
-    return np.maximum(found, 1)
+        degrees += np.bincount(graph.indices, minlength=len(degrees))
+    return np.maximum(degrees, 1)
 
 
-def _fits(features: Any, idf: Array) -> bool:
-    """Say whether features are of the kind and width that rarities were found for."""
+def _same_width(features: Any, idf: Array) -> bool:
+    """Return whether features have the kind and width that the frequencies were computed for."""
     return len(idf) == (features.shape[1] if sp.issparse(features) else 0)
 
 
-def _place(names: Sequence[str], name: str) -> int:
+def _index(names: Sequence[str], name: str) -> int:
     return names.index(name) if name in names else -1
 
 
 class EdgeWeighting(nn.Module):
-    """θ, θ_stay, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hops (K+1,)`, all learnable.
+    """θ, θ_self, b and h: `coefficients (q,)`, `self_loop`, `normalization` and `hops (K+1,)`, all trainable.
 
-    Hop weights may be negative; their absolute values sum to one, so that weights only say what matters more.
+    Hop weights may be negative; they are divided by the sum of their absolute values.
     """
 
     def __init__(
@@ -160,15 +165,15 @@ class EdgeWeighting(nn.Module):
         self.hops = nn.Parameter(_tensor(hops))
 
     def raw_weights(self, edge_inputs: EdgeInputs) -> Tensor:
-        """Return g of each step, `(m,)`."""
+        """Return g of each transition, `(m,)`."""
         exponent = self.self_loop * edge_inputs.self_loops
         if edge_inputs.values.shape[1]:
             exponent = edge_inputs.values @ self.coefficients + exponent
         return edge_inputs.weights * torch.exp(exponent.clamp(-20, 20))
 
-    def edge_weights(self, steps: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
-        """Return s of each step, `(m,)`."""
-        return normalized_weights(steps, self.raw_weights(edge_inputs), self.normalization)
+    def edge_weights(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs) -> Tensor:
+        """Return s of each transition, `(m,)`."""
+        return normalized_weights(transitions, self.raw_weights(edge_inputs), self.normalization)
 
     def hop_weights(self) -> Tensor:
         """Return h, `(K+1,)`."""
@@ -180,46 +185,49 @@ def _tensor(values: Any) -> Tensor:
 
 
 class EdgePropagation:
-    """The sum over all paths of a graph with the weights of a `EdgeWeighting`.
-
-    With `gates_only` b and h do not learn.
-    """
+    """The sum over all paths of a graph, weighted by an `EdgeWeighting`; b and h are trained only with `train_hops`."""
 
     def __init__(
-        self, steps: TransitionMatrix, edge_inputs: EdgeInputs, weighting: EdgeWeighting, *, gates_only: bool = False
+        self,
+        transitions: TransitionMatrix,
+        edge_inputs: EdgeInputs,
+        weighting: EdgeWeighting,
+        *,
+        train_hops: bool = True,
     ) -> None:
-        self.steps, self.edge_inputs, self.weighting = steps, edge_inputs, weighting
-        self._learns = [weighting.coefficients, weighting.self_loop]
-        if not gates_only:
-            self._learns += [weighting.normalization, weighting.hops]
-        self._prior = [one.detach().clone() for one in self._learns]
+        self.transitions, self.edge_inputs, self.weighting = transitions, edge_inputs, weighting
+        self._trained = [weighting.coefficients, weighting.self_loop]
+        if train_hops:
+            self._trained += [weighting.normalization, weighting.hops]
+        self._initial = [parameter.detach().clone() for parameter in self._trained]
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return θ, θ_stay, b and h, or those of them that learn."""
-        return self._learns
+        """Return θ, θ_self, b and h, or those of them that are trained."""
+        return self._trained
 
-    def prior(self) -> list[Tensor]:
-        """Return what they were at the beginning."""
-        return self._prior
+    def initial_parameters(self) -> list[Tensor]:
+        """Return the values of the parameters before training."""
+        return self._initial
 
-    def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:  # noqa: ARG002 - all at once
-        """Return the pooling with the weights as they are now, differentiable in them."""
-        values, hops = self.weighting.edge_weights(self.steps, self.edge_inputs), self.weighting.hop_weights()
-        return lambda inputs: propagate(self.steps, values, inputs, hops)
+    def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
+        """Return the propagation with the current weights, differentiable in them."""
+        values = self.weighting.edge_weights(self.transitions, self.edge_inputs)
+        hops = self.weighting.hop_weights()
+        return lambda inputs: propagate(self.transitions, values, inputs, hops)
 
-    def fixed(self) -> Callable[[Tensor], Tensor]:
-        """Return the pooling with the weights as they are now, which learn no more."""
-        return FixedPropagation(self.steps, self.values(), self.hops())
+    def fixed(self) -> FixedPropagation:
+        """Return the propagation with the current weights as constants."""
+        return FixedPropagation(self.transitions, self.values(), self.hops())
 
     def values(self) -> Tensor:
-        """Return s of each step, `(m,)`."""
+        """Return s of each transition, `(m,)`."""
         with torch.no_grad():
-            return self.weighting.edge_weights(self.steps, self.edge_inputs)
+            return self.weighting.edge_weights(self.transitions, self.edge_inputs)
 
     def hops(self) -> list[float]:
-        """Return h without zeros at its end, at least h_0."""
+        """Return h without trailing zeros, at least h_0."""
         with torch.no_grad():
-            found = self.weighting.hop_weights().tolist()
-        while len(found) > 1 and found[-1] == 0:
-            found.pop()
-        return found
+            hops = self.weighting.hop_weights().tolist()
+        while len(hops) > 1 and hops[-1] == 0:
+            hops.pop()
+        return hops

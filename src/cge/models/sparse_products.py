@@ -1,4 +1,8 @@
-"""Products of node features with weights; sparse features stay sparse."""
+"""Sparse matrix products and row operations, compiled and threaded; results do not depend on the number of threads.
+
+`sparse_product` multiplies a sparse by a dense matrix, `feature_product` does so for node features inside autograd,
+`unit_rows` normalizes rows and `keyed_dropout` sets a random share of dense numbers to zero.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +20,30 @@ from torch import Tensor
 from cge.parallel import blocks_of, float_kernel, kernel, prefetch, resolve_jobs, run_blocks
 from cge.randomness import STEP, mix
 
-__all__ = ["NodeFeatures", "SparseFeatures", "feature_product", "sparse_product", "take_rows", "thinned", "unit_rows"]
+__all__ = [
+    "NodeFeatures",
+    "SparseFeatures",
+    "entry_gradients",
+    "feature_product",
+    "keyed_dropout",
+    "sparse_product",
+    "take_rows",
+    "unit_rows",
+]
 
 Array = npt.NDArray[Any]
 
-_WORK = 2_000_000  # products of two numbers that are worth a thread
-_AHEAD = 6  # entries: so long before its turn a row is asked for
-_SHORT, _LONG = 1e-15, 1e15  # lengths between which squares are well within float32
-_LINE = 16  # numbers in a line of the cache
-_PAIRS = 1 << 18  # of numbers that a thread drops some of at once
+_WORK = 2_000_000  # multiplications that are worth a thread
+_BLOCK = 4096  # rows that a thread computes at once
+_PREFETCH = 6  # entries ahead of which a row is loaded into the cache
+_MIN_LENGTH, _MAX_LENGTH = 1e-15, 1e15  # between these, squares are well within float32
+_CACHE_LINE = 16  # numbers
+_PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
 class SparseFeatures:
-    """Sparse features `(n, f)`, with their transpose once a gradient asks for it.
+    """Sparse features `(n, f)`; their transpose is computed for the first gradient.
 
     `rows` is a `scipy.sparse.csr_array`; `n_jobs` None uses every core.
     """
@@ -43,24 +57,24 @@ class SparseFeatures:
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
     @cached_property
-    def _turned(self) -> tuple[Array, Array, Array]:
-        """Rows of the transpose: where they begin, their columns, and which entry of ours each entry is."""
+    def _transposition(self) -> tuple[Array, Array, Array]:
+        """The transpose in CSR form: indptr, indices, and which entry of `rows` each entry is."""
         numbers = sp.csr_array((np.arange(self.rows.nnz), self.rows.indices, self.rows.indptr), shape=self.rows.shape)
-        turned = sp.csr_array(numbers.T)
-        return turned.indptr, turned.indices, turned.data
+        transposed = sp.csr_array(numbers.T)
+        return transposed.indptr, transposed.indices, transposed.data
 
     @cached_property
     def columns(self) -> sp.csr_array:
-        """The transpose, `(f, n)`, in rows as well."""
-        indptr, indices, entries = self._turned
+        """The transpose, `(f, n)`, in CSR form as well."""
+        indptr, indices, entries = self._transposition
         return sp.csr_array((self.rows.data[entries], indices, indptr), shape=self.rows.shape[::-1])
 
     def with_values(self, values: Array) -> SparseFeatures:
-        """Return features with other values at the same places; what is known of the places is shared."""
-        rows = copy(self.rows)  # the places were checked when the matrix was made
+        """Return features with other values at the same positions, which are shared."""
+        rows = copy(self.rows)  # the positions were checked when the matrix was made
         rows.data = values
         other = SparseFeatures(rows, self.n_jobs)
-        other.__dict__["_turned"] = self._turned
+        other.__dict__["_transposition"] = self._transposition
         return other
 
     def product(self, weight: Array) -> Array:
@@ -75,7 +89,7 @@ class SparseFeatures:
 NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
 
 
-class _SparseProduct(torch.autograd.Function):
+class _FeatureProduct(torch.autograd.Function):
     """X W for a sparse constant X: the gradient of W is Xᵀ times the gradient of the product."""
 
     @staticmethod
@@ -92,32 +106,43 @@ def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
     """Return `x @ weight`, `(n, k)`, differentiable in `weight (f, k)`."""
     if isinstance(x, Tensor):
         return x @ weight
-    product: Tensor = _SparseProduct.apply(x, weight)  # type: ignore[no-untyped-call]
+    product: Tensor = _FeatureProduct.apply(x, weight)  # type: ignore[no-untyped-call]
     return product
 
 
 def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
-    """Return some rows of the features, in the form they have."""
+    """Return some rows of the features, sparse if they are sparse."""
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
 
 
-def unit_rows(rows: sp.csr_array, norm: str = "l2") -> sp.csr_array:
-    """Return sparse rows of unit length in a norm, "l1" or "l2", float32; rows of zeros stay.
+# ---------------------------------------------------------------------- row normalization
 
-    Lengths are found in float32, and once more where that cannot hold the square of a number.
+
+def unit_rows(rows: Any, norm: str = "l2") -> Any:
+    """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
+
+    The lengths of sparse rows are computed in float64 where the square of a number does not fit in float32.
+
+    >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
+    [[0.6, 0.8], [0.0, 0.0]]
     """
+    if not sp.issparse(rows):
+        return rows / np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1, keepdims=True), 1e-12)
     with np.errstate(over="ignore"):
-        lengths = _lengths(rows, norm).astype(np.float64)
-    odd = ~((lengths > _SHORT) & (lengths < _LONG))
-    if odd.any():
-        lengths[odd] = _lengths(rows[odd].astype(np.float64), norm)
+        lengths = _row_lengths(rows, norm).astype(np.float64)
+    extreme = ~((lengths > _MIN_LENGTH) & (lengths < _MAX_LENGTH))
+    if extreme.any():
+        lengths[extreme] = _row_lengths(rows[extreme].astype(np.float64), norm)
     values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
-    return sp.csr_array((values.astype(np.float32), rows.indices, rows.indptr), shape=rows.shape)
+    return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
 
 
-def _lengths(rows: sp.csr_array, norm: str) -> Array:
-    found: Array = np.asarray((abs(rows) if norm == "l1" else rows.multiply(rows)).sum(axis=1)).ravel()
-    return found if norm == "l1" else np.sqrt(found)
+def _row_lengths(rows: sp.csr_array, norm: str) -> Array:
+    sums: Array = np.asarray((abs(rows) if norm == "l1" else rows.multiply(rows)).sum(axis=1)).ravel()
+    return sums if norm == "l1" else np.sqrt(sums)
+
+
+# ---------------------------------------------------------------------- products
 
 
 def sparse_product(
@@ -127,44 +152,44 @@ def sparse_product(
     *,
     factor: float = 1.0,
     base: Array | None = None,
-    share: float = 0.0,
+    base_factor: float = 0.0,
     rows: Array | None = None,
-    level: Array | None = None,
-    near: int = 0,
+    distance: Array | None = None,
+    max_distance: int = 0,
 ) -> Array:
-    """Return `factor · matrix @ dense + share · base` for a sparse matrix, dense others, `base` like the result.
+    """Return `factor · matrix @ dense + base_factor · base` for a sparse matrix; `base` has the shape of the result.
 
-    Whoever computes a row computes all of it, so threads do not matter. With `rows` only those are computed: what
-    stands in the others has no meaning. With `level (n,)` the matrix looks only at rows of `dense` whose level is at
-    most `near`, and `base` counts where it is 0.
+    Each row is computed by one thread, so the result does not depend on their number. With `rows` only those are
+    computed, and the others are undefined. With `distance (n,)` only rows of `dense` at most `max_distance` away are
+    read, and `base` is added only where the distance is 0.
     """
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)
-    start = out if base is None else np.ascontiguousarray(base, out.dtype)  # not looked at where share is 0
-    values, kind = matrix.data.astype(out.dtype, copy=False), out.dtype.type
-    some = np.empty(0, np.int64) if rows is None else rows
-    known = np.empty(0, np.int16) if level is None else level
+    addend = out if base is None else np.ascontiguousarray(base, out.dtype)  # not read where base_factor is 0
+    values, dtype = matrix.data.astype(out.dtype, copy=False), out.dtype.type
+    selected = np.empty(0, np.int64) if rows is None else rows
+    limits = np.empty(0, np.int16) if distance is None else distance
 
     def block(first: int, stop: int) -> None:
-        given = (matrix.indptr, matrix.indices, values, dense, some, first, stop)
-        _rows(*given, kind(factor), start, kind(share), known, near, out)
+        operands = (matrix.indptr, matrix.indices, values, dense, selected, first, stop)
+        _multiply_rows(*operands, dtype(factor), addend, dtype(base_factor), limits, max_distance, out)
 
     if rows is None:
         ends, count = matrix.indptr, len(out)
     else:
         ends, count = np.concatenate([[0], np.cumsum(matrix.indptr[rows + 1] - matrix.indptr[rows])]), len(rows)
-    worth = int(ends[-1]) * dense.shape[1] // _WORK
-    if worth < 2:
+    pieces = int(ends[-1]) * dense.shape[1] // _WORK
+    if pieces < 2:
         block(0, count)
         return out
-    pieces = min(worth, 2 * resolve_jobs(n_jobs))
-    places = np.searchsorted(ends, np.linspace(0, ends[-1], pieces + 1)[1:-1])
-    run_blocks(block, list(pairwise(np.unique(np.r_[0, places, count]).tolist())), n_jobs)
+    pieces = min(pieces, 2 * resolve_jobs(n_jobs))
+    borders = np.searchsorted(ends, np.linspace(0, ends[-1], pieces + 1)[1:-1])
+    run_blocks(block, list(pairwise(np.unique(np.r_[0, borders, count]).tolist())), n_jobs)
     return out
 
 
 @float_kernel
-def _rows(
+def _multiply_rows(
     indptr: Array,
     indices: Array,
     values: Array,
@@ -174,54 +199,78 @@ def _rows(
     stop: int,
     factor: float,
     base: Array,
-    share: float,
-    level: Array,
-    near: int,
+    base_factor: float,
+    distance: Array,
+    max_distance: int,
     out: Array,
 ) -> None:
-    width, last, some, known = dense.shape[1], len(indices) - 1, len(rows) > 0, len(level) > 0
+    width, last, some, limited = dense.shape[1], len(indices) - 1, len(rows) > 0, len(distance) > 0
     for place in range(first, stop):
         row = rows[place] if some else place
-        if share != 0 and (not known or level[row] == 0):
+        if base_factor != 0 and (not limited or distance[row] == 0):
             for k in range(width):
-                out[row, k] = share * base[row, k]
+                out[row, k] = base_factor * base[row, k]
         else:
             for k in range(width):
                 out[row, k] = 0
         for entry in range(indptr[row], indptr[row + 1]):
-            if known and level[indices[entry]] > near:
+            if limited and distance[indices[entry]] > max_distance:
                 continue
-            soon = np.int64(indices[min(entry + _AHEAD, last)]) * width
-            for k in range(0, width, _LINE):
-                prefetch(dense, soon + k)
+            ahead = np.int64(indices[min(entry + _PREFETCH, last)]) * width
+            for k in range(0, width, _CACHE_LINE):
+                prefetch(dense, ahead + k)
             value = factor * values[entry]
             line = dense[indices[entry]]
             for k in range(width):
                 out[row, k] += value * line[k]
 
 
-# ---------------------------------------------------------------------- dropping
+def entry_gradients(indptr: Array, indices: Array, upstream: Array, x: Array, n_jobs: int | None) -> Array:
+    """Return the gradient of the entries of M in M x, `(m,)`: ⟨upstream[u], x[v]⟩ for the entry (u, v)."""
+    gradients = np.empty(len(indices), upstream.dtype)
+
+    def block(first: int, stop: int) -> None:
+        _entry_gradients(indptr, indices, upstream, x, first, stop, gradients)
+
+    run_blocks(block, blocks_of(len(indptr) - 1, _BLOCK), n_jobs)
+    return gradients
 
 
-def thinned(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
-    """Return dense numbers with a share of them set to zero and the others made larger; the key says which.
+@float_kernel
+def _entry_gradients(
+    indptr: Array, indices: Array, upstream: Array, x: Array, first: int, stop: int, gradients: Array
+) -> None:
+    for u in range(first, stop):
+        for entry in range(indptr[u], indptr[u + 1]):
+            v = indices[entry]
+            total = 0.0
+            for d in range(upstream.shape[1]):
+                total += upstream[u, d] * x[v, d]
+            gradients[entry] = total
 
-    Each 64 random bits decide for two numbers, whatever the number of threads.
+
+# ---------------------------------------------------------------------- dropout
+
+
+def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
+    """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
+
+    Each 64 random bits decide for two numbers, so the result does not depend on the number of threads.
     """
-    given = values.contiguous().numpy().reshape(-1)
-    found = np.empty_like(given)
-    limit, factor = np.uint64(round(share * 2.0**32)), given.dtype.type(1 / (1 - share))
-    pairs = -(-len(given) // 2)
+    source = values.contiguous().numpy().reshape(-1)
+    out = np.empty_like(source)
+    limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
+    pairs = -(-len(source) // 2)
     work = blocks_of(pairs, _PAIRS)
-    run_blocks(lambda first, stop: _thin(given, key, limit, factor, first, stop, found), work, n_jobs)
-    return torch.from_numpy(found).reshape(values.shape)
+    run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
+    return torch.from_numpy(out).reshape(values.shape)
 
 
 @kernel
-def _thin(given: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, found: Array) -> None:
+def _drop(source: Array, key: np.uint64, limit: np.uint64, factor: Any, first: int, stop: int, out: Array) -> None:
     for pair in range(first, stop):
         bits = mix(key + np.uint64(pair) * STEP)
         place = 2 * pair
-        found[place] = given[place] * factor if bits >> _HALF >= limit else 0
-        if place + 1 < len(given):
-            found[place + 1] = given[place + 1] * factor if bits & _LOWER >= limit else 0
+        out[place] = source[place] * factor if bits >> _HALF >= limit else 0
+        if place + 1 < len(source):
+            out[place + 1] = source[place + 1] * factor if bits & _LOWER >= limit else 0

@@ -11,8 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cge.models.propagation import Propagation
 from cge.training.classifier_recipes import DENSE, ClassifierRecipe, EncoderSettings, ProblemSize, make_classifier
-from cge.training.classifier_training import ClassifierTrainer, Propagation
+from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
 from cge.training.model_comparison import CandidateScore, score_candidate
 from cge.training.named_weighting import NamedWeighting

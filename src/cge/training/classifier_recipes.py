@@ -151,7 +151,7 @@ class EncoderSettings:
         """Return how weights are learned: in fewer steps where the graph is large, a third of them at least."""
         full = OuterSettings(seed=self.seed)
         share = min(1.0, max(_LEARNING / self._learning(full, problem_size, folds), 1 / 3))
-        return replace(full, alone=round(share * full.alone), steps=round(share * full.steps))
+        return replace(full, warmup_steps=round(share * full.warmup_steps), steps=round(share * full.steps))
 
     def learning(self, problem_size: ProblemSize, folds: int) -> float:
         """Return the products in learning weights."""
@@ -160,7 +160,7 @@ class EncoderSettings:
     def _learning(self, outer: OuterSettings, problem_size: ProblemSize, folds: int) -> float:
         """Return the same for some settings: a step costs about three passes of a reader on every fold."""
         work = self.hops * problem_size.steps + problem_size.entries
-        return 9.0 * (outer.alone + outer.steps) * max(folds, 1) * outer.dim * work
+        return 9.0 * (outer.warmup_steps + outer.steps) * max(folds, 1) * outer.dim * work
 
     def affordable(self, classifier: str, width: int) -> bool:
         """Say whether a reader may be asked: plain always, others if the epochs they need at least can be paid."""

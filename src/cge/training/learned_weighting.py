@@ -1,8 +1,8 @@
-"""The outer problem of the path encoder: step and hop weights that serve labels which the readers did not see.
+"""The outer problem of the path encoder: path weights trained on labels that the classifiers do not see.
 
-The training labels are cut into folds. For each fold a reader learns from the other folds, with plain cross-entropy;
-the weights descend the loss of the held-out folds, together with a temperature, so that they cannot gain by mere scale.
-A penalty keeps them near the prior they start from, the more the fewer labels there are.
+The training labels are split into folds. For each fold a classifier is trained on the other folds, with plain
+cross-entropy; the weights descend the loss of the held-out folds together with a temperature, so that scaling the
+scores alone does not lower the loss. A penalty keeps the weights near their initial values, more so with fewer labels.
 """
 
 from __future__ import annotations
@@ -19,30 +19,33 @@ from torch import Tensor, nn
 
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
+from cge.models.propagation import Propagation
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
-from cge.training.classifier_training import drop_features, kept
+from cge.training.classifier_training import drop_features, dropout_mask
 from cge.training.task import Task
 from cge.training.torch_state import one_thread, seeded
 
-__all__ = ["Learned", "Outer", "OuterSettings", "WeightedPropagation", "learn_weighting"]
+__all__ = ["OuterProblem", "OuterResult", "OuterSettings", "TrainablePropagation", "learn_weighting"]
 
 Array = npt.NDArray[Any]
 
+_MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
 
-class WeightedPropagation(Protocol):
-    """Pools what nodes carry with weights that have parameters."""
+
+class TrainablePropagation(Protocol):
+    """A propagation whose weights have parameters."""
 
     def parameters(self) -> Sequence[nn.Parameter]:
-        """Return what can be learned."""
+        """Return the parameters that are trained."""
         ...
 
-    def prior(self) -> Sequence[Tensor]:
-        """Return where each parameter starts from."""
+    def initial_parameters(self) -> Sequence[Tensor]:
+        """Return the values of the parameters before training."""
         ...
 
-    def propagation(self, nodes: Array | None = None) -> Callable[[Tensor], Tensor]:
-        """Return the pooling with the weights as they are now, differentiable in them; it need serve only `nodes`."""
+    def propagation(self, nodes: Array | None = None) -> Propagation:
+        """Return the propagation with the current weights, differentiable in them; only rows of `nodes` are needed."""
         ...
 
 
@@ -50,16 +53,16 @@ class WeightedPropagation(Protocol):
 class OuterSettings:
     """Settings of `learn_weighting`.
 
-    `alone` steps teach the readers before the weights move at all. `nodes` is the number of labeled nodes at most that
-    a step looks at, where weights are costly; None looks at all. Features are dropped on so many `n_jobs`.
+    In `warmup_steps` only the classifiers are trained, then in `steps` more the weights as well. A step uses at most
+    `nodes` labeled nodes, where weights are expensive; None uses all.
     """
 
     nodes: int | None = None
     dim: int = 16
     steps: int = 150
-    alone: int = 30
-    rate: float = 0.03
-    weights_rate: float = 0.03
+    warmup_steps: int = 30
+    learning_rate: float = 0.03
+    weighting_lr: float = 0.03
     penalty: float = 1.0
     weight_decay: float = 5e-4
     drop_feature: float = 0.5
@@ -69,39 +72,39 @@ class OuterSettings:
 
 
 @dataclass(frozen=True)
-class Learned:
-    """How learning went: the outer loss before and after, and whether the readers had anything to say.
+class OuterResult:
+    """The outer loss before and after training.
 
-    `taught` is False where the held-out loss is not clearly below that of guessing; the weights are then those of the
-    prior.
+    `learned` is False where the held-out loss is not clearly below that of predicting class priors; the weights are
+    then set back to their initial values.
     """
 
     before: float
     after: float
-    taught: bool
+    learned: bool
 
 
 def learn_weighting(
     task: Task,
     inputs: NodeFeatures,
-    weighted: WeightedPropagation,
+    weighted: TrainablePropagation,
     settings: OuterSettings,
     *,
     class_weights: Tensor | None = None,
     on_step: Callable[[int], None] | None = None,
-) -> Learned:
-    """Descend the outer loss over the weights; `task.folds` are the folds. The weights are changed in place."""
-    return Outer(task, inputs, weighted, settings, class_weights).run(on_step)
+) -> OuterResult:
+    """Minimize the outer loss over the weights, which are changed in place; `task.folds` are the folds."""
+    return OuterProblem(task, inputs, weighted, settings, class_weights).run(on_step)
 
 
-class Outer:
-    """Readers, one for each fold, and the weights they share."""
+class OuterProblem:
+    """Classifiers, one for each fold, and the path weights that they share."""
 
     def __init__(
         self,
         task: Task,
         inputs: NodeFeatures,
-        weighted: WeightedPropagation,
+        weighted: TrainablePropagation,
         settings: OuterSettings,
         class_weights: Tensor | None = None,
     ) -> None:
@@ -114,95 +117,91 @@ class Outer:
             first = MLPClassifier(int(inputs.shape[1]), settings.dim, task.classes)
         self.classifiers = [deepcopy(first) for _ in folds]
         inner = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
-        self.inner = torch.optim.Adam(inner, settings.rate, weight_decay=settings.weight_decay, fused=True)
-        self.temperature = nn.Parameter(torch.zeros(()))  # logarithm of the temperature
+        self.inner = torch.optim.Adam(inner, settings.learning_rate, weight_decay=settings.weight_decay, fused=True)
+        self.log_scale = nn.Parameter(torch.zeros(()))  # −log of the temperature
         self.weights = list(weighted.parameters())
-        self.outer = torch.optim.Adam(
-            [*self.weights, self.temperature], settings.weights_rate, betas=(0.9, 0.99), fused=True
-        )
+        outer = [*self.weights, self.log_scale]
+        self.outer = torch.optim.Adam(outer, settings.weighting_lr, betas=(0.9, 0.99), fused=True)
         self.labels = sum(len(fold) for fold in folds)
 
-    def run(self, on_step: Callable[[int], None] | None = None) -> Learned:
-        """Descend."""
+    def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
+        """Train the classifiers and the weights."""
         with one_thread():
             return self._run(on_step)
 
-    def _run(self, on_step: Callable[[int], None] | None) -> Learned:
-        settings, prior = self.settings, [parameter.detach().clone() for parameter in self.weights]
+    def _run(self, on_step: Callable[[int], None] | None) -> OuterResult:
+        settings, initial = self.settings, [parameter.detach().clone() for parameter in self.weights]
         before: list[float] = []
         after: list[float] = []
-        # The mean of the last third is kept: single steps follow single disturbances.
-        totals, count, last = [torch.zeros_like(one) for one in prior], 0, settings.steps - settings.steps // 3
-        for step in range(settings.alone + settings.steps):
-            moving = step - settings.alone
-            loss = self._step(step, moving >= 0)
-            if settings.alone - 10 <= step < settings.alone:
+        # The result is the mean over the last third of the steps: single steps are noisy.
+        totals, count, last = [torch.zeros_like(start) for start in initial], 0, settings.steps - settings.steps // 3
+        for step in range(settings.warmup_steps + settings.steps):
+            weighting_step = step - settings.warmup_steps
+            loss = self._step(step, weighting_step >= 0)
+            if settings.warmup_steps - 10 <= step < settings.warmup_steps:
                 before.append(loss)
-            if moving >= last:
+            if weighting_step >= last:
                 after.append(loss)
                 count += 1
-                totals = [one + parameter.detach() for one, parameter in zip(totals, self.weights, strict=True)]
+                totals = [total + parameter.detach() for total, parameter in zip(totals, self.weights, strict=True)]
             if on_step is not None:
                 on_step(step)
-        taught = float(np.mean(after)) < 0.95 * self._guess()
+        learned = float(np.mean(after)) < _MAX_LOSS_RATIO * self._prior_loss()
         with torch.no_grad():
-            for parameter, total, start in zip(self.weights, totals, prior, strict=True):
-                parameter.copy_(total / count if taught else start)
-        return Learned(float(np.mean(before)), float(np.mean(after)), taught)
+            for parameter, total, start in zip(self.weights, totals, initial, strict=True):
+                parameter.copy_(total / count if learned else start)
+        return OuterResult(float(np.mean(before)), float(np.mean(after)), learned)
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
-        """Return a reader's scores of the labels it has not seen; `own` are those it sees."""
+        """Return a classifier's scores of the held-out nodes `held`; `own` are those it is trained on."""
         return classifier.scores(propagated[held] + classifier.bias)
 
-    def _guess(self) -> float:
-        """Return the loss of who knows nothing but how common classes are."""
+    def _prior_loss(self) -> float:
+        """Return the loss of predicting the class priors of the training labels."""
         labels = self.task.labels[self.task.train]
         if labels.ndim == 2:
-            share = labels.double().mean(0)
-            having = share if self.class_weights is None else self.class_weights.double() * share
-            chance = (having / (having + 1 - share)).clamp(1e-9, 1 - 1e-9)  # what costs least for everybody
-            return float(-(having * chance.log() + (1 - share) * (1 - chance).log()).sum())
+            prior = labels.double().mean(0)
+            positive = prior if self.class_weights is None else self.class_weights.double() * prior
+            best = (positive / (positive + 1 - prior)).clamp(1e-9, 1 - 1e-9)  # the constant prediction of least loss
+            return float(-(positive * best.log() + (1 - prior) * (1 - best).log()).sum())
         if self.class_weights is not None:
             return float(np.log(self.task.classes))
-        share = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
-        return float(-(share * share.clamp(min=1e-12).log()).sum())
+        prior = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
+        return float(-(prior * prior.clamp(min=1e-12).log()).sum())
 
-    def _step(self, step: int, moving: bool) -> float:
-        """Let the readers descend their own labels, and the weights those of the folds; return the outer loss."""
+    def _step(self, step: int, train_weights: bool) -> float:
+        """Do a step of the classifiers, and one of the weights with `train_weights`; return the outer loss."""
         settings, labels = self.settings, self.task.labels
         random = generator(settings.seed, "outer", step)
-        others, folds, seen = self.others, self.folds, self.train
-        if settings.nodes is not None and settings.nodes < len(seen):
-            seen = np.sort(random.choice(self.train, settings.nodes, replace=False, shuffle=False))
-            others, folds = ([part[np.isin(part, seen)] for part in parts] for parts in (self.others, self.folds))
+        others, folds, nodes = self.others, self.folds, self.train
+        if settings.nodes is not None and settings.nodes < len(nodes):
+            nodes = np.sort(random.choice(self.train, settings.nodes, replace=False, shuffle=False))
+            others, folds = ([part[np.isin(part, nodes)] for part in parts] for parts in (self.others, self.folds))
         drop = (settings.drop_feature, random, settings.n_jobs)
-        carried = [classifier.project(drop_features(self.inputs, *drop)) for classifier in self.classifiers]
-        propagated = torch.split(self.weighted.propagation(seen)(torch.cat(carried, dim=1)), settings.dim, dim=1)
-        inner, outer, evaluation_cost = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
+        projected = [classifier.project(drop_features(self.inputs, *drop)) for classifier in self.classifiers]
+        propagated = torch.split(self.weighted.propagation(nodes)(torch.cat(projected, dim=1)), settings.dim, dim=1)
+        inner, outer, n_held_out = torch.zeros(()), torch.zeros(()), sum(len(fold) for fold in folds)
         for classifier, part, own, held in zip(self.classifiers, propagated, others, folds, strict=True):
             if not len(own) or not len(held):
                 continue
-            mask = kept((len(own), settings.dim), settings.dropout, random)
-            known = classifier.scores(part[own] + classifier.bias, mask)
-            inner = inner + supervised_loss(known, labels[own], self.class_weights)
-            scores = self.held_out_scores(classifier, part, own, held) * torch.exp(self.temperature)
-            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / evaluation_cost)
-        inside = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
-        gradients = torch.autograd.grad(inner, inside, retain_graph=moving, allow_unused=True)
-        if moving:
-            penalty = sum(
-                ((one - start) ** 2).sum() for one, start in zip(self.weights, self.weighted.prior(), strict=True)
-            )
+            mask = dropout_mask((len(own), settings.dim), settings.dropout, random)
+            own_scores = classifier.scores(part[own] + classifier.bias, mask)
+            inner = inner + supervised_loss(own_scores, labels[own], self.class_weights)
+            scores = self.held_out_scores(classifier, part, own, held) * torch.exp(self.log_scale)
+            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / n_held_out)
+        inner_parameters = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
+        gradients = torch.autograd.grad(inner, inner_parameters, retain_graph=train_weights, allow_unused=True)
+        if train_weights:
+            pairs = zip(self.weights, self.weighted.initial_parameters(), strict=True)
+            penalty = sum(((parameter - start) ** 2).sum() for parameter, start in pairs)
             loss = outer + settings.penalty / self.labels * penalty
-            above = torch.autograd.grad(loss, [*self.weights, self.temperature])
-            _descend(self.outer, [*self.weights, self.temperature], above)
-        _descend(self.inner, inside, gradients)
+            outer_parameters = [*self.weights, self.log_scale]
+            _apply(self.outer, outer_parameters, torch.autograd.grad(loss, outer_parameters))
+        _apply(self.inner, inner_parameters, gradients)
         return float(outer.detach())
 
 
-def _descend(
-    optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]
-) -> None:
+def _apply(optimizer: torch.optim.Optimizer, parameters: Sequence[Tensor], gradients: Sequence[Tensor | None]) -> None:
     for parameter, gradient in zip(parameters, gradients, strict=True):
         parameter.grad = gradient
     optimizer.step()

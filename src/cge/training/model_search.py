@@ -140,7 +140,7 @@ class ModelSearch(CandidateTraining):
             module: Any = deepcopy(start.module)
             weights = NamedWeighting(str(kind), module)
             propagation: Any = EdgePropagation(
-                self.data.transitions, self.data.edge_inputs, module, gates_only=kind == "edges"
+                self.data.transitions, self.data.edge_inputs, module, train_hops=kind != "edges"
             )
         else:
             with seeded(self.settings.seed, "network"):
@@ -152,7 +152,7 @@ class ModelSearch(CandidateTraining):
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs = self.data.inputs("l2")
         learned = learn_weighting(self.task, inputs, propagation, settings, class_weights=self.class_weights)
-        if not learned.taught and self.settings.weighting != "auto":
+        if not learned.learned and self.settings.weighting != "auto":
             problem = Message.of(
                 "training {weighting} changed nothing: with weights learned on some of the training labels, the others "
                 "were predicted no better than by chance; the weights are those of ",

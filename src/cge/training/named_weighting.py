@@ -14,7 +14,7 @@ from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
 from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
 from cge.models.path_networks import PathWeighting
 from cge.models.path_prefixes import PrefixPropagation
-from cge.training.classifier_training import Propagation
+from cge.models.propagation import Propagation
 from cge.training.encoder_data import EncoderData
 
 __all__ = ["LABEL_PROPAGATION_HOPS", "NamedWeighting"]

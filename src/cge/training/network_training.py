@@ -14,7 +14,7 @@ from cge.metrics import accuracy_or_f1
 from cge.models.convolutions import TwoLayerNetwork
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
-from cge.training.classifier_training import drop_features, kept
+from cge.training.classifier_training import drop_features, dropout_mask
 from cge.training.torch_state import load_module, module_arrays, one_thread
 
 __all__ = ["NetworkSettings", "train_network"]
@@ -76,7 +76,7 @@ def train_network(
 
 
 def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tensor:
-    mask = kept((len(hidden), hidden.shape[1]), share, random)
+    mask = dropout_mask((len(hidden), hidden.shape[1]), share, random)
     return hidden if mask is None else hidden * mask
 
 

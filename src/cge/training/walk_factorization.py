@@ -51,7 +51,7 @@ def _factors(graph: Graph, dim: int, window: int, seed: int, n_jobs: int | None)
 
     def half(x: Tensor) -> Tensor:
         """Follow (I + N) / 2, whose largest eigenvalues are the largest of N, not the largest in size."""
-        return torch.from_numpy(sparse_product(walk, x.numpy(), n_jobs, factor=0.5, base=x.numpy(), share=0.5))
+        return torch.from_numpy(sparse_product(walk, x.numpy(), n_jobs, factor=0.5, base=x.numpy(), base_factor=0.5))
 
     random = generator(seed, "factors")
     values, vectors = _leading(half, count, min(_RANK, count), 30, random)
