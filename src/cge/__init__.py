@@ -7,11 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
+    from cge.data.graph_update import GraphUpdate
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
+    from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
     from cge.estimators.edge_vectors import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.loading import load
+    from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.subgraphs import subgraph_vectors
     from cge.graph import Graph
     from cge.models import PathWeighting
@@ -25,9 +28,15 @@ __all__ = [
     "Dataset",
     "DeepWalk",
     "Graph",
+    "GraphUpdate",
     "Node2Vec",
+    "OuterConfig",
+    "PaperCGE",
+    "PaperOuterConfig",
+    "PaperTrainingConfig",
     "PathWeighting",
     "Split",
+    "TrainingConfig",
     "__version__",
     "edge_vectors",
     "load",
@@ -46,9 +55,15 @@ _HOMES = {
     "Dataset": "cge.data",
     "DeepWalk": "cge.estimators.embeddings",
     "Graph": "cge.graph",
+    "GraphUpdate": "cge.data.graph_update",
     "Node2Vec": "cge.estimators.embeddings",
+    "OuterConfig": "cge.estimators.configs",
+    "PaperCGE": "cge.estimators.paper_cge",
+    "PaperOuterConfig": "cge.estimators.configs",
+    "PaperTrainingConfig": "cge.estimators.configs",
     "PathWeighting": "cge.models",
     "Split": "cge.data",
+    "TrainingConfig": "cge.estimators.configs",
     "edge_vectors": "cge.estimators.edge_vectors",
     "load": "cge.estimators.loading",
     "load_dataset": "cge.data",

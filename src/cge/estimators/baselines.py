@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
 from cge.errors import InputError
-from cge.estimators.classifier import Known, NodeClassifier
+from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Dim, Jobs, Node2Vec, Ratio, Seed, WalkLength, WalksPerNode, Window
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
@@ -47,8 +47,8 @@ class FeatureClassifier(NodeClassifier):
     ['a', 'b']
     """
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
-        return _regressed(_unit(graph), known)
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
+        return _regressed(_unit(graph), task)
 
 
 @documented
@@ -65,16 +65,16 @@ class SGC(NodeClassifier):
     def __init__(self, hops: Annotated[int, Setting("steps of smoothing", low=1, high=100)] = 2) -> None:
         self.hops = hops
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         smooth, x = _symmetric(graph, loops=True), _unit(graph)
         for _ in range(self.hops):
             x = smooth @ x
-        return _regressed(x, known)
+        return _regressed(x, task)
 
 
 @documented
 class LabelPropagation(NodeClassifier):
-    """Known labels spread along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
+    """TaskLabels labels spread along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
 
     Attributes
     ----------
@@ -97,23 +97,23 @@ class LabelPropagation(NodeClassifier):
     ) -> None:
         self.class_mass = class_mass
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
-        classes = len(known.classes)
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
+        classes = len(task.classes)
         labels = np.zeros((len(graph), classes + 1))  # in the last column, whether there is a label at all
-        labels[known.train, :classes] = known.members[known.train]
-        labels[known.train, classes] = 1
+        labels[task.train, :classes] = task.one_hot(task.train)
+        labels[task.train, classes] = 1
         share = labels.mean(axis=0) / labels[:, classes].mean()  # of the training labels
         smooth, found = _symmetric(graph, loops=False), {}
-        for passed in _KEPT if known.choice is None else (known.choice,):
+        for passed in _KEPT if task.choice is None else (task.choice,):
             spread = labels
             for _ in range(_SPREADS):
                 spread = passed * (smooth @ spread) + (1 - passed) * labels
             if self.class_mass:
                 spread = spread * (share / np.maximum(spread.sum(axis=0), 1e-12))
-            there = spread[:, classes:] if known.several else spread[:, :classes].sum(axis=1, keepdims=True)
+            there = spread[:, classes:] if task.multilabel else spread[:, :classes].sum(axis=1, keepdims=True)
             probabilities = np.minimum(spread[:, :classes] / np.maximum(there, 1e-300), 1.0)
             found[passed] = np.where(there > 0, probabilities, share[:classes])
-        return _best(found, known)
+        return _best(found, task)
 
 
 @documented
@@ -153,12 +153,12 @@ class WalkClassifier(NodeClassifier):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         more = _unit(graph) if self.features else None
-        if known.choice is None:  # vectors do not depend on labels
+        if task.choice is None:  # vectors do not depend on labels
             self.embedding_ = self._vectors(graph)
         x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
-        return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), known)
+        return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), task)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
         names = ("walk_length", "walks_per_node", "window", "random_state", "n_jobs")
@@ -198,35 +198,35 @@ def _unit(graph: Graph) -> sp.csr_array:
     return sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ rows)
 
 
-def _regressed(x: Any, known: Known) -> tuple[Array, float]:
+def _regressed(x: Any, task: TaskLabels) -> tuple[Array, float]:
     """Return the chances that logistic regression gives, and the strength that does best on the selection labels."""
-    labels, found = known.codes[known.train], {}
+    labels, found = task.codes[task.train], {}
     if sp.issparse(x):  # the weight of what no training node has is zero
-        x = x[:, np.unique(x[known.train].indices)]
+        x = x[:, np.unique(x[task.train].indices)]
         if not x.shape[1]:
-            return np.tile(known.members[known.train].mean(axis=0), (x.shape[0], 1)), _USUAL
-    strengths = _STRENGTHS if len(known.selection) else (known.choice or _USUAL,)
+            return np.tile(task.one_hot(task.train).mean(axis=0), (x.shape[0], 1)), _USUAL
+    strengths = _STRENGTHS if len(task.validation) else (task.choice or _USUAL,)
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
-        probabilities = np.zeros((x.shape[0], len(known.classes)))
-        if known.several:
+        probabilities = np.zeros((x.shape[0], len(task.classes)))
+        if task.multilabel:
             for place, column in enumerate(labels.T):  # what all have or nobody has, all have or nobody has
                 varied = column.min() < column.max()
                 probabilities[:, place] = (
-                    model.fit(x[known.train], column).predict_proba(x)[:, 1] if varied else column[0]
+                    model.fit(x[task.train], column).predict_proba(x)[:, 1] if varied else column[0]
                 )
         else:
             with warnings.catch_warnings():  # a label for every second class is no reason to regress
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
-                model.fit(x[known.train], labels)
+                model.fit(x[task.train], labels)
             probabilities[:, model.classes_] = model.predict_proba(x)
         found[strength] = probabilities
-    return _best(found, known)
+    return _best(found, task)
 
 
-def _best(found: dict[float, Array], known: Known) -> tuple[Array, float]:
+def _best(found: dict[float, Array], task: TaskLabels) -> tuple[Array, float]:
     """Return those of several chances that the selection labels prefer, by what they came; else the middle ones."""
-    labels, choice = known.codes[known.selection], list(found)[len(found) // 2]
-    if len(known.selection):
-        choice = max(found, key=lambda one: accuracy_or_f1(found[one][known.selection], labels))
+    labels, choice = task.codes[task.validation], list(found)[len(found) // 2]
+    if len(task.validation):
+        choice = max(found, key=lambda one: accuracy_or_f1(found[one][task.validation], labels))
     return found[choice], choice

@@ -13,6 +13,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.errors import CheckpointError, Message
+from cge.estimators.configs import flat_params
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.store.manifest import environment
@@ -77,7 +78,7 @@ def _named(value: Any) -> Any:
 
 def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
     """Return a hash of everything that a fit depends on."""
-    settings = {name: value for name, value in estimator.get_params().items() if name not in _FREE}
+    settings = {name: value for name, value in flat_params(estimator).items() if name not in _FREE}
     named = {name: _named(value) for name, value in settings.items()}
     plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
     found = hashlib.sha256(json.dumps([plain, environment().get("cge")], sort_keys=True, default=str).encode())

@@ -1,4 +1,4 @@
-"""What all classifiers of nodes share: labels come in, classes and chances go out."""
+"""What all node classifiers share: labels as class numbers, and predictions from probabilities."""
 
 from __future__ import annotations
 
@@ -22,44 +22,39 @@ from cge.graph import Graph
 from cge.metrics import accuracy, micro_f1
 from cge.store import pack_values, unpack_values
 
-__all__ = ["Known", "NodeClassifier", "as_classes", "known_labels", "score_predictions"]
+__all__ = ["NodeClassifier", "TaskLabels", "as_classes", "score_predictions", "task_labels"]
 
 Array = npt.NDArray[Any]
 
-_HELD_OUT = 0.2  # share of the labels that chooses, where no others are given
+_VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
-    """What is known of nodes: `codes (n,)` with −1 for unknown or `(n, c)`, and which of them train or choose.
+class TaskLabels:
+    """The labels of a task: `codes (n,)` with −1 for unlabeled nodes or `(n, c)`, and training and validation nodes.
 
-    `choice` is what labels chose that now train: nothing is left to choose.
+    `choice` is the hyperparameter that validation labels selected before they became training labels.
     """
 
     codes: Array
     classes: Array
     train: Array
-    selection: Array
+    validation: Array
     choice: Any = None
 
     @property
-    def several(self) -> bool:
+    def multilabel(self) -> bool:
         """Whether a node can have several classes."""
         return self.codes.ndim == 2
 
-    @property
-    def members(self) -> Array:
-        """The classes of all nodes as zeros and ones, `(n, c)`; rows of unlabeled nodes are zero."""
-        if self.several:
-            return self.codes
-        found = np.zeros((len(self.codes), len(self.classes)), np.int64)
-        there = np.flatnonzero(self.codes >= 0)
-        found[there, self.codes[there]] = 1
-        return found
+    def one_hot(self, nodes: Array) -> Array:
+        """Return the classes of some labeled nodes as zeros and ones, `(k, c)`."""
+        codes = self.codes[nodes]
+        return codes if self.multilabel else np.eye(len(self.classes), dtype=np.int64)[codes]
 
 
-def known_labels(graph: Graph, y: Any, validation: Any = None) -> Known:
-    """Return what `y` and `validation` tell, each in any form that `CGE.fit` takes; a node that is in both trains."""
+def task_labels(graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+    """Return `y` and `validation`, each in any form that `CGE.fit` takes, as class numbers; nodes in both train."""
     if not isinstance(graph, Graph):
         raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
     codes, classes = encode_labels(graph, y, "y")
@@ -67,70 +62,71 @@ def known_labels(graph: Graph, y: Any, validation: Any = None) -> Known:
         hint = "label some nodes, or use cge.DeepWalk, which needs none"
         raise InputError(Message.of("{y} holds no labels"), parameter="y", hint=hint)
     if len(classes) < 2:
-        classes_found = f" must hold at least two classes, found only {classes.tolist()[0]!r}"
-        raise InputError(Message(Param("y"), classes_found), parameter="y")
-    train, selection = np.flatnonzero(labeled(codes)), np.empty(0, np.int64)
+        problem = f" must hold at least two classes, found only {classes.tolist()[0]!r}"
+        raise InputError(Message(Param("y"), problem), parameter="y")
+    train_idx, validation_idx = np.flatnonzero(labeled(codes)), np.empty(0, np.int64)
     if validation is not None:
-        more, _ = encode_labels(graph, validation, "validation", classes)
-        if more.ndim != codes.ndim:
+        validation_codes, _ = encode_labels(graph, validation, "validation", classes)
+        if validation_codes.ndim != codes.ndim:
             same = Message.of("{y} and {validation} must have the same form: one label for each node, or several")
             raise InputError(same, parameter="validation")
-        selection = np.setdiff1d(np.flatnonzero(labeled(more)), train)
-        if labeled(more).any() and not len(selection):
-            template = "every node of {validation} has a label in {y}, too, so no validation label is left"
-            raise InputError(Message.of(template), parameter="validation")
+        validation_idx = np.setdiff1d(np.flatnonzero(labeled(validation_codes)), train_idx)
+        if labeled(validation_codes).any() and not len(validation_idx):
+            problem = Message.of("every node of {validation} also has a label in {y}, so no validation labels remain")
+            raise InputError(problem, parameter="validation")
         codes = codes.copy()
-        codes[selection] = more[selection]
-    return Known(codes, classes, train, selection)
+        codes[validation_idx] = validation_codes[validation_idx]
+    return TaskLabels(codes, classes, train_idx, validation_idx)
 
 
 class NodeClassifier(BaseEstimator):  # type: ignore[misc]
-    """A classifier of the nodes of one graph. A subclass writes `_train`, which returns chances.
+    """A classifier of the nodes of one graph. A subclass implements `_train`, which returns probabilities.
 
     Attributes
     ----------
     classes_ : (c,)
     node_ids_ : (n,)
     labels_seen_ : dict
-        How many labels served training and the choice of settings ("selection"); "outer" is the number of those that
-        taught weights of paths.
+        The number of labels used for training ("train"), to learn path weights ("outer") and to select hyperparameters
+        ("validation").
     """
 
-    _outer = 0
+    _outer_labels = 0
 
     def fit(self, graph: Graph, y: Any, validation: Any = None) -> NodeClassifier:
-        """Train on the labels `y`; those of `validation` choose. Both come in any form that `CGE.fit` takes.
+        """Train on the labels `y`; those of `validation` select hyperparameters. Both take the forms of `CGE.fit`.
 
-        Without `validation` a fifth of `y` chooses first, and trains as well then.
+        Without `validation` a fifth of `y` is held out to select them, and is then used for training, too.
         """
         check_settings(self)
-        known = known_labels(graph, y, validation)
-        chose = len(known.selection)
-        if not chose:
+        labels = task_labels(graph, y, validation)
+        validation_labels = len(labels.validation)
+        if not validation_labels:
             seed = self.get_params().get("random_state", 0)
-            train, selection = hold_out(known.codes, known.train, _HELD_OUT, seed)
-            chose = len(selection)
-            if chose:
-                _, choice = self._train(graph, replace(known, train=train, selection=selection))
-                known = replace(known, choice=choice)
-        self._keep(graph, known.classes, known.several, self._train(graph, known)[0])
-        self.labels_seen_ = {"train": len(known.train), "outer": self._outer, "selection": chose}
+            train_idx, validation_idx = hold_out(labels.codes, labels.train, _VALIDATION_FRACTION, seed)
+            validation_labels = len(validation_idx)
+            if validation_labels:
+                _, choice = self._train(graph, replace(labels, train=train_idx, validation=validation_idx))
+                labels = replace(labels, choice=choice)
+        self._set_model(graph, labels.classes, labels.multilabel, self._train(graph, labels)[0])
+        seen = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
+        self.labels_seen_ = seen
         return self
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, Any]:
-        """Return the chance of each class for all nodes, `(n, c)`, and what the selection labels chose."""
+    def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:
+        """Return the probability of each class for all nodes, `(n, c)`, and the selected hyperparameter."""
         raise NotImplementedError
 
     def _arrays(self) -> dict[str, Array]:
-        """Return what a subclass has learned besides, for `save`."""
+        """Return further arrays that a subclass has learned, for `save`."""
         return {}
 
-    def _keep(self, graph: Graph, classes: Array, several: bool, probabilities: Array) -> None:
-        self.graph_, self.node_ids_, self.classes_, self._several = graph, graph.node_ids, classes, several
+    def _set_model(self, graph: Graph, classes: Array, multilabel: bool, probabilities: Array) -> None:
+        self.graph_, self.node_ids_, self.classes_, self.multilabel_ = graph, graph.node_ids, classes, multilabel
         self._probabilities = probabilities.astype(np.float32)
 
     def predict_proba(self, nodes: Iterable[Hashable] | None = None) -> Array:
-        """Return the probability of each class, `(k, c)`; with several labels per node, one chance for each.
+        """Return the probability of each class, `(k, c)`; in a multilabel task each class has its own.
 
         `nodes` are ids, None means all.
         """
@@ -138,47 +134,45 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
-        """Return the most likely class, `(k,)`; with several labels per node, zeros and ones, `(k, c)`."""
-        return as_classes(self.predict_proba(nodes), self.classes_, self._several)
+        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`."""
+        return as_classes(self.predict_proba(nodes), self.classes_, self.multilabel_)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
-        """Return the share of right predictions; with several labels per node, micro-F1.
+        """Return the accuracy of the predictions; in a multilabel task, micro-F1.
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return score_predictions(self.predict(nodes), labels, self.classes_, self._several)
+        return score_predictions(self.predict(nodes), labels, self.classes_, self.multilabel_)
 
     def save(self, folder: str | Path) -> None:
-        """Write what it predicts to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
+        """Write the predictions to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
         self._need_fit()
-        arrays = {"chances": self._probabilities} | pack_values(self.classes_, "classes.") | self._arrays()
-        facts = {"several": self._several, "labels_seen": self.labels_seen_}
-        save_estimator(self, folder, self.graph_, facts, arrays)
+        arrays = {"probabilities": self._probabilities} | pack_values(self.classes_, "classes.") | self._arrays()
+        metadata = {"multilabel": self.multilabel_, "labels_seen": self.labels_seen_}
+        save_estimator(self, folder, self.graph_, metadata, arrays)
 
-    def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:
-        """Take over what `save` wrote."""
-        classes = unpack_values(arrays, "classes.")
-        if arrays["chances"].shape != (len(graph), len(classes)) or arrays["chances"].dtype != np.float32:
-            raise InputError(f"the chances must be ({len(graph)}, {len(classes)}) of float32")
-        self._keep(graph, classes, bool(facts["several"]), arrays["chances"])
-        self.labels_seen_ = dict(facts["labels_seen"])
+    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Restore what `save` wrote."""
+        classes, probabilities = unpack_values(arrays, "classes."), arrays["probabilities"]
+        if probabilities.shape != (len(graph), len(classes)) or probabilities.dtype != np.float32:
+            raise InputError(f"the probabilities must be ({len(graph)}, {len(classes)}) of float32")
+        self._set_model(graph, classes, bool(metadata["multilabel"]), probabilities)
+        self.labels_seen_ = dict(metadata["labels_seen"])
 
     def _need_fit(self) -> None:
         if not hasattr(self, "graph_"):
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
 
 
-def as_classes(probabilities: Array, classes: Array, several: bool) -> Array:
-    """Return the classes that chances `(k, c)` speak for."""
-    found: Array = (probabilities > 0.5).astype(np.int64) if several else classes[probabilities.argmax(1)]
-    return found
+def as_classes(probabilities: Array, classes: Array, multilabel: bool) -> Array:
+    """Return the predicted classes of probabilities `(k, c)`."""
+    predicted: Array = (probabilities > 0.5).astype(np.int64) if multilabel else classes[probabilities.argmax(1)]
+    return predicted
 
 
-def score_predictions(predicted: Array, labels: Any, classes: Array, several: bool) -> float:
-    """Return the share of right predictions; with several labels per node, micro-F1."""
-    true = members(labels, classes) if several else np.asarray(labels)
+def score_predictions(predicted: Array, labels: Any, classes: Array, multilabel: bool) -> float:
+    """Return the accuracy of predictions; in a multilabel task, micro-F1."""
+    true = members(labels, classes) if multilabel else np.asarray(labels)
     if predicted.shape != true.shape:
         raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
-    if several:
-        return micro_f1(predicted > 0, true > 0)
-    return accuracy(predicted, true)
+    return micro_f1(predicted > 0, true > 0) if multilabel else accuracy(predicted, true)

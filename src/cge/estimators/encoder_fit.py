@@ -1,11 +1,11 @@
-"""A whole fit of the path encoder: plan, trainings, calibration, and a second training on all labels."""
+"""A whole fit of the path encoder: model search, trainings, calibration, and a second training on all labels."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -13,251 +13,247 @@ import torch
 from torch import Tensor
 
 from cge.errors import InputError, Message
+from cge.estimators.calibration import Calibration, calibrate
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.encoder_model import EncoderModel, encoder_settings, mean_probabilities, plan_facts, plan_from
-from cge.estimators.label_roles import Progress, ValidationLabels, folds_of, hold_out, membership
+from cge.estimators.classifier import TaskLabels
+from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
+from cge.estimators.encoder_model import EncoderModel
+from cge.estimators.encoder_store import restore_selection, selection_metadata
+from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
+from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.missing_inputs import missing_input_temperatures
 from cge.graph import Graph
-from cge.metrics import class_prior_ratio, fit_temperature, log_losses, scale_probabilities
 from cge.models.classifiers import PathClassifier
 from cge.randomness import key
 from cge.sampling import Walker
-from cge.training.classifier_recipes import CLASSIFIERS
+from cge.training.classifier_recipes import CLASSIFIERS, EncoderSettings
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
 from cge.training.history import History
-from cge.training.model_comparison import CandidateScore, accuracy_gain, level, log_loss_gain, score_candidate
+from cge.training.learned_weighting import OuterSettings
+from cge.training.model_comparison import level, score_candidate
 from cge.training.model_search import MIN_VALIDATION, ModelSearch, Selection
 from cge.training.task import Task
 from cge.training.torch_state import TrainerState, module_arrays
 from cge.training.walk_embedding import embed_walks
 from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walks
 
-__all__ = ["WALK_VECTORS", "check_encoder_task", "fit_encoder", "resolve_inputs"]
+if TYPE_CHECKING:
+    from cge.estimators.cge import CGE
+
+__all__ = ["WALK_VECTORS", "encoder_settings", "fit_encoder", "resolve_inputs"]
 
 Array = npt.NDArray[Any]
+Callback = Callable[[Any], None] | None
 
-_SAVED_EVERY = 5.0  # seconds between checkpoints
-_SHIFT_ERRORS = 3.0  # standard errors by which shares of classes have to make selection labels less surprising
-_SHIFT_LABELS = 50  # selection labels that can tell shares at all: of fewer, the spread proves nothing
-_WALKS = (80, 10)  # nodes in a walk and walks from each node, where nodes carry vectors of walks
-WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: paths bring what is farther
+_CHECKPOINT_SECONDS = 5.0
+_WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
+WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
+_DIM, _DIM_MANY_CLASSES = 32, 64  # with more classes than the first, the second
 
 
 def fit_encoder(
-    model: Any, graph: Graph, codes: Array, classes: Array, roles: tuple[Array, Array], store: Checkpoints, on: Progress
+    model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
 ) -> EncoderModel:
-    """Weigh paths, choose readers and train them; a second training on all labels where some were held out.
-
-    `roles` are the nodes whose labels train and those whose labels choose.
-    """
-    check_encoder_task(model, graph)
-    return _Fitting(model, graph, codes, classes, store, on).run(*roles)
+    """Select a weighting and classifiers and train them; a second training on all labels where some were held out."""
+    return _EncoderFit(model, graph, labels, checkpoints, callback).run()
 
 
-def check_encoder_task(model: Any, graph: Graph) -> None:
-    """Refuse settings that do not fit the path encoder or the graph."""
-    if model.outer == "paper":
-        raise InputError(Message.of("{outer} is a rule of the paper's algorithm", outer="paper"), parameter="outer")
-    if model.outer_labels == "validation":
-        problem = Message.of("{outer_labels} is an option of the paper's algorithm", outer_labels="validation")
-        raise InputError(problem, parameter="outer_labels")
-    if model.weighting == "cosine" and graph.features is None:
-        problem = Message.of("{weighting} needs node features, and the graph has none", weighting="cosine")
-        raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-    if model.classifier == "distilled" and model.label_propagation == "no":
-        template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
-        problem = Message.of(template, classifier="distilled", label_propagation="no")
-        raise InputError(problem, parameter="classifier")
-    if model.inputs == "features" and graph.features is None:
-        problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
-        raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
-
-
-def resolve_inputs(asked: str, graph: Graph, codes: Array) -> str:
-    """Return what nodes carry: "features", "table" (each itself) or "walks"."""
-    if asked != "auto":
-        return asked
+def resolve_inputs(inputs: str, graph: Graph, multilabel: bool) -> str:
+    """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
+    if inputs != "auto":
+        return inputs
     if graph.features is not None:
         return "features"
-    return "walks" if codes.ndim == 2 else "learned"
+    return "walks" if multilabel else "learned"
 
 
-class _Fitting:
+def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
+    """Return the settings of the path encoder, with those that depend on the number of classes."""
+    training, outer = as_config(TrainingConfig, model.training), as_config(OuterConfig, model.outer_problem)
+    given = {field.name: getattr(training, field.name) for field in fields(TrainingConfig)}
+    dim = (_DIM_MANY_CLASSES if classes > _DIM else _DIM) if model.dim is None else model.dim
+    return EncoderSettings(
+        weighting=model.weighting,
+        classifier=model.classifier,
+        label_propagation=model.label_propagation,
+        dim=dim,
+        hops=model.hops,
+        walks_per_node=model.walks_per_node,
+        seed=model.random_state,
+        outer_settings=OuterSettings(
+            steps=outer.outer_steps,
+            alone=outer.warmup_steps,
+            weights_rate=outer.weighting_lr,
+            penalty=outer.prior_penalty,
+        ),
+        **given,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Member:
+    """A training of a classifier; `number` counts those of the same classifier with different seeds."""
+
+    classifier: str
+    number: int
+    trainer: ClassifierTrainer
+
+
+class _EncoderFit:
     """The parts of a fit that its steps share."""
 
     def __init__(
-        self, model: Any, graph: Graph, codes: Array, classes: Array, store: Checkpoints, on: Progress
+        self, model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
     ) -> None:
-        self.model, self.graph, self.codes, self.classes = model, graph, codes, classes
-        self.store, self.on = store, on
-        self.data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=self._table())
-        self.settings = encoder_settings(model, len(classes))
+        self.model, self.graph, self.labels = model, graph, labels
+        self.checkpoints, self.callback = checkpoints, callback
+        self.data = EncoderData(graph, model.inputs, model.n_jobs, walk_vectors=self._walk_vectors())
+        self.settings = encoder_settings(model, len(labels.classes))
 
-    def _table(self) -> Array | None:
-        """Return the vectors of walks that nodes carry: where asked for, and for several labels without features."""
+    def _walk_vectors(self) -> Array | None:
+        """Return the vectors of random walks that are the node inputs, `(n, d)`; None where others are."""
         model, graph = self.model, self.graph
-        if resolve_inputs(model.inputs, graph, self.codes) != "walks":
+        if resolve_inputs(model.inputs, graph, self.labels.multilabel) != "walks":
             return None
-        told: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "n_jobs": model.n_jobs}
+        options: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "n_jobs": model.n_jobs}
         if len(graph) <= MAX_FACTORIZED_NODES:
-            found = factorize_walks(graph, **told)
+            vectors = factorize_walks(graph, **options)
         else:
             walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
-            found = embed_walks(walker, **(WALK_VECTORS | told)).sources
-            found = (found - found.mean(axis=0)) / np.maximum(found.std(axis=0), np.float32(1e-6))  # as dense features
-        unit: Array = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), np.float32(1e-12))
+            vectors = embed_walks(walker, **(WALK_VECTORS | options)).sources
+            vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), np.float32(1e-6))
+        unit: Array = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return unit
 
-    def run(self, trained_on: Array, chosen_on: Array) -> EncoderModel:
-        model, given = self.model, len(chosen_on) > 0
-        kept, held = (trained_on, chosen_on) if given else self._held_out(trained_on)
-        maker = self._maker(kept, held)
-        plan = self._planned(maker)
-        again = model.refit and not given and len(held) > 0
-        members = self._members(maker, plan, "select" if again else "train")
-        ensemble = _level([one for one in members if one.classifier in plan.classifiers])
-        probabilities, temperature, shift = self._calibrated(ensemble, given)
-        chosen = ValidationLabels(held, self._matrix(held), probabilities)
-        temperatures: dict[str, float] = {}
-        if len(held) >= MIN_VALIDATION:
-            classifiers = [(one.classifier, _shifted(one.trainer.best_classifier(), shift)) for one in ensemble]
-            uses_label_propagation = kept, self._matrix(kept)
+    def run(self) -> EncoderModel:
+        """Return the trained model."""
+        all_train, validation_idx = self.labels.train, self.labels.validation
+        validation_given, train_idx = len(validation_idx) > 0, all_train
+        if not validation_given:
+            fraction, seed = self.model.validation_fraction, self.model.random_state
+            train_idx, validation_idx = hold_out(self.labels.codes, all_train, fraction, seed)
+        refit = self.model.refit and not validation_given and len(validation_idx) > 0
+        stage = "select" if refit else "train"
+        search = self._search(train_idx, validation_idx)
+        selection = self._select(search)
+        members = self._train_members(search, selection, stage)
+        ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
+        probabilities, calibration, shift = self._calibrate(ensemble, validation_given)
+        validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
+        if len(validation_idx) >= MIN_VALIDATION:
             temperatures = missing_input_temperatures(
-                self.data, plan, classifiers, uses_label_propagation, chosen, self.codes.ndim == 2
+                self.data,
+                selection,
+                _classifiers(ensemble, shift),
+                self._labeled(train_idx),
+                validation,
+                self.labels.multilabel,
             )
-        first = ensemble[0]
-        history, selection, best = _history(first, "select" if again else "train"), None, first.trainer.best_epoch
-        vectors = next((one for one in members if not CLASSIFIERS[one.classifier].scores), members[0])
-        if again:
-            selection = history
-            maker = self._maker(trained_on, np.empty(0, np.int64))
-            wanted = list(dict.fromkeys([*ensemble, vectors]))
-            refitted = {id(one): self._refit(maker, plan, one) for one in wanted}
-            ensemble, vectors = [refitted[id(one)] for one in ensemble], refitted[id(vectors)]
+            calibration = replace(calibration, by_evidence=temperatures)
+        history, selection_history = _history(ensemble[0], stage), None
+        best_epoch = ensemble[0].trainer.best_epoch
+        # The vectors of the model are those of a classifier that has vectors at all.
+        embedder = next((member for member in members if not CLASSIFIERS[member.classifier].scores), members[0])
+        if refit:
+            selection_history = history
+            search = self._search(all_train, np.empty(0, np.int64))
+            again = {
+                id(member): self._refit(search, selection, member) for member in dict.fromkeys([*ensemble, embedder])
+            }
+            ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
             history = _history(ensemble[0], "refit")
-        known = trained_on if again else kept
+        final_train = all_train if refit else train_idx
         seen = {
-            "train": len(known),
-            "outer": len(kept) if self._learns(plan) else 0,
-            "selection": len(held),
+            "train": len(final_train),
+            "outer": len(train_idx) if self._learns_weights(selection) else 0,
+            "validation": len(validation_idx),
         }
         return EncoderModel(
-            self.data,
-            plan,
-            tuple((one.classifier, _shifted(one.trainer.best_classifier(), shift)) for one in ensemble),
-            (vectors.classifier, vectors.trainer.best_classifier()),
-            known,
-            self._matrix(known),
-            chosen,
-            self.codes.ndim == 2,
-            temperature,
-            shift is not None,
-            history,
-            best,
-            selection,
-            seen,
-            temperatures,
+            data=self.data,
+            selection=selection,
+            ensemble=_classifiers(ensemble, shift),
+            embedder=(embedder.classifier, embedder.trainer.best_classifier()),
+            train=LabeledNodes(*self._labeled(final_train)),
+            validation=validation,
+            multilabel=self.labels.multilabel,
+            calibration=calibration,
+            searched=self.model.weighting == "auto",
+            log=FitLog(history, best_epoch, selection_history, seen),
         )
 
-    def _calibrated(self, members: list[_Member], given: bool) -> tuple[Array, float, Array | None]:
-        """Return the chances of the selection labels, the heat they are taken at, and what is added to class scores.
+    def _labeled(self, nodes: Array) -> tuple[Array, Array]:
+        return nodes, self.labels.one_hot(nodes)
 
-        Training labels are often drawn so that every class has as many; nodes are not. Where selection labels were
-        given, a class may be worth as much more as it is commoner among them. Each label is judged by what the others
-        say, and has to be less surprising by more than chance explains; hits count less, as the epoch was chosen by
-        them.
-        """
-        task, several = members[0].trainer.task, self.codes.ndim == 2
-        labels, trained = task.labels[task.validation].numpy(), task.labels[task.train].numpy()
-        scores = [one.trainer.best_scores(task.validation) for one in members]
-        probabilities = mean_probabilities(scores, several)
-        if len(labels) < MIN_VALIDATION:
-            return probabilities, 1.0, None
-        temperature = fit_temperature(probabilities, labels)
-        plain = scale_probabilities(probabilities, temperature, several)
-        asked = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
-        if several or not given or not asked or len(labels) < _SHIFT_LABELS:
-            return plain, temperature, None
-        whole, others = class_prior_ratio(labels, np.bincount(trained, minlength=task.classes))
-        moved = mean_probabilities([one + temperature * torch.from_numpy(others) for one in scores], several)
-        again = fit_temperature(moved, labels)
-        found = scale_probabilities(moved, again)
-        judged, incumbent = (_judged(one, labels) for one in (found, plain))
-        saved, error = log_loss_gain(judged, incumbent)
-        gain, doubt = accuracy_gain(judged, incumbent)
-        if saved <= _SHIFT_ERRORS * error or gain < -doubt:
-            return plain, temperature, None
-        return found, again, temperature * whole
+    def _calibrate(self, ensemble: list[_Member], validation_given: bool) -> tuple[Array, Calibration, Array | None]:
+        """Return calibrated probabilities of the validation labels, the calibration and the shift of class scores."""
+        task = ensemble[0].trainer.task
+        scores = [member.trainer.best_scores(task.validation) for member in ensemble]
+        counts = None
+        correct = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
+        if validation_given and correct and not self.labels.multilabel:
+            counts = np.bincount(task.labels[task.train].numpy(), minlength=task.classes)
+        probabilities, temperature, shift = calibrate(scores, task.labels[task.validation].numpy(), counts)
+        return probabilities, Calibration(temperature, shift is not None), shift
 
-    def _learns(self, plan: Selection) -> bool:
-        """Say whether any weights were learned."""
+    def _learns_weights(self, selection: Selection) -> bool:
         if self.model.weighting == "auto":
-            return any(one.weighting in ("edges", "edges+hops") for one in plan.results)
+            return any(result.weighting in ("edges", "edges+hops") for result in selection.results)
         return self.model.weighting not in ("uniform", "degree", "cosine")
 
-    def _held_out(self, nodes: Array) -> tuple[Array, Array]:
-        return hold_out(self.codes, nodes, self.model.validation_fraction, self.model.random_state)
-
-    def _maker(self, train: Array, selecting: Array) -> ModelSearch:
-        folds = folds_of(self.codes, train, self.model.folds, self.model.random_state) if len(train) > 3 else []
+    def _search(self, train_idx: Array, validation_idx: Array) -> ModelSearch:
+        codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
+        folds = folds_of(codes, train_idx, n_folds, self.model.random_state) if len(train_idx) > 3 else []
         if not folds and self.model.weighting not in ("auto", "uniform", "degree", "cosine"):
-            problem = f"learned weightings need at least four training labels, found {len(train)}"
+            problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        numbers = [torch.from_numpy(np.ascontiguousarray(one)) for one in (train, selecting, *folds)]
-        labels = torch.from_numpy(self.codes)
-        task = Task(self.graph, None, labels, len(self.classes), numbers[0], numbers[1], numbers[2:])
-        return ModelSearch(task, self.data, self.settings, self._class_weights(train), self._train)
+        parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
+        labels, classes = torch.from_numpy(codes), len(self.labels.classes)
+        task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:])
+        return ModelSearch(task, self.data, self.settings, self._class_weights(train_idx), self._train)
 
-    def _class_weights(self, train: Array) -> Tensor | None:
-        """Return weights that make every class count alike, with `class_weight="balanced"`."""
+    def _class_weights(self, train_idx: Array) -> Tensor | None:
+        """Return weights inverse to the class frequencies, with `class_weight="balanced"`."""
         if self.model.class_weight != "balanced":
             return None
-        count = np.maximum(self._matrix(train).sum(axis=0), 1)
-        weights = len(train) / (len(count) * count) if self.codes.ndim == 1 else (len(train) - count) / count
+        count, total = np.maximum(self.labels.one_hot(train_idx).sum(axis=0), 1), len(train_idx)
+        weights = (total - count) / count if self.labels.multilabel else total / (len(count) * count)
         return torch.from_numpy(np.clip(weights, 0.01, 100).astype(np.float32))
 
-    def _matrix(self, nodes: Array) -> Array:
-        return membership(self.codes, nodes, len(self.classes))
-
-    def _planned(self, maker: ModelSearch) -> Selection:
-        saved = self.store.read("plan")
+    def _select(self, search: ModelSearch) -> Selection:
+        saved = self.checkpoints.read("selection")
         if saved is not None:
-            return plan_from(self.data, self.settings, saved)
-        plan = maker.make()
-        writer = self.store.writer("plan")
+            return restore_selection(self.data, self.settings, saved)
+        selection = search.make()
+        writer = self.checkpoints.writer("selection")
         if writer is not None:
-            facts = {"plan": plan_facts(plan)}
-            writer(lambda: TrainerState(facts, module_arrays(plan.weighting.module, "weights")))
-        return plan
+            metadata = {"selection": selection_metadata(selection)}
+            writer(lambda: TrainerState(metadata, module_arrays(selection.weighting.module, "weighting")))
+        return selection
 
-    def _members(self, maker: ModelSearch, plan: Selection, stage: str) -> list[_Member]:
-        """Train every reader of the plan to its end, and one for vectors where the plan has none."""
-        classifiers = [*plan.classifiers]
+    def _train_members(self, search: ModelSearch, selection: Selection, stage: str) -> list[_Member]:
+        """Train every selected classifier to its end, and one more for the vectors where none of them has any."""
+        classifiers = [*selection.classifiers]
         if all(CLASSIFIERS[classifier].scores for classifier in classifiers):
             classifiers.append("mlp")
-        found = []
+        members = []
         for classifier in classifiers:
-            models = self.model.n_estimators if classifier in plan.classifiers else 1
-            for number in range(models):
-                seed = self._seed(number)
-                trainer = (
-                    maker.trainers.get((plan.weighting.name, classifier, plan.label_propagation))
-                    if number == 0
-                    else None
-                )
+            count = self.model.n_estimators if classifier in selection.classifiers else 1
+            for number in range(count):
+                candidate = (selection.weighting.name, classifier, selection.label_propagation)
+                trainer = search.trainers.get(candidate) if number == 0 else None
                 if trainer is None:
-                    trainer = maker.trainer(plan.weighting, classifier, plan.label_propagation, seed, stage)
+                    weighting, seed = selection.weighting, self._seed(number)
+                    trainer = search.trainer(weighting, classifier, selection.label_propagation, seed, stage)
                 trainer.stage = stage
                 self._train(trainer, f"{stage}-{classifier}-{number}")
-                found.append(_Member(classifier, number, trainer))
-        return found
+                members.append(_Member(classifier, number, trainer))
+        return members
 
-    def _refit(self, maker: ModelSearch, plan: Selection, member: _Member) -> _Member:
-        """Train a reader again, on all labels, for as many epochs as were best."""
-        trainer = maker.trainer(
-            plan.weighting, member.classifier, plan.label_propagation, self._seed(member.number), "refit"
-        )
+    def _refit(self, search: ModelSearch, selection: Selection, member: _Member) -> _Member:
+        """Train a classifier again, on all labels, for the best number of epochs."""
+        seed = self._seed(member.number)
+        trainer = search.trainer(selection.weighting, member.classifier, selection.label_propagation, seed, "refit")
         self._train(trainer, f"refit-{member.classifier}-{member.number}", member.trainer.best_epoch)
         return _Member(member.classifier, member.number, trainer)
 
@@ -265,58 +261,49 @@ class _Fitting:
         return self.settings.seed if number == 0 else int(key(self.settings.seed, "model", number) >> np.uint64(1))
 
     def _train(self, trainer: ClassifierTrainer, stage: str, stop_after: int | None = None) -> None:
-        saved = self.store.read(stage)
+        saved = self.checkpoints.read(stage)
         if saved is not None:
             trainer.load(saved)
-        write = self.store.writer(stage)
-        trainer.run(stop_after, self.on, None if write is None else _sometimes(write))
+        write = self.checkpoints.writer(stage)
+        trainer.run(stop_after, self.callback, None if write is None else _rate_limited(write))
         if write is not None:
             write(trainer.state)
 
 
-@dataclass(frozen=True, eq=False)
-class _Member:
-    classifier: str
-    number: int
-    trainer: ClassifierTrainer
+def _classifiers(members: list[_Member], shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
+    """Return the classifiers of some members, with `shift (c,)` added to their class scores."""
+    return tuple((member.classifier, _shifted(member.trainer.best_classifier(), shift)) for member in members)
+
+
+def _shifted(classifier: PathClassifier, shift: Array | None) -> PathClassifier:
+    if shift is not None:
+        with torch.no_grad():
+            classifier.class_bias().add_(torch.from_numpy(shift))
+    return classifier
 
 
 def _history(member: _Member, stage: str) -> History:
-    """Return a member's epochs; those of the comparison count as the training that they began."""
-    return History([replace(one, stage=stage) for one in member.trainer.epochs])
+    """Return a member's epochs; those of the model search belong to the training that they began."""
+    return History([replace(epoch, stage=stage) for epoch in member.trainer.epochs])
 
 
-def _sometimes(write: Callable[[Callable[[], TrainerState]], None]) -> Callable[[Callable[[], TrainerState]], None]:
-    """Return what writes only now and then."""
+def _rate_limited(write: Callable[[Callable[[], TrainerState]], None]) -> Callable[[Callable[[], TrainerState]], None]:
+    """Return a writer of checkpoints that skips calls which come too soon."""
     last = time.monotonic()
 
     def maybe(state: Callable[[], TrainerState]) -> None:
         nonlocal last
-        if time.monotonic() - last > _SAVED_EVERY:
+        if time.monotonic() - last > _CHECKPOINT_SECONDS:
             write(state)
             last = time.monotonic()
 
     return maybe
 
 
-def _level(members: list[_Member]) -> list[_Member]:
-    """Return the members of the best reader, and of others that the selection labels do not find worse."""
+def _best_members(members: list[_Member]) -> list[_Member]:
+    """Return the members of the best classifier, and of others that are not worse on the validation labels."""
     if not len(members[0].trainer.task.validation):
         return members
-    first = {one.classifier: one.trainer for one in reversed(members)}
-    left = level({classifier: score_candidate(trainer) for classifier, trainer in first.items()})
-    return [one for classifier in left for one in members if one.classifier == classifier]
-
-
-def _judged(probabilities: Array, labels: Array) -> CandidateScore:
-    """Return how chances, as they are, do on labels."""
-    right = (probabilities.argmax(axis=1) == labels).astype(np.float64)
-    return CandidateScore(float(right.mean()), right, log_losses(probabilities, labels))
-
-
-def _shifted(classifier: PathClassifier, shift: Array | None) -> PathClassifier:
-    """Return a reader to whose class scores `shift (c,)` was added."""
-    if shift is not None:
-        with torch.no_grad():
-            classifier.class_bias().add_(torch.from_numpy(shift))
-    return classifier
+    first = {member.classifier: member.trainer for member in reversed(members)}
+    names = level({classifier: score_candidate(trainer) for classifier, trainer in first.items()})
+    return [member for name in names for member in members if member.classifier == name]

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 import torch
 
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import Known, NodeClassifier
+from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import Jobs, Seed
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
@@ -35,26 +35,26 @@ Waiting = Annotated[int, Setting("epochs without a better one after which traini
 class _Network(NodeClassifier):
     """Trains what `_network` makes."""
 
-    def _train(self, graph: Graph, known: Known) -> tuple[Array, int]:
+    def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
         given = self.get_params()
         data = EncoderData(graph, n_jobs=given["n_jobs"])
-        features = self._features(data, known)
+        features = self._features(data, task)
         with seeded(given["random_state"], type(self).__name__):
-            network = self._network(data, int(features.shape[1]), len(known.classes))
+            network = self._network(data, int(features.shape[1]), len(task.classes))
         settings = NetworkSettings(
-            epochs=known.choice or given["epochs"],
+            epochs=task.choice or given["epochs"],
             patience=given["patience"],
             drop=given["drop"],
             rate=given["learning_rate"],
             weight_decay=given["weight_decay"],
             seed=given["random_state"],
         )
-        labels, train, selection = (torch.tensor(one) for one in (known.codes, known.train, known.selection))
+        labels, train, selection = (torch.tensor(one) for one in (task.codes, task.train, task.validation))
         scores, epochs = train_network(network, features, labels, train, selection, settings)
-        probabilities: Array = (torch.sigmoid(scores) if known.several else torch.softmax(scores, dim=1)).numpy()
+        probabilities: Array = (torch.sigmoid(scores) if task.multilabel else torch.softmax(scores, dim=1)).numpy()
         return probabilities, epochs
 
-    def _features(self, data: EncoderData, known: Known) -> NodeFeatures:  # noqa: ARG002 - for subclasses
+    def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:  # noqa: ARG002 - for subclasses
         return data.inputs("l1")
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Any:
@@ -98,20 +98,20 @@ class GCN(_Network):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _features(self, data: EncoderData, known: Known) -> NodeFeatures:
+    def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
         own = data.inputs("l1")
         if self.append == "none":
             return own
-        nobody = 0 if known.several else -1
+        nobody = 0 if task.multilabel else -1
         told = []
-        for nodes in (known.train, known.selection):
-            labels = np.full_like(known.codes, nobody)
-            labels[nodes] = known.codes[nodes]
+        for nodes in (task.train, task.validation):
+            labels = np.full_like(task.codes, nobody)
+            labels[nodes] = task.codes[nodes]
             told.append(labels)
         model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)  # selection only chooses
-        model.fit(data.graph, told[0], told[1] if len(known.selection) else None)
-        self._outer = model.labels_seen_["outer"]
-        probabilities = np.zeros((len(data.graph), len(known.classes)), np.float32)
+        model.fit(data.graph, told[0], told[1] if len(task.validation) else None)
+        self._outer_labels = model.labels_seen_["outer"]
+        probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)
         probabilities[:, model.classes_] = model.predict_proba()
         if isinstance(own, SparseFeatures):
             return SparseFeatures(sp.csr_array(sp.hstack([own.rows, probabilities])).astype(np.float32), own.n_jobs)

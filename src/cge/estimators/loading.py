@@ -11,8 +11,10 @@ import numpy as np
 from cge.errors import CgeError, FileFormatError, InputError, format_value
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
 from cge.estimators.cge import CGE
+from cge.estimators.configs import make_estimator
 from cge.estimators.embeddings import DeepWalk, Node2Vec
 from cge.estimators.graph_networks import APPNP, GCN
+from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
 from cge.models.path_networks import PathWeighting
@@ -23,6 +25,7 @@ __all__ = ["load"]
 
 _KINDS: tuple[Any, ...] = (
     CGE,
+    PaperCGE,
     DeepWalk,
     Node2Vec,
     FeatureClassifier,
@@ -103,7 +106,7 @@ def load(
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
-    estimator = _CLASSES[stored.kind](**settings)
+    estimator = make_estimator(_CLASSES[stored.kind], settings)
     check_settings(estimator)
     graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
     estimator._unpack(graph, stored.metadata, stored.arrays)

@@ -17,7 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from cge.errors import InputError
-from cge.estimators.settings import Setting, settings_of
+from cge.estimators.configs import flat_settings, make_estimator
+from cge.estimators.settings import Setting
 
 __all__ = ["Method", "Range", "Space", "find_method", "make", "methods_for", "register_method", "settings_from_text"]
 
@@ -71,7 +72,7 @@ class Method:
     def declared_settings(self) -> dict[str, tuple[str, Setting, Any]] | None:
         """Return the settings as `settings_of` does; None for a class that does not declare its legal values."""
         try:
-            return settings_of(self.estimator_class())
+            return {name: setting[:3] for name, setting in flat_settings(self.estimator_class()).items()}
         except (AttributeError, KeyError):
             return None
 
@@ -133,10 +134,10 @@ def _walks(name: str, vectors: str, features: bool, space: Space) -> Method:
     )
 
 
-def _paper(name: str, encoder: str, weighting: str, description: str) -> Method:
+def _paper(name: str, setting: str, weighting: str, description: str) -> Method:
     space = _UNIFORM_PAPER if weighting == "uniform" else _PAPER
-    settings = {"encoder": encoder, "weighting": weighting}
-    return Method(name, "cge.estimators.cge:CGE", description, settings, tasks=_BOTH, space=space)
+    settings = {"setting": setting, "weighting": weighting}
+    return Method(name, "cge.estimators.paper_cge:PaperCGE", description, settings, tasks=_BOTH, space=space)
 
 
 _TABLE = [
@@ -166,11 +167,11 @@ _TABLE = [
         defaults={"q": 0.5},
         tasks=("links",),
     ),
-    _paper("planetoid-t", "table", "uniform", "Planetoid, transductive: uniform weights"),
-    _paper("planetoid-i", "features", "uniform", "Planetoid, inductive: uniform weights"),
+    _paper("planetoid-t", "transductive", "uniform", "Planetoid, transductive: uniform weights"),
+    _paper("planetoid-i", "inductive", "uniform", "Planetoid, inductive: uniform weights"),
     *(
-        _paper(f"cge-{letter}-{kind}", encoder, kind, f"the paper's CGE-{letter.upper()}: paths weighted by {network}")
-        for letter, encoder in (("t", "table"), ("i", "features"))
+        _paper(f"cge-{letter}-{kind}", setting, kind, f"the paper's CGE-{letter.upper()}: paths weighted by {network}")
+        for letter, setting in (("t", "transductive"), ("i", "inductive"))
         for kind, network in (("average", "the average of their vectors"), ("cnn", "a CNN"), ("lstm", "an LSTM"))
     ),
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
@@ -239,7 +240,9 @@ def make(name: str, seed: int, n_jobs: int | None = None, task: str = "nodes", /
                 "choose another method"
             )
     common = {key: value for key, value in {"random_state": seed, "n_jobs": n_jobs}.items() if key in known}
-    return method.estimator_class()(**common | dict(method.defaults) | settings | dict(method.settings))
+    values = common | dict(method.defaults) | settings | dict(method.settings)
+    kind = method.estimator_class()
+    return kind(**values) if method.declared_settings() is None else make_estimator(kind, values)
 
 
 def _import_class(reference: str) -> type:

@@ -1,4 +1,7 @@
-"""How sure to be of new nodes that lack features, or edges: selection labels are asked, robbed of them."""
+"""Temperatures for new nodes without features, or without edges.
+
+They are fitted on the validation nodes with their features (or edges) hidden.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.estimators.encoder_model import uncalibrated_probabilities
-from cge.estimators.label_roles import ValidationLabels
+from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
 from cge.metrics import fit_temperature
 from cge.models.classifiers import PathClassifier
@@ -25,47 +28,50 @@ Array = npt.NDArray[Any]
 
 def missing_input_temperatures(
     data: EncoderData,
-    plan: Selection,
+    selection: Selection,
     classifiers: Sequence[tuple[str, PathClassifier]],
-    known: tuple[Array, Array],
-    chosen: ValidationLabels,
-    several: bool,
+    labels: tuple[Array, Array],
+    validation: ValidationNodes,
+    multilabel: bool,
 ) -> dict[str, float]:
-    """Return the heats at which labels that chose surprise least, of nodes with "edges only" and "features only".
+    """Return the temperatures with the lowest log loss for nodes with "edges" only and with "features" only.
 
-    `known` are the nodes whose labels vote and their classes. Nodes that carry themselves and no features are nothing
-    without edges.
+    `labels` are the nodes whose labels are propagated, and their classes. Nodes without features have no inputs when
+    they have no edges.
     """
-    labels = chosen.matrix if several else chosen.matrix.argmax(axis=1)
+    true = validation.matrix if multilabel else validation.matrix.argmax(axis=1)
 
-    def temperature(there: EncoderData, known: tuple[Array, Array] | None, rows: Array) -> float:
-        return fit_temperature(uncalibrated_probabilities(there, plan, classifiers, known, several, rows), labels)
+    def temperature(hidden: EncoderData, labels: tuple[Array, Array] | None, rows: Array) -> float:
+        return fit_temperature(
+            uncalibrated_probabilities(hidden, selection, classifiers, labels, multilabel, rows), true
+        )
 
-    bare = EncoderData(_bare(data, chosen.nodes), n_jobs=data.n_jobs, training_data=data, transitions=data.transitions)
-    found = {"edges only": temperature(bare, known, chosen.nodes)}
+    options: Any = {"n_jobs": data.n_jobs, "training_data": data}
+    edges = EncoderData(_without_inputs(data, validation.nodes), transitions=data.transitions, **options)
+    temperatures = {"edges": temperature(edges, labels, validation.nodes)}
     if data.uses_features:
-        alone = EncoderData(_alone(data.graph, chosen.nodes), n_jobs=data.n_jobs, training_data=data)
-        found["features only"] = temperature(alone, None, np.arange(len(chosen.nodes)))
-    return found
+        features = EncoderData(_without_edges(data.graph, validation.nodes), **options)
+        temperatures["features"] = temperature(features, None, np.arange(len(validation)))
+    return temperatures
 
 
-def _bare(data: EncoderData, nodes: Array) -> Graph:
-    """Return the graph in which some nodes carry nothing of their own."""
+def _without_inputs(data: EncoderData, nodes: Array) -> Graph:
+    """Return the graph in which some nodes have no inputs of their own."""
     graph, features = data.graph, cast(Any, data.graph.features)
-    if not data.uses_features:  # they are known by their ids
+    if not data.uses_features:  # nodes are matched by their ids
         ids = graph.node_ids.astype(object)
         ids[nodes] = [object() for _ in nodes]
         return replace(graph, node_ids=ids)
     if sp.issparse(features):
-        kept = np.ones((len(graph), 1), np.float32)
-        kept[nodes] = 0
-        return replace(graph, features=sp.csr_array(features.multiply(kept)))
+        visible = np.ones((len(graph), 1), np.float32)
+        visible[nodes] = 0
+        return replace(graph, features=sp.csr_array(features.multiply(visible)))
     dense = np.array(features)
     dense[nodes] = data.dense_scale[0]
     return replace(graph, features=dense)
 
 
-def _alone(graph: Graph, nodes: Array) -> Graph:
+def _without_edges(graph: Graph, nodes: Array) -> Graph:
     """Return some nodes of a graph without any edge."""
     edges = {name: getattr(graph, name) for name in ("indices", "weights", "edge_types")}
     none = {name: value[:0] for name, value in edges.items() if value is not None}

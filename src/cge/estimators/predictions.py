@@ -1,4 +1,4 @@
-"""What a trained model says of nodes, old and new ones: class, confidence, chances, and by which way."""
+"""Predictions of a trained model for nodes of training and for new ones: class, confidence, probabilities, evidence."""
 
 from __future__ import annotations
 
@@ -15,183 +15,195 @@ from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError
 from cge.estimators.classifier import as_classes
 from cge.estimators.encoder_model import EncoderModel
+from cge.estimators.fitted_model import FittedModel
 from cge.graph import Graph
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
 
-__all__ = ["EVIDENCE", "Predictions", "known_labels_of", "predict_nodes"]
+__all__ = ["EVIDENCE", "Predictions", "predict_nodes", "training_labels"]
 
 Array = npt.NDArray[Any]
 
-EVIDENCE = ("trained", "new: features and edges", "new: features only", "new: edges only", "nothing known")
-_TRAINED, _BOTH, _FEATURES, _EDGES, _NOTHING = range(len(EVIDENCE))
+EVIDENCE = ("training graph", "features+edges", "features", "edges", "none")
+_TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
 
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """What a model says of nodes.
+    """Predictions of a model for some nodes.
 
     Attributes
     ----------
     nodes : (k,) ids
-        Who is predicted.
+        The nodes.
     classes : (c,)
-        What may be predicted.
-    chances : (k, c) float32
-        Of each class.
-    ways : (k,) int
-        How each was predicted, as numbers into `EVIDENCE`.
-    several : bool
+        The classes.
+    probabilities : (k, c) float32
+        The probability of each class.
+    evidence : (k,) int
+        What each prediction is based on, as numbers into `EVIDENCE`: the node was in the graph of training, or a new
+        node has features and edges, features, edges, or none of them.
+    multilabel : bool
         Whether a node may have several classes.
     """
 
     nodes: Array
     classes: Array
     probabilities: Array
-    ways: Array
-    several: bool
+    evidence: Array
+    multilabel: bool
 
     @cached_property
     def predicted(self) -> list[Any]:
-        """The class of each node; a list of classes where nodes may have several."""
-        found = as_classes(self.probabilities, self.classes, self.several)
-        if not self.several:
-            return list(found.tolist())
-        return [self.classes[row.astype(bool)].tolist() for row in found]
+        """The class of each node; in a multilabel task a list of classes."""
+        predicted = as_classes(self.probabilities, self.classes, self.multilabel)
+        if not self.multilabel:
+            return list(predicted.tolist())
+        return [self.classes[row.astype(bool)].tolist() for row in predicted]
 
     @property
     def confidence(self) -> Array:
-        """The chance of the predicted class, `(k,)`; with several classes, that of the decision in most doubt."""
-        sure = np.maximum(self.probabilities, 1 - self.probabilities).min(axis=1, initial=1) if self.several else None
-        found: Array = self.probabilities.max(axis=1, initial=0) if sure is None else sure
-        return found
+        """The probability of the predicted class, `(k,)`; in a multilabel task, that of the least certain decision."""
+        if self.multilabel:
+            least: Array = np.maximum(self.probabilities, 1 - self.probabilities).min(axis=1, initial=1)
+            return least
+        highest: Array = self.probabilities.max(axis=1, initial=0)
+        return highest
 
     def counts(self) -> dict[str, int]:
-        """Return how many nodes were predicted which way, in the order of `EVIDENCE`."""
-        found = np.bincount(self.ways, minlength=len(EVIDENCE)).tolist()
-        return {way: count for way, count in zip(EVIDENCE, found, strict=True) if count}
+        """Return how many nodes were predicted from which evidence, in the order of `EVIDENCE`."""
+        counts = np.bincount(self.evidence, minlength=len(EVIDENCE)).tolist()
+        return {name: count for name, count in zip(EVIDENCE, counts, strict=True) if count}
 
 
 def predict_nodes(
-    model: Any, nodes: Iterable[Hashable] | None = None, new: GraphUpdate | None = None
+    model: Any, nodes: Iterable[Hashable] | None = None, update: GraphUpdate | None = None
 ) -> tuple[Predictions, list[str]]:
-    """Return predictions of a trained model, and notes on what was not taken as it came.
+    """Return predictions of a trained model, and notes on inputs that were changed or ignored.
 
     Parameters
     ----------
-    model : CGE
-        For new nodes; otherwise any classifier of nodes.
+    model : CGE, or an inductive PaperCGE
+        For nodes of training, any node classifier.
     nodes : ids, optional
-        By default all nodes of training, or all new ones where there are any.
-    new : Additions, optional
-        Edges and features that came after training. They are put together with the graph of training, so that known
-        neighbors, their features and their labels count.
+        By default all nodes of training, or all new ones where there is an update.
+    update : GraphUpdate, optional
+        Edges and features that came after training. They are merged with the graph of training, so that neighbors in
+        it, their features and their labels are used.
 
     >>> from cge.estimators.cge import CGE
     >>> from cge.graph import Graph
     >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
     >>> model = CGE().fit(graph, {0: "left", 1: "left", 3: "right", 4: "right"})
-    >>> found, notes = predict_nodes(model, new=GraphUpdate([(6, 3), (6, 5)]))
-    >>> found.nodes.tolist(), found.predicted, EVIDENCE[found.ways[0]]
-    ([6], ['right'], 'new: edges only')
+    >>> predictions, notes = predict_nodes(model, update=GraphUpdate([(6, 3), (6, 5)]))
+    >>> predictions.nodes.tolist(), predictions.predicted, EVIDENCE[predictions.evidence[0]]
+    ([6], ['right'], 'edges')
     """
-    fitted, graph, wanted = getattr(model, "_fitted", None), model.graph_, None if nodes is None else list(nodes)
-    if new is None:
-        ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
-        probabilities, ways = model.predict_proba(wanted), np.full(len(ids), _TRAINED)
-        several = model._several if fitted is None else fitted.several
-        return Predictions(ids, model.classes_, probabilities, ways, several), []
-    if fitted is None or model.encoder == "table":
-        what = f"is a {type(model).__name__}" if fitted is None else "has encoder 'table'"
-        raise InputError(
-            f"this model {what}, which knows only the nodes it was trained on; "
-            "train a CGE with encoder 'paths' or 'features' to predict new ones"
-        )
-    if graph.features is None and not new.num_edges:
+    wanted = None if nodes is None else list(nodes)
+    if update is None:
+        return _of_training(model, wanted), []
+    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    if fitted is None or not fitted.inductive:
+        name = type(model).__name__ if fitted is None else "transductive PaperCGE"
+        hint = "train a CGE or an inductive PaperCGE to predict new ones"
+        raise InputError(f"this model is a {name}, which predicts only the nodes of training", hint=hint)
+    if fitted.graph.features is None and not update.num_edges:
         raise InputError(
             "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
         )
-    grown = extend_graph(graph, new, _missing(fitted))
-    everyone = grown.graph.node_ids
-    if wanted is None and len(everyone) == grown.old:
+    grown = extend_graph(fitted.graph, update, _feature_means(fitted))
+    ids = grown.graph.node_ids
+    if wanted is None and len(ids) == grown.old:
         raise InputError(
             "the new edges and features hold no node that was not there in training",
             hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
         )
     if wanted is None:
-        rows = np.arange(grown.old, len(everyone))
+        rows = np.arange(grown.old, len(ids))
     else:
         try:
             rows = grown.graph.indices_of(wanted)
         except UnknownNodeError as error:
-            hint = "name nodes of the training graph or new ones"
-            raise UnknownNodeError("", error.offenders, error.count, hint) from None
-    if isinstance(fitted, EncoderModel):
-        data = fitted.data_of(grown.graph)
-        ways = _with_old(grown, _path_ways(fitted, data, grown.old))[rows]
-        temperatures = np.full(len(rows), fitted.temperature)
-        for way, name in ((_EDGES, "edges only"), (_FEATURES, "features only")):
-            temperatures[ways == way] = fitted.temperatures.get(name, fitted.temperature)
-        known = fitted.known, fitted.matrix  # old nodes keep their numbers
-        probabilities = fitted.probabilities_in(data, known, rows, temperatures)
-    else:
-        ways, probabilities = _with_old(grown, _feature_ways(grown))[rows], fitted.probabilities(grown.graph, rows)
-    return Predictions(everyone[rows], model.classes_, probabilities, ways, fitted.several), grown.notes
+            where = "the request (neither in training nor among the new ones)"
+            raise UnknownNodeError(where, error.offenders, error.count) from None
+    evidence, probabilities = _predict_new(fitted, grown, rows)
+    return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.multilabel), grown.notes
 
 
-def known_labels_of(model: Any) -> list[list[Any]] | None:
-    """Return the classes of each node that the model keeps from training, None where it keeps none.
+def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
+    graph = model.graph_
+    ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
+    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    multilabel = model.multilabel_ if fitted is None else fitted.multilabel
+    evidence = np.full(len(ids), _TRAINED)
+    return Predictions(ids, model.classes_, model.predict_proba(wanted), evidence, multilabel)
 
-    Encoder "paths" keeps the labels it was trained on. A node without a label has an empty list.
-    """
-    fitted = getattr(model, "_fitted", None)
+
+def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
+    """Return the evidence and the probabilities of some nodes of an extended graph."""
+    trained = np.full(grown.old, _TRAINED)
     if not isinstance(fitted, EncoderModel):
+        evidence = np.concatenate([trained, _feature_evidence(grown)])[rows]
+        return evidence, fitted.probabilities(grown.graph, rows)
+    data = fitted.data_of(grown.graph)
+    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.old)])[rows]
+    temperatures = np.full(len(rows), fitted.temperature)
+    for number in (_EDGES, _FEATURES):
+        temperatures[evidence == number] = fitted.calibration.by_evidence.get(EVIDENCE[number], fitted.temperature)
+    labels = fitted.train.nodes, fitted.train.matrix  # nodes of training keep their numbers
+    return evidence, fitted.probabilities_in(data, labels, rows, temperatures)
+
+
+def training_labels(model: Any) -> list[list[Any]] | None:
+    """Return the training labels of each node, None for a baseline, which does not keep them.
+
+    A node without a label has an empty list.
+    """
+    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    if fitted is None:
         return None
-    found: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
-    for node, row in zip(fitted.known.tolist(), fitted.matrix.astype(bool), strict=True):
-        found[node] = model.classes_[row].tolist()
-    return found
+    labels: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
+    for node, row in zip(fitted.train.nodes.tolist(), fitted.train.matrix.astype(bool), strict=True):
+        labels[node] = model.classes_[row].tolist()
+    return labels
 
 
-def _missing(fitted: Any) -> Array | None:
-    """Return the features of a node that has none: those that say nothing."""
+def _feature_means(fitted: FittedModel) -> Array | None:
+    """Return the features of a node that has none: the means, where features are dense."""
     if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
         center: Array = fitted.data.dense_scale[0]
         return center
     return None
 
 
-def _with_old(grown: ExtendedGraph, ways: Array) -> Array:
-    """Return the ways of all nodes from those of the new ones."""
-    return np.concatenate([np.full(grown.old, _TRAINED), ways])
-
-
-def _feature_ways(grown: ExtendedGraph) -> Array:
-    """Return how new nodes are predicted from features alone."""
+def _feature_evidence(grown: ExtendedGraph) -> Array:
+    """Return the evidence for new nodes that are predicted from features alone."""
     features: Any = grown.graph.features
-    return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NOTHING)
+    return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NONE)
 
 
-def _path_ways(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
-    """Return how new nodes are predicted from what lies at the ends of paths."""
-    graph, votes = data.graph, fitted.plan.label_propagation
-    hops = np.flatnonzero(fitted.plan.weighting.edge_weighting.hop_weights().detach().numpy())
-    far = max(int(hops.max(initial=0)), int(data.walk_vectors is not None))  # new nodes ask neighbors for vectors
-    own = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
-    featured, away = own[old:], _without_loops(graph)
-    leads = (np.diff(away.indptr[old:]) > 0) & (far > 0 or votes)
-    met = np.zeros(len(featured), bool)
+def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
+    """Return the evidence for new nodes that are predicted from the ends of paths."""
+    graph, label_propagation = data.graph, fitted.label_propagation
+    hops = np.flatnonzero(fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy())
+    longest = max(
+        int(hops.max(initial=0)), int(data.walk_vectors is not None)
+    )  # new nodes get their neighbors' vectors
+    has_inputs = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
+    featured, edges = has_inputs[old:], _without_loops(graph)
+    connected = (np.diff(edges.indptr[old:]) > 0) & (longest > 0 or label_propagation)
+    reached = np.zeros(len(featured), bool)
     if not featured.all():
-        met |= _met(away, own, far)[old:]
-        if votes:
+        reached |= _reaches(edges, has_inputs, longest)[old:]
+        if label_propagation:
             labeled = np.zeros(len(graph), bool)
-            labeled[fitted.known] = True
-            met |= _met(away, labeled, LABEL_PROPAGATION_HOPS)[old:]
-    return np.select([featured & leads, featured, met], [_BOTH, _FEATURES, _EDGES], _NOTHING)
+            labeled[fitted.train.nodes] = True
+            reached |= _reaches(edges, labeled, LABEL_PROPAGATION_HOPS)[old:]
+    return np.select([featured & connected, featured, reached], [_BOTH, _FEATURES, _EDGES], _NONE)
 
 
 def _without_loops(graph: Graph) -> sp.csr_array:
-    """Return the steps of a graph that lead elsewhere, as a matrix of ones."""
+    """Return the edges of a graph without self-loops, as a matrix of ones."""
     loops = graph.indices == np.repeat(np.arange(len(graph), dtype=graph.indices.dtype), graph.degrees)
     indptr, indices = graph.indptr, graph.indices
     if loops.any():
@@ -200,12 +212,12 @@ def _without_loops(graph: Graph) -> sp.csr_array:
     return sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(graph),) * 2)
 
 
-def _met(moves: sp.csr_array, ends: npt.NDArray[np.bool_], hops: int) -> npt.NDArray[np.bool_]:
-    """Say from which nodes a path of 1 to `hops` steps leads to one of `ends`, `(n,)`."""
-    met, reached = np.zeros(len(ends), bool), ends
+def _reaches(edges: sp.csr_array, targets: npt.NDArray[np.bool_], hops: int) -> npt.NDArray[np.bool_]:
+    """Say from which nodes a path of 1 to `hops` edges leads to one of the targets, `(n,)`."""
+    result, reached = np.zeros(len(targets), bool), targets
     for _ in range(hops):
-        reached = (moves @ reached.astype(np.float32)) > 0
-        if not (reached & ~met).any():  # nothing new: later steps find nothing new either
+        reached = (edges @ reached.astype(np.float32)) > 0
+        if not (reached & ~result).any():  # nothing new: longer paths find nothing new either
             break
-        met |= reached
-    return met
+        result |= reached
+    return result

@@ -27,7 +27,8 @@ class Setting:
     """What a setting means and which values it may have.
 
     Numbers lie between `low` and `high`, both included; `above` excludes the bound itself. `optional` settings may be
-    None. `choices` are the legal strings; with `open_to_callables` a callable is legal too.
+    None. `choices` are the legal strings; with `open_to_callables` a callable is legal too. `config` is the dataclass
+    of a group of settings, whose fields are settings themselves: legal are None, an object of it, or a dict.
     """
 
     help: str
@@ -37,9 +38,12 @@ class Setting:
     choices: tuple[str, ...] = ()
     optional: bool = False
     open_to_callables: bool = False
+    config: type | None = None
 
     def legal(self, kind: str) -> str:
         """Say in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
+        if self.config is not None:
+            return f"a {self.config.__name__}, a dict of its fields, or None"
         if self.choices:
             words = "one of " + ", ".join(repr(choice) for choice in self.choices)
             return words + (" or a callable" if self.open_to_callables else "")
@@ -54,7 +58,9 @@ class Setting:
         return " ".join([words, " and ".join(bounds)]).strip() + (" or None" if self.optional else "")
 
     def allows(self, kind: str, value: Any) -> bool:
-        """Say whether a value is legal."""
+        """Say whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
+        if self.config is not None:
+            return value is None or isinstance(value, self.config | dict)
         if value is None:
             return self.optional
         if self.choices:
@@ -100,5 +106,19 @@ def check_settings(estimator: Any) -> None:
     """Refuse a setting outside its legal values, in one sentence that names them."""
     for name, (kind, setting, _) in settings_of(type(estimator)).items():
         value = getattr(estimator, name)
-        if not setting.allows(kind, value):
-            raise InputError(parameter=name, expected=setting.legal(kind), found=value)
+        _check(name, kind, setting, value)
+        if setting.config is not None and value is not None:
+            _check_group(name, setting.config, value if isinstance(value, dict) else vars(value))
+
+
+def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
+    known = settings_of(config)
+    for name, value in values.items():
+        if name not in known:
+            raise InputError(parameter=group, expected=f"of the fields {', '.join(known)}", found=name)
+        _check(name, known[name][0], known[name][1], value)
+
+
+def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
+    if not setting.allows(kind, value):
+        raise InputError(parameter=name, expected=setting.legal(kind), found=value)

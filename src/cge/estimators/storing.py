@@ -7,26 +7,24 @@ from typing import Any
 
 import numpy.typing as npt
 
+from cge.estimators.configs import flat_params
 from cge.graph import Graph
 from cge.store import pack_graph, write_folder
 
 __all__ = ["CUSTOM", "name_of", "save_estimator"]
 
-CUSTOM = "custom"  # stands in the settings for a weighting of the user's own, which only the user can bring back
+CUSTOM = "custom"  # stands in the settings for a weighting of the user's own, which only the user can pass again
 
 
 def save_estimator(
-    estimator: Any, folder: str | Path, graph: Graph, facts: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
+    estimator: Any, folder: str | Path, graph: Graph, metadata: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> None:
-    """Write a trained estimator to a folder, all at once; `facts` and `arrays` are what it has learned."""
-    settings = {name: {CUSTOM: name_of(value)} if callable(value) else value for name, value in _settings(estimator)}
-    graph_facts, graph_arrays = pack_graph(graph)
-    facts = facts | {"settings": settings, "graph": graph_facts}
-    write_folder(folder, type(estimator).__name__, facts, arrays | graph_arrays)
-
-
-def _settings(estimator: Any) -> list[tuple[str, Any]]:
-    return sorted(estimator.get_params().items())
+    """Write a trained estimator to a folder, all at once; `metadata` and `arrays` are what it has learned."""
+    params = sorted(flat_params(estimator).items())
+    settings = {name: {CUSTOM: name_of(value)} if callable(value) else value for name, value in params}
+    graph_metadata, graph_arrays = pack_graph(graph)
+    metadata = metadata | {"settings": settings, "graph": graph_metadata}
+    write_folder(folder, type(estimator).__name__, metadata, arrays | graph_arrays)
 
 
 def name_of(value: Any) -> str:

@@ -43,10 +43,10 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
     [[1.0, 2.0], [2.0, 3.0]]
     """
     ids, vectors = vectors_of(model)
-    index, fitted, steps = IdIndex(ids), getattr(model, "_fitted", None), None
+    index, fitted, steps = IdIndex(ids), getattr(model, "fitted_", None), None
     if isinstance(fitted, EncoderModel):
         propagation = EdgePropagation(
-            fitted.data.transitions, fitted.data.edge_inputs, fitted.plan.weighting.edge_weighting
+            fitted.data.transitions, fitted.data.edge_inputs, fitted.selection.weighting.edge_weighting
         )
         steps = fitted.data.transitions.matrix(propagation.values().numpy().astype(np.float64))
         hops = np.abs(propagation.hops())

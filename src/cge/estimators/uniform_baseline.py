@@ -1,62 +1,70 @@
-"""The twin of a trained model: the same settings and the same labels, with A ≡ 1."""
+"""The same model with uniform weights: a baseline for the path weighting of a trained model."""
 
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+from sklearn.base import clone
 
+from cge.data.labels import decided
 from cge.errors import CgeWarning, InputError
 from cge.explain.weighting_comparison import Gain
-from cge.metrics import node_f1, predicted_indicators
 
-__all__ = ["gain_over_uniform", "judged_by", "labels_of", "probabilities_of", "uniform_copy"]
+if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
+
+__all__ = ["fit_like", "gain_over_uniform", "labels_of", "node_f1", "probabilities_of_nodes", "uniform_copy"]
 
 Array = npt.NDArray[Any]
 
 
-def uniform_copy(model: Any) -> Any:
-    """Return the twin of a `CGE`, not trained yet.
+def uniform_copy(model: PathEstimator) -> Any:
+    """Return an untrained copy of an estimator with uniform weights.
 
-    Where the model held labels out, the twin is given them (`labels_of`), but may learn no more from them.
+    Where the model held labels out for validation, the copy is passed them (`labels_of`), and must not use them to
+    correct class priors either.
     """
-    told = model.get_params() | {"weighting": "uniform", "outer": "unrolled"}
-    if model.selection_history_ is not None:
-        told["prior_correction"] = "no"
-    return type(model)(**told)
+    copy = clone(model).set_params(weighting="uniform")
+    if "outer" in copy.get_params():
+        copy.set_params(outer="unrolled")
+    if model.selection_history_ is not None and "prior_correction" in copy.get_params():
+        copy.set_params(prior_correction="no")
+    return copy
 
 
-def labels_of(model: Any, again: bool = False) -> tuple[Array, Array | None]:
-    """Return the labels that trained a model and those that chose, as class numbers or as zeros and ones.
+def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Array | None]:
+    """Return the training and validation labels of a model, as class numbers or as zeros and ones.
 
-    Where some of the training labels chose, and then trained as well, they only choose here; with `again` they train,
-    and whoever is trained on them holds out its own.
+    Where the model held validation labels out of the training labels, and then trained on them as well, they are
+    validation labels here; with `as_passed` they are training labels, as they were passed to `fit`.
     """
-    fitted, chosen = model._fitted, model._fitted.chosen
-    held = model.selection_history_ is not None  # some of the training labels chose, and then trained
-    y = _spread(model, fitted.known, fitted.matrix)
-    if held and again:
+    fitted = model.fitted_
+    held_out = model.selection_history_ is not None
+    y = _for_all_nodes(model, fitted.train.nodes, fitted.train.matrix)
+    if held_out and as_passed:
         return y, None
-    if held:
-        y[chosen.nodes] = 0 if fitted.several else -1
-    return y, _spread(model, chosen.nodes, chosen.matrix) if len(chosen.nodes) else None
+    validation = fitted.validation
+    if held_out:
+        y[validation.nodes] = 0 if fitted.multilabel else -1
+    return y, _for_all_nodes(model, validation.nodes, validation.matrix) if len(validation) else None
 
 
-def _spread(model: Any, nodes: Array, matrix: Array) -> Array:
-    """Return the labels of some nodes as those of all."""
-    if model._fitted.several:
-        found = np.zeros((len(model.graph_), matrix.shape[1]), np.int64)
-        found[nodes] = matrix
-        return found
+def _for_all_nodes(model: PathEstimator, nodes: Array, matrix: Array) -> Array:
+    """Return the labels of some nodes in an array for all nodes, others unlabeled."""
+    if model.fitted_.multilabel:
+        labels = np.zeros((len(model.graph_), matrix.shape[1]), np.int64)
+        labels[nodes] = matrix
+        return labels
     codes = np.full(len(model.graph_), -1)
     codes[nodes] = matrix.argmax(1) if len(nodes) else 0
     return codes
 
 
-def probabilities_of(method: Any, model: Any, labels: tuple[Array, Array | None]) -> Array:
-    """Train a method on `labels_of` a model, and return its chances for all nodes, `(n, c)`."""
+def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
+    """Train a method on `labels_of` a model, and return its probabilities for all nodes, `(n, c)`."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", CgeWarning)
         method.fit(model.graph_, *labels)
@@ -65,29 +73,46 @@ def probabilities_of(method: Any, model: Any, labels: tuple[Array, Array | None]
     return probabilities
 
 
-def judged_by(method: Any, probabilities: Array, nodes: Array) -> Array:
-    """Return a method's chances `(n, c)` for some nodes; for labels that chose, those that it judged them by."""
-    chosen = getattr(getattr(method, "_fitted", None), "chosen", None)
+def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> Array:
+    """Return a method's probabilities for some nodes, from those of all, `(n, c)`.
+
+    For its own validation nodes these are the probabilities of the training that had not seen their labels.
+    """
+    fitted = getattr(method, "fitted_", None)
+    validation = None if fitted is None else fitted.validation
     if (
-        chosen is not None
-        and np.array_equal(chosen.nodes, nodes)
-        and chosen.probabilities.shape[1] == probabilities.shape[1]
+        validation is not None
+        and np.array_equal(validation.nodes, nodes)
+        and validation.probabilities.shape[1] == probabilities.shape[1]
     ):
-        kept: Array = chosen.probabilities
-        return kept
+        unseen: Array = validation.probabilities
+        return unseen
     return probabilities[nodes]
 
 
-def gain_over_uniform(model: Any) -> Gain | None:
-    """Train the twin and return the gain over it, on the labels that chose; None with A ≡ 1."""
+def node_f1(predicted: Array, true: Array) -> Array:
+    """Return the F1 of the classes of each node, `(k,)`, from zeros and ones; with one class it is 0 or 1.
+
+    >>> node_f1(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
+    [1.0, 0.67]
+    """
+    predicted, true = predicted > 0, true > 0
+    f1: Array = 2 * (predicted & true).sum(1) / np.maximum(predicted.sum(1) + true.sum(1), 1)
+    return f1
+
+
+def gain_over_uniform(model: PathEstimator) -> Gain | None:
+    """Train a copy with uniform weights and return the gain over it on the validation labels; None for uniform."""
     if model.weighting_ == "uniform":
         return None
-    chosen, several = model._fitted.chosen, model._fitted.several
-    if not len(chosen.nodes):
-        raise InputError(
-            "this model keeps no labels that chose, so there is nothing to compare by; fit it with validation labels"
-        )
-    twin = uniform_copy(model)
-    other = judged_by(twin, probabilities_of(twin, model, labels_of(model)), chosen.nodes)
-    one, two = (node_f1(predicted_indicators(each, several), chosen.matrix) for each in (chosen.probabilities, other))
-    return Gain.between(one, two, chose=model.encoder == "paths" and model.weighting == "auto")
+    fitted = model.fitted_
+    validation = fitted.validation
+    if not len(validation):
+        raise InputError("this model has no validation labels to compare on; fit it with validation labels")
+    baseline = uniform_copy(model)
+    other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
+    own_f1, other_f1 = (
+        node_f1(decided(probabilities, fitted.multilabel), validation.matrix)
+        for probabilities in (validation.probabilities, other)
+    )
+    return Gain.between(own_f1, other_f1, chose=fitted.searched)

@@ -105,6 +105,7 @@ class EncoderSettings:
     patience: int
     walks_per_node: int
     seed: int
+    outer_settings: OuterSettings
 
     def carried(self, classifier: str, classes: int) -> int:
         """Return how many numbers a node carries along paths."""
@@ -149,7 +150,7 @@ class EncoderSettings:
 
     def outer(self, problem_size: ProblemSize, folds: int) -> OuterSettings:
         """Return how weights are learned: in fewer steps where the graph is large, a third of them at least."""
-        full = OuterSettings(seed=self.seed)
+        full = replace(self.outer_settings, seed=self.seed)
         share = min(1.0, max(_LEARNING / self._learning(full, problem_size, folds), 1 / 3))
         return replace(full, warmup_steps=round(share * full.warmup_steps), steps=round(share * full.steps))
 

@@ -1,0 +1,83 @@
+"""Calibration on the validation labels: temperature scaling, and the correction of class priors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.metrics import class_prior_ratio, fit_temperature, log_losses, scale_probabilities
+from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
+from cge.training.model_search import MIN_VALIDATION
+
+__all__ = ["Calibration", "calibrate", "mean_probabilities"]
+
+Array = npt.NDArray[Any]
+
+_MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
+_MIN_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The temperature of the probabilities, and whether class scores were shifted to the validation priors.
+
+    `by_evidence` has other temperatures for new nodes, by the evidence there is for them ("edges", "features").
+    """
+
+    temperature: float = 1.0
+    prior_corrected: bool = False
+    by_evidence: dict[str, float] = field(default_factory=dict)
+
+
+def mean_probabilities(scores: Sequence[Tensor], multilabel: bool) -> Array:
+    """Return the mean probabilities of the class scores of an ensemble, `(k, c)`."""
+    probabilities = [torch.sigmoid(part) if multilabel else torch.softmax(part, dim=1) for part in scores]
+    mean: Array = torch.stack(probabilities).double().mean(0).numpy()
+    return mean
+
+
+def calibrate(scores: Sequence[Tensor], labels: Array, train_counts: Array | None) -> tuple[Array, float, Array | None]:
+    """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
+
+    Training labels are often drawn so that every class has the same number; nodes are not. With `train_counts (c,)`,
+    the training labels of each class, class scores may be shifted by the log ratio of class frequencies in validation
+    and training labels. Each validation label is scored with frequencies estimated from the others, and the shift is
+    accepted only where it lowers the log loss by more than chance explains.
+
+    Parameters
+    ----------
+    scores : sequence of (k, c) tensors
+        Class scores of the ensemble for the validation nodes.
+    labels : (k,) class numbers, or (k, c) zeros and ones
+    train_counts : (c,), optional
+        None does not consider a shift.
+    """
+    multilabel = labels.ndim == 2
+    probabilities = mean_probabilities(scores, multilabel)
+    if len(labels) < MIN_VALIDATION:
+        return probabilities, 1.0, None
+    temperature = fit_temperature(probabilities, labels)
+    plain = scale_probabilities(probabilities, temperature, multilabel)
+    if multilabel or train_counts is None or len(labels) < _MIN_LABELS:
+        return plain, temperature, None
+    shift, shift_from_others = class_prior_ratio(labels, train_counts)
+    shifted = mean_probabilities([part + temperature * torch.from_numpy(shift_from_others) for part in scores], False)
+    shifted_temperature = fit_temperature(shifted, labels)
+    corrected = scale_probabilities(shifted, shifted_temperature)
+    candidate, incumbent = _score(corrected, labels), _score(plain, labels)
+    saved, saved_error = log_loss_gain(candidate, incumbent)
+    gain, gain_error = accuracy_gain(candidate, incumbent)
+    if saved <= _MIN_STANDARD_ERRORS * saved_error or gain < -gain_error:
+        return plain, temperature, None
+    return corrected, shifted_temperature, temperature * shift
+
+
+def _score(probabilities: Array, labels: Array) -> CandidateScore:
+    correct = (probabilities.argmax(axis=1) == labels).astype(np.float64)
+    return CandidateScore(float(correct.mean()), correct, log_losses(probabilities, labels))

@@ -1,0 +1,189 @@
+"""The constructor parameters of `CGE` and `PaperCGE`: what each means and which values are legal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
+from cge.estimators.settings import Setting
+from cge.models.path_networks import PathWeighting
+
+__all__ = [
+    "ClassWeight",
+    "ClassifierName",
+    "Dim",
+    "HiddenUnits",
+    "Hops",
+    "Inputs",
+    "LabelPairs",
+    "LabelPropagationMode",
+    "NEstimators",
+    "NFolds",
+    "Outer",
+    "OuterLabels",
+    "OuterProblem",
+    "PaperDim",
+    "PaperOuterProblem",
+    "PaperTraining",
+    "PaperWeighting",
+    "PathLoss",
+    "PathWindow",
+    "PriorCorrection",
+    "Refit",
+    "SampledWalks",
+    "SettingName",
+    "Training",
+    "UnsupWeight",
+    "ValidationFraction",
+    "Walks",
+    "Weighting",
+]
+
+# ---------------------------------------------------------------------- both
+
+ValidationFraction = Annotated[
+    float,
+    Setting(
+        "fraction of the training labels held out as validation labels where none are passed to fit", low=0, high=0.5
+    ),
+]
+Refit = Annotated[
+    bool, Setting("train again on all labels, for the best number of epochs, after labels were held out for validation")
+]
+
+# ---------------------------------------------------------------------- CGE
+
+Weighting = Annotated[
+    str | Callable[[int], PathWeighting],
+    Setting(
+        "path weighting: 'uniform' gives all paths weight 1, 'degree' is the symmetric normalization of GCN, 'cosine' "
+        "prefers edges between nodes with similar features, 'edges' learns edge weights, 'edges+hops' also hop weights "
+        "and the normalization, 'average', 'cnn' and 'lstm' are networks over the whole path; 'auto' compares the "
+        "closed forms and learned edge weights on the validation labels; a callable takes the input size and returns a "
+        "PathWeighting",
+        choices=("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"),
+        open_to_callables=True,
+    ),
+]
+Dim = Annotated[
+    int | None,
+    Setting("size of the vectors; None is 32, or 64 for more than 32 classes", low=1, high=4096, optional=True),
+]
+Hops = Annotated[int, Setting("largest number of edges in a path; 0 uses only the node itself", low=0, high=100)]
+Inputs = Annotated[
+    str,
+    Setting(
+        "node inputs that are propagated along paths: the node 'features', a 'learned' embedding table, or vectors of "
+        "random 'walks'; 'auto' uses features where the graph has them, else walks for multilabel tasks, else learned",
+        choices=("auto", "features", "learned", "walks"),
+    ),
+]
+ClassifierName = Annotated[
+    str,
+    Setting(
+        "classifier on the propagated inputs: 'mlp' (cross-entropy only), 'consistency' (also a consistency loss on "
+        "unlabeled nodes, as GRAND), 'sparse' (consistency and a sparse linear layer), 'sparse-light' (the same with a "
+        "lower consistency weight), 'distilled' (from label propagation); 'auto' compares them on the validation "
+        "labels and may average two",
+        choices=("auto", "mlp", "consistency", "sparse", "sparse-light", "distilled"),
+    ),
+]
+LabelPropagationMode = Annotated[
+    str,
+    Setting(
+        "whether propagated training labels (leave-one-out) are added to the class scores; 'auto' decides on the "
+        "validation labels",
+        choices=("auto", "yes", "no"),
+    ),
+]
+PriorCorrection = Annotated[
+    str,
+    Setting(
+        "whether class scores are shifted from the class frequencies of the training labels to those of the validation "
+        "labels; 'auto' decides on the validation labels",
+        choices=("auto", "no"),
+    ),
+]
+NEstimators = Annotated[
+    int,
+    Setting(
+        "number of trainings, with different seeds, of each classifier whose probabilities are averaged",
+        low=1,
+        high=100,
+    ),
+]
+ClassWeight = Annotated[
+    str | None,
+    Setting(
+        "'balanced' weights classes inversely to their frequency in the loss", choices=("balanced",), optional=True
+    ),
+]
+SampledWalks = Annotated[
+    int, Setting("walks per node from which the networks 'average', 'cnn' and 'lstm' sample paths", low=1)
+]
+Training = Annotated[
+    TrainingConfig | dict[str, Any] | None,
+    Setting("how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig),
+]
+OuterProblem = Annotated[
+    OuterConfig | dict[str, Any] | None, Setting("how a learned weighting is trained", config=OuterConfig)
+]
+
+# ---------------------------------------------------------------------- PaperCGE
+
+SettingName = Annotated[
+    str,
+    Setting(
+        "'transductive' (CGE-T) learns a vector for each node, 'inductive' (CGE-I) computes vectors from features, for "
+        "new nodes too",
+        choices=("transductive", "inductive"),
+    ),
+]
+PaperWeighting = Annotated[
+    str | Callable[[int], PathWeighting],
+    Setting(
+        "weighting network A(p): 'average', 'cnn' (Eq. 1) or 'lstm' (Eq. 2); 'uniform' is A(p) = 1, which is "
+        "Planetoid; a callable takes the size of the vectors and returns a PathWeighting",
+        choices=("uniform", "average", "cnn", "lstm"),
+        open_to_callables=True,
+    ),
+]
+PaperDim = Annotated[int, Setting("size of the vectors", low=1, high=4096)]
+PathWindow = Annotated[int, Setting("largest number of nodes in a path", low=2, high=100)]
+Walks = Annotated[int, Setting("random walks from each node", low=1)]
+PathLoss = Annotated[
+    str,
+    Setting(
+        "path loss (Eq. 5): 'softmax' over all nodes, or 'negative' sampling; 'auto' depends on the size of the graph",
+        choices=("auto", "softmax", "negative"),
+    ),
+]
+UnsupWeight = Annotated[float, Setting("λ: weight of the path loss (Eq. 3)", low=0, high=1000)]
+LabelPairs = Annotated[
+    float, Setting("pairs of nodes with the same label, as a fraction of the pairs from walks", low=0, high=1)
+]
+HiddenUnits = Annotated[int, Setting("hidden units of the transductive classification head (Eq. 8)", low=1, high=65536)]
+Outer = Annotated[
+    str,
+    Setting(
+        "gradient of the weighting network: 'unrolled' is exact for one step, 'paper' is Eq. 15 as printed",
+        choices=("unrolled", "paper"),
+    ),
+]
+OuterLabels = Annotated[
+    str,
+    Setting(
+        "labels of the outer problem: 'folds' of the training labels, or half of the 'validation' labels",
+        choices=("folds", "validation"),
+    ),
+]
+NFolds = Annotated[int, Setting("folds of the training labels", low=2, high=100)]
+PaperTraining = Annotated[
+    PaperTrainingConfig | dict[str, Any] | None,
+    Setting("how vectors and classification head are trained", config=PaperTrainingConfig),
+]
+PaperOuterProblem = Annotated[
+    PaperOuterConfig | dict[str, Any] | None,
+    Setting("how the weighting network is trained", config=PaperOuterConfig),
+]

@@ -1,0 +1,145 @@
+"""What a trained `CGE` or `PaperCGE` consists of: the interface that reports, explanations and commands use."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.errors import InputError
+from cge.explain.explainer import Explainer, Labels
+from cge.graph import Graph
+from cge.training.history import History
+
+__all__ = ["FitLog", "FittedModel", "LabeledNodes", "ValidationNodes", "label_table", "stored_labels"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class LabeledNodes:
+    """Nodes with labels: `nodes (k,)` and their classes as zeros and ones, `matrix (k, c)`."""
+
+    nodes: Array
+    matrix: Array
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """Return the arrays that a model folder stores, by name."""
+        return {f"{name}.nodes": self.nodes.astype(np.int64), f"{name}.classes": self.matrix.astype(np.int8)}
+
+
+@dataclass(frozen=True, eq=False)
+class ValidationNodes(LabeledNodes):
+    """Validation labels, with the calibrated `probabilities (k, c)` of a training that had not seen them."""
+
+    probabilities: Array
+
+    def arrays(self, name: str) -> dict[str, Array]:
+        """Return the arrays that a model folder stores, by name."""
+        return super().arrays(name) | {f"{name}.probabilities": self.probabilities.astype(np.float32)}
+
+
+def label_table(classes: Array, labeled: LabeledNodes, multilabel: bool) -> Labels:
+    """Return the classes and training labels that explanations show."""
+    order = np.argsort(labeled.nodes)
+    return Labels(classes, labeled.nodes[order], labeled.matrix[order], multilabel)
+
+
+def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
+    """Return the labeled nodes that a model folder stores under a name."""
+    labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.classes"], np.int64)
+    inside = labeled.dtype == np.int64 and (not len(labeled) or 0 <= labeled.min() <= labeled.max() < nodes)
+    if matrix.shape != (len(labeled), classes) or not inside:
+        raise InputError(f"the {name} labels do not belong to this graph")
+    if f"{name}.probabilities" not in arrays:
+        return LabeledNodes(labeled, matrix)
+    probabilities = np.array(arrays[f"{name}.probabilities"], np.float32)
+    if probabilities.shape != matrix.shape:
+        raise InputError(f"the {name} labels and their probabilities do not agree")
+    return ValidationNodes(labeled, matrix, probabilities)
+
+
+@dataclass(frozen=True, eq=False)
+class FitLog:
+    """How a fit went: epochs, the best one, how many labels served what, and the epochs that selected the best one.
+
+    `selection_history` is None where no second training on all labels followed.
+    """
+
+    history: History
+    best_epoch: int
+    selection_history: History | None
+    labels_seen: dict[str, int]
+
+
+class FittedModel(Protocol):
+    """A trained model, by node numbers.
+
+    Attributes
+    ----------
+    graph : Graph
+        The graph of training.
+    multilabel : bool
+        Whether a node may have several classes.
+    train, validation : LabeledNodes, ValidationNodes
+        The labels that trained the model, and those that selected it.
+    log : FitLog
+        How training went.
+    weighting_name : str
+        The path weighting in use, "custom" for one of the user's own.
+    temperature : float
+        The temperature of the calibrated probabilities.
+    inductive : bool
+        Whether nodes of other graphs can be predicted.
+    exact : bool
+        Whether class scores are a sum over paths, or are only attributed to paths.
+    searched : bool
+        Whether validation labels selected the weighting.
+    gain_over_uniform : (gain, standard error) or None
+        Validation accuracy of the weighting above that of uniform weights, where the search measured it.
+    """
+
+    @property
+    def graph(self) -> Graph: ...  # noqa: D102
+    @property
+    def multilabel(self) -> bool: ...  # noqa: D102
+    @property
+    def train(self) -> LabeledNodes: ...  # noqa: D102
+    @property
+    def validation(self) -> ValidationNodes: ...  # noqa: D102
+    @property
+    def log(self) -> FitLog: ...  # noqa: D102
+    @property
+    def weighting_name(self) -> str: ...  # noqa: D102
+    @property
+    def temperature(self) -> float: ...  # noqa: D102
+    @property
+    def inductive(self) -> bool: ...  # noqa: D102
+    @property
+    def exact(self) -> bool: ...  # noqa: D102
+    @property
+    def searched(self) -> bool: ...  # noqa: D102
+    @property
+    def gain_over_uniform(self) -> tuple[float, float] | None: ...  # noqa: D102
+
+    def vectors(self, graph: Graph | None = None) -> Array:
+        """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
+        ...
+
+    def probabilities(self, graph: Graph | None, rows: Array) -> Array:
+        """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
+        ...
+
+    def path_weights(self, paths: Sequence[Array]) -> Array:
+        """Return the weights of paths of node numbers, `(k,)`."""
+        ...
+
+    def explainer(self, classes: Array, classifier: int, seed: int) -> Explainer:
+        """Return what explains predictions; `classifier` is the place of one in an ensemble."""
+        ...

@@ -1,0 +1,375 @@
+"""What `CGE` and `PaperCGE` share: predictions, vectors, explanations, saving."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+from sklearn.base import BaseEstimator
+
+from cge.checks import whole_number
+from cge.errors import InputError, format_list, format_value
+from cge.estimators.checkpoints import Checkpoints
+from cge.estimators.classifier import TaskLabels, as_classes, score_predictions, task_labels
+from cge.estimators.fitted_model import FittedModel
+from cge.estimators.not_fitted import NotFittedError
+from cge.estimators.settings import check_settings
+from cge.estimators.storing import save_estimator
+from cge.estimators.uniform_baseline import gain_over_uniform
+from cge.explain.explainer import Explainer
+from cge.explain.explanation import Explanation
+from cge.explain.faithfulness import SHARES, Faithfulness
+from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
+from cge.graph import Graph
+from cge.store import pack_values, unpack_values
+
+__all__ = ["PathEstimator"]
+
+Array = npt.NDArray[Any]
+
+
+class PathEstimator(BaseEstimator):  # type: ignore[misc]
+    """A classifier of nodes whose vectors come from weighted paths. A subclass trains, stores and loads its model.
+
+    Attributes
+    ----------
+    embedding_ : (n, dim) float32
+        Vectors, a row for each of `node_ids_`.
+    classes_ : (c,)
+        The classes, sorted.
+    fitted_ : FittedModel
+        The trained model behind these attributes.
+    """
+
+    random_state: int
+    n_jobs: int | None
+    weighting: Any
+
+    # ------------------------------------------------------------------ training
+
+    def fit(
+        self,
+        graph: Graph,
+        y: Any,
+        validation: Any = None,
+        *,
+        resume: str | Path | None = None,
+        callback: Callable[[Any], None] | None = None,
+    ) -> Self:
+        """Train on the labels `y`.
+
+        Parameters
+        ----------
+        graph : Graph
+            With at least one edge.
+        y : {node id: label}, (n,) array with −1 for unlabeled nodes, or (n, c) array of zeros and ones
+            In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
+        validation : like `y`, optional
+            Validation labels of other nodes, best a random sample. They select the model and the best epoch and
+            calibrate the probabilities; a node that is also in `y` is used for training only. Without them, the
+            fraction `validation_fraction` of `y` is held out, and the model is then trained again on all of `y` for the
+            best number of epochs (`refit=False` keeps the first training).
+        resume : folder, optional
+            Write checkpoints to this folder, and continue from those that are there. The result has the same bytes as
+            that of an uninterrupted fit.
+        callback : callable, optional
+            Called after each epoch with its row of the history.
+
+        Returns
+        -------
+        The estimator itself, trained.
+        """
+        known = self.checked_labels(graph, y, validation)
+        checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
+        self._set_model(self._train(graph, known, checkpoints, callback), known.classes)
+        self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
+        return self
+
+    def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+        """Check settings, graph and labels before a fit, and return the labels as class numbers.
+
+        Parameters
+        ----------
+        graph, y, validation
+            As for `fit`.
+        """
+        check_settings(self)
+        if isinstance(graph, Graph) and not len(graph.indices):
+            raise InputError("the graph has no edges, so there are no paths to learn from")
+        known = task_labels(graph, y, validation)
+        self._check_task(graph, known)
+        return known
+
+    @abstractmethod
+    def _check_task(self, graph: Graph, known: TaskLabels) -> None:
+        """Refuse settings that do not fit each other, the graph or the labels."""
+
+    @abstractmethod
+    def _train(
+        self, graph: Graph, known: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
+    ) -> FittedModel:
+        """Return the trained model."""
+
+    @abstractmethod
+    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
+        """Return the metadata and the arrays that a model folder holds."""
+
+    @abstractmethod
+    def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
+        """Return the model from the metadata and arrays of a model folder."""
+
+    # ------------------------------------------------------------------ predictions
+
+    def predict_proba(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
+        """Return the probability of each class, `(k, c)`; in a multilabel task each class has its own.
+
+        Parameters
+        ----------
+        nodes : ids, optional
+            By default all nodes.
+        graph : Graph, optional
+            A graph with nodes that were not there in training; by default the graph of training.
+        """
+        model = self._need_fit()
+        other = None if graph is self.graph_ else graph
+        where = self.graph_ if other is None else other
+        rows = np.arange(len(where)) if nodes is None else where.indices_of(nodes)
+        return model.probabilities(other, rows)
+
+    def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
+        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`.
+
+        Parameters
+        ----------
+        nodes, graph
+            As for `predict_proba`.
+        """
+        return as_classes(self.predict_proba(nodes, graph), self.classes_, self._need_fit().multilabel)
+
+    def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
+        """Return the accuracy of the predictions; in a multilabel task, micro-F1.
+
+        Parameters
+        ----------
+        nodes : ids
+            Test nodes, whose labels were neither in `y` nor in `validation`.
+        labels : sequence
+            An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        """
+        return score_predictions(self.predict(nodes), labels, self.classes_, self._need_fit().multilabel)
+
+    def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
+        """Return vectors, `(k, dim)`: of all nodes of training, of some of them, or of the nodes of another graph.
+
+        Parameters
+        ----------
+        graph : Graph or ids, optional
+            Another graph needs the features of training, in the same order. Without features, its nodes are matched
+            with those of training by their ids.
+        """
+        model = self._need_fit()
+        if graph is None or graph is self.graph_:
+            return self.embedding_
+        if not isinstance(graph, Graph):
+            return self.embedding_[self.graph_.indices_of(graph)]
+        return model.vectors(graph)
+
+    def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
+        """Return the weight A of each path, `(k,)`; with uniform weights all are 1.
+
+        Parameters
+        ----------
+        paths : sequences of node ids
+            `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any
+            sequence of nodes.
+        """
+        model = self._need_fit()
+        numbers = [self.graph_.indices_of(path, "paths") for path in paths]
+        if any(not len(path) for path in numbers):
+            raise InputError("a path needs at least one node, found an empty one")
+        return model.path_weights(numbers)
+
+    # ------------------------------------------------------------------ explanations
+
+    def explain(
+        self,
+        node: Hashable,
+        top: int = 10,
+        *,
+        hop: int | None = None,
+        classifier: int = 0,
+        target_class: Any = None,
+    ) -> Explanation:
+        """Return the paths that contribute most to the prediction for a node, and sums over all paths.
+
+        With `CGE` a constant, the propagated labels and the contributions of all paths add up to the class scores.
+        `PaperCGE` attributes its scores to paths, and a remainder is left.
+
+        Parameters
+        ----------
+        node : node id
+            The node whose prediction is explained.
+        top : int
+            How many paths to list, the largest contributions first.
+        hop : int, optional
+            List only paths of that many edges; sums are over all.
+        classifier : int
+            Where the probabilities of several classifiers are averaged, the position of the one to explain.
+        target_class : class, optional
+            The class whose score is explained; by default the predicted one.
+        """
+        explainer, number = self._explainer(classifier), self.graph_.index_of(node)
+        column = None if target_class is None else self._class_number(target_class)
+        return explainer.node(number, *_checked_list(explainer, top, hop), column)
+
+    def explain_class(
+        self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
+    ) -> Explanation:
+        """Return the paths that contribute most to the score of a class, among nodes predicted to be in it.
+
+        Sums over all paths are means over these nodes. Further arguments are those of `explain`.
+        """
+        explainer = self._explainer(classifier)
+        return explainer.of_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
+
+    def explain_pair(
+        self,
+        node: Hashable,
+        end: Hashable,
+        top: int = 10,
+        *,
+        hop: int | None = None,
+        classifier: int = 0,
+        target_class: Any = None,
+    ) -> Explanation:
+        """Return the paths from one node to another, and their contributions to the first one's prediction.
+
+        Sums are over all paths from `node` to `end`; everything else in the scores is the remainder. Further arguments
+        are those of `explain`.
+        """
+        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, end]).tolist()
+        column = None if target_class is None else self._class_number(target_class)
+        return explainer.pair(first, last, *_checked_list(explainer, top, hop), column)
+
+    def faithfulness(
+        self,
+        nodes: Iterable[Hashable],
+        *,
+        shares: Sequence[float] = SHARES,
+        repeats: int = 10,
+        max_paths: int = 2000,
+        classifier: int = 0,
+    ) -> Faithfulness:
+        """Return how the probability of the predicted class changes as paths are deleted, or inserted.
+
+        Probabilities are calibrated as those of `predict_proba`, of one classifier where several are averaged.
+
+        Parameters
+        ----------
+        nodes : ids
+            Nodes whose explanations are evaluated.
+        shares : numbers from 0 to 1
+            Curves have a point for each of these shares of the paths.
+        repeats : int
+            Random orders whose curves are averaged, for comparison.
+        max_paths : int
+            Paths of a node that are deleted or inserted, those with the largest weights; others stay.
+        classifier : int
+            As for `explain`.
+        """
+        explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
+        points = np.asarray(shares)
+        if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
+            raise InputError(parameter="shares", expected="numbers from 0 to 1", found=shares)
+        counts = whole_number("repeats", repeats, 1), whole_number("max_paths", max_paths, 1)
+        return explainer.faithful(numbers, points, *counts, self.random_state)
+
+    def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
+        """Return how the path weighting compares with uniform weights.
+
+        Contains the difference in validation accuracy, where the model search measured it; the effective number of
+        paths; the contributions of paths of 0, 1, … edges; whether weights collapsed or are nearly constant. `print`
+        shows it.
+
+        Parameters
+        ----------
+        train_uniform : bool
+            Train a second model with uniform weights, all else equal, and compare with it on the validation labels. It
+            takes as long as a fit.
+        """
+        explainer, model = self._explainer(0), self._need_fit()
+        gain: Gain | None = None
+        if train_uniform:
+            gain = gain_over_uniform(self)
+        elif model.gain_over_uniform is not None:
+            seen = model.log.labels_seen["validation"]
+            gain = Gain.of(*model.gain_over_uniform, seen, chose=model.searched, early=True)
+        return weighting_comparison(
+            self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
+        )
+
+    def _class_number(self, target_class: Any) -> int:
+        plain = target_class.item() if isinstance(target_class, np.generic) else target_class
+        classes = self.classes_.tolist()
+        if plain not in classes:
+            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
+        return int(classes.index(plain))
+
+    def _explainer(self, classifier: int) -> Explainer:
+        model, place = self._need_fit(), whole_number("classifier", classifier, 0)
+        if place not in self._explainers:
+            self._explainers[place] = model.explainer(self.classes_, place, self.random_state)
+        return self._explainers[place]
+
+    # ------------------------------------------------------------------ saving
+
+    def save(self, folder: str | Path) -> None:
+        """Write the model to a folder, which `cge.load` reads: one safetensors file and one JSON file, no pickle.
+
+        Graph and features are part of it. What was there before is replaced at once, or not at all.
+        """
+        self._need_fit()
+        metadata, arrays = self._stored()
+        save_estimator(
+            self,
+            folder,
+            self.graph_,
+            metadata | {"fit_call": self.fit_call_},
+            arrays | pack_values(self.classes_, "classes."),
+        )
+
+    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
+        """Restore what `save` wrote."""
+        classes = unpack_values(arrays, "classes.")
+        self._set_model(self._restore(graph, classes, metadata, arrays), classes)
+        if not 1 <= self.best_epoch_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
+            raise InputError(f"the best epoch, {self.best_epoch_:,}, is not in the history")
+        call = metadata["fit_call"]
+        self.fit_call_ = {"command": str(call["command"]), "validation": bool(call["validation"])}
+
+    def _set_model(self, model: FittedModel, classes: Array) -> None:
+        """Set the attributes of a trained estimator."""
+        self.fitted_, self.classes_ = model, classes
+        self.graph_, self.node_ids_, self.embedding_ = model.graph, model.graph.node_ids, model.vectors()
+        self.history_, self.best_epoch_ = model.log.history, model.log.best_epoch
+        self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen
+        self.weighting_ = model.weighting_name
+        self._explainers: dict[int, Explainer] = {}
+
+    def _need_fit(self) -> FittedModel:
+        if not hasattr(self, "fitted_"):
+            raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+        model: FittedModel = self.fitted_
+        return model
+
+
+def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
+    """Check which paths an explanation lists."""
+    count, longest = whole_number("top", top, 1), explainer.paths.hops
+    if hop is not None and whole_number("hop", hop, 0) > longest:
+        raise InputError(parameter="hop", expected=f"at most {longest}, the edges of the longest path", found=hop)
+    return count, None if hop is None else int(hop)
