@@ -20,7 +20,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.cge import CGE
-from cge.estimators.encoder_model import encoder_settings
+from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.label_roles import folds_of
 from cge.evaluation.protocol import drawn
 from cge.graph import Graph

@@ -87,7 +87,7 @@ def journey(task: dict[str, Any], files: dict[str, str], max_epochs: int | None)
         return graph, *cge.read_labels(files["labels"], graph)
 
     graph, labels, names = step("read", read)
-    model = cge.CGE(max_epochs=max_epochs, random_state=task["seed"], n_jobs=task["n_jobs"])
+    model = cge.CGE(training={"max_epochs": max_epochs}, random_state=task["seed"], n_jobs=task["n_jobs"])
     step("fit", lambda: model.fit(graph, labels))
     vectors = step("embed", model.transform)
     with tempfile.TemporaryDirectory() as folder:

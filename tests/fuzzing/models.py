@@ -24,13 +24,19 @@ from tests.stored_files import with_hash
 
 __all__ = ["MODELS", "saved", "sealed"]
 
-_QUICK: dict[str, Any] = {"rounds": 3, "dim": 4, "refit": False}
-_PAIRS: dict[str, Any] = {"walks_per_node": 1, "walk_length": 4, "window": 2, "pretrain": 1, "outer_steps": 1}
+_QUICK: dict[str, Any] = {"dim": 4, "refit": False, "training": {"max_epochs": 3}}
+_PAPER: dict[str, Any] = _QUICK | {
+    "walks_per_node": 1,
+    "walk_length": 4,
+    "window": 2,
+    "training": {"pretrain": 1, "max_epochs": 3},
+    "outer_problem": {"outer_steps": 1},
+}
 _KINDS: dict[str, Any] = {
-    "steps": lambda: cge.CGE(**_QUICK, classifier="plain", weighting="steps", label_propagation="yes"),
-    "sampled": lambda: cge.CGE(**_QUICK, classifier="deep", weighting="average"),
-    "table": lambda: cge.CGE("table", **_QUICK, **_PAIRS, weighting="cnn"),
-    "features": lambda: cge.CGE("features", **_QUICK, **_PAIRS, weighting="uniform"),
+    "edges": lambda: cge.CGE("edges+hops", classifier="mlp", label_propagation="yes", **_QUICK),
+    "sampled": lambda: cge.CGE("average", classifier="consistency", **_QUICK),
+    "transductive": lambda: cge.PaperCGE("transductive", "cnn", **_PAPER),
+    "inductive": lambda: cge.PaperCGE("inductive", "uniform", **_PAPER),
     "walks": lambda: cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2),
     "spread": LabelPropagation,
     "classifier": lambda: WalkClassifier(),

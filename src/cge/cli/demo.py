@@ -127,7 +127,7 @@ def _fitted(
     from cge.estimators.cge import CGE
 
     y, validation = papers.labeled(papers.split.train), papers.labeled(papers.split.validation)
-    model = CGE(weighting=weighting, max_epochs=max_epochs, random_state=seed, n_jobs=n_jobs)
+    model = CGE(weighting, training={"max_epochs": max_epochs}, random_state=seed, n_jobs=n_jobs)
     return model.fit(papers.graph, y, validation, callback=watch)
 
 
@@ -175,7 +175,7 @@ def _print(data: Dataset, found: dict[str, Any]) -> None:
     facts(data.rows())
     print()
     heading(f"Right on {found['test_nodes']:,} test papers")
-    print(f"{seen['train']} labels train, {seen['selection']} choose; brackets are 95 % intervals.")
+    print(f"{seen['train']} labels train, {seen['validation']} choose; brackets are 95 % intervals.")
     print_table(
         [("method", "left"), ("right", "right"), ("interval", "left")],
         [

@@ -126,12 +126,12 @@ def _export(model: Any, labels: str | None, node: str | None, label: str | None,
 
     from cge.cli.graph_options import column_of
     from cge.data import read_labels
-    from cge.estimators.predictions import known_labels_of, predict_nodes
+    from cge.estimators.predictions import predict_nodes, training_labels
     from cge.store.export_tables import SEPARATOR
     from cge.store.exports import Export
 
     vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
-    known = known_labels_of(model) if told else None
+    known = training_labels(model) if told else None
     if labels is not None:
         columns: dict[str, Any] = {"node": column_of(node), "label": column_of(label)}
         matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 __all__ = ["late", "values_of", "with_settings"]
 
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
-_EVERY, _PATHS, _PAIRS = "Settings", "Settings of --encoder paths", "Settings of --encoder table and features"
+_SETTINGS = "Settings"
 _SIGNS = {"int": "INT", "float": "NUM", "str": "WORD"}
 
 
@@ -48,12 +48,15 @@ def late(command: Callable[..., None]) -> type[Command]:
 
 def with_settings(command: Callable[..., None], estimator: type) -> Callable[..., None]:
     """Give a command an option for each setting of an estimator; it takes them as `**settings`, as text."""
-    from cge.estimators.settings import settings_of
+    from cge.estimators.configs import flat_settings
 
-    known = settings_of(estimator)
+    known = flat_settings(estimator)
     parameters = [
         inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=known[name][2], annotation=_option(name, panel, *known[name])
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=known[name][2],
+            annotation=_option(name, panel, *known[name][:3]),
         )
         for panel, names in _panels(known).items()
         for name in names
@@ -71,12 +74,9 @@ def with_settings(command: Callable[..., None], estimator: type) -> Callable[...
 
 def _panels(known: Iterable[str]) -> dict[str | None, list[str]]:
     """Return the settings in the panels of the help that they stand in."""
-    from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
-
-    panels: dict[str | None, list[str]] = {name: [] for name in (None, _EVERY, _PATHS, _PAIRS)}
+    panels: dict[str | None, list[str]] = {None: [], _SETTINGS: []}
     for name in known:
-        only = _PATHS if name in PATHS_ONLY else _PAIRS if name in PAIRS_ONLY else _EVERY
-        panels[None if name in _RUN else only].append(name)
+        panels[None if name in _RUN else _SETTINGS].append(name)
     return panels
 
 
@@ -93,7 +93,7 @@ def _option(name: str, panel: str | None, kind: str, setting: Setting, default: 
 
 def _help(setting: Setting, default: Any) -> str:
     """Return the help of a setting as a sentence, with legal values and default in few words."""
-    text = setting.help.removeprefix("encoder 'paths': ")  # which its panel says
+    text = setting.help
     parts = [part for part in text.split("; ") if not part.startswith("a callable")]  # which only Python has
     if not all(f"'{choice}'" in setting.help for choice in setting.choices):
         parts.append("one of " + ", ".join(setting.choices))
@@ -124,9 +124,11 @@ def _range(setting: Setting) -> str:
 
 def values_of(estimator: type, given: Mapping[str, Any]) -> dict[str, Any]:
     """Return settings that came as text as the constructor takes them; what is no number stays as it is."""
-    from cge.estimators.settings import settings_of
+    from cge.estimators.configs import flat_settings
 
-    return {name: _value(given[name], kind, setting) for name, (kind, setting, _) in settings_of(estimator).items()}
+    return {
+        name: _value(given[name], kind, setting) for name, (kind, setting, _, _) in flat_settings(estimator).items()
+    }
 
 
 def _value(text: Any, kind: str, setting: Setting) -> Any:

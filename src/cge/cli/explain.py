@@ -105,9 +105,9 @@ def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: 
     """Say what the weights of paths came to."""
     if files:
         raise InputError(f"{files[0]} writes paths; say which with --node or --class")
-    worth = model.compare_weighting(compare=compare)
+    worth = model.compare_weighting(train_uniform=compare)
     if as_json:
-        print_json({"folder": folder, "weight_parameters": model.weight_parameters_, **worth.facts()})
+        print_json({"folder": folder, "weight_parameters": getattr(model, "weight_parameters_", {}), **worth.facts()})
     elif not quiet:
         heading("What the weights of paths came to")
         print("\n".join(map(printable, worth.sentences())))
@@ -118,7 +118,7 @@ def _found(model: CGE, node: str | None, to: str | None, name: str | None, told:
     if node is None:
         return model.explain_class(classes.get(str(name), name), **told)
     first = _known_id(model, node, "--node")
-    told = told | {"name": None if name is None else classes.get(name, name)}
+    told = told | {"target_class": None if name is None else classes.get(name, name)}
     return (
         model.explain(first, **told) if to is None else model.explain_pair(first, _known_id(model, to, "--to"), **told)
     )

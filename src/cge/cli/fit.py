@@ -93,19 +93,17 @@ def fit(
       cge fit edges.csv --labels labels.csv --weighting steps --seed 3 --out model --resume
       cge fit --config fit.toml --threads 4
     """
-    from cge.estimators.cge import CGE, idle_settings
+    from cge.estimators.cge import CGE
+    from cge.estimators.configs import flat_params, make_estimator
     from cge.estimators.settings import check_settings
 
-    model = CGE(**values_of(CGE, settings))
+    model: CGE = make_estimator(CGE, values_of(CGE, settings))
     check_settings(model)
-    idle = idle_settings(model)
-    early = [shell_message(idle)] if idle else []
-    _tell("warning", early)  # not after an hour of training
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation)
         told = _planned(model, task), task.graph, str(folder), available_memory()
         if as_json:
-            said = {"notes": task.notes, "warnings": early, "settings": model.get_params()}
+            said = {"notes": task.notes, "settings": flat_params(model)}
             print_json(content_of(*told) | said)
         elif not quiet:
             _tell("note", task.notes)
@@ -135,7 +133,7 @@ def fit(
     _tell("warning", warned)
     found = facts_of(model, out, seconds)
     if as_json:
-        print_json(found | {"warnings": early + warned, "notes": notes, **rounds_of(model)})
+        print_json(found | {"warnings": warned, "notes": notes, **rounds_of(model)})
     elif not quiet:
         print_facts(found, model, files.multilabel)
 
@@ -195,7 +193,6 @@ def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, An
 def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, format_value: bool) -> list[str]:
     """Train, and return the warnings of the library as sentences, but for that of idle settings, which was told."""
     from cge.cli.progress import Watch
-    from cge.estimators.cge import idle_settings
 
     again = bool(model.refit and task.validation is None and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
@@ -207,7 +204,7 @@ def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, format_value: bool) ->
         if not issubclass(one.category, CgeWarning):
             warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
     messages = [warning.message for warning in caught if issubclass(warning.category, CgeWarning)]
-    return [shell_message(one) for one in messages if isinstance(one, Warning) and str(one) != idle_settings(model)]
+    return [shell_message(one) for one in messages if isinstance(one, Warning)]
 
 
 def _way_on(checkpoint: Checkpoint) -> str:

@@ -28,16 +28,27 @@ def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
         "best_round": model.best_epoch_,
         "refitted": model.selection_history_ is not None,
         "validation_accuracy": _right(model, best.validation_accuracy),
-        "validation_labels": model.labels_seen_["selection"],
+        "validation_labels": model.labels_seen_["validation"],
         "weights": None if weights["mean"] is None else weights,
         "weighting": model.weighting_,
+        "compared": [],
+        "classifiers": [],
+        **_search(model),
+        "worth": model.compare_weighting().facts(),
+        "seconds": seconds,
+    }
+
+
+def _search(model: Any) -> dict[str, Any]:
+    """Return what the model search of `CGE` selected."""
+    if not hasattr(model, "search_results_"):
+        return {}
+    return {
         "weight_parameters": model.weight_parameters_,
         "classifiers": model.classifiers_,
         "label_propagation": model.label_propagation_,
         "prior_correction": model.prior_correction_,
         "compared": model.search_results_,
-        "worth": model.compare_weighting().facts(),
-        "seconds": seconds,
     }
 
 
@@ -46,23 +57,24 @@ def _right(model: CGE, told: float | None) -> float | None:
 
     With several labels per node, and with the paper's encoders, it is what the best round was `told` by.
     """
-    fitted = model._fitted
-    chosen = fitted.chosen
-    if told is None or model.encoder != "paths" or fitted.several or chosen is None:
+    fitted, chosen = model.fitted_, model.fitted_.validation
+    if told is None or fitted.multilabel or not len(chosen):
         return told
     return float((chosen.probabilities.argmax(1) == chosen.matrix.argmax(1)).mean())
 
 
 def rounds_of(model: CGE) -> dict[str, Any]:
     """Return the settings of a trained model, and its rounds as rows."""
+    from cge.estimators.configs import flat_params
+
     selection = model.selection_history_
     rows = {"history": model.history_.rows(), "selection_history": None if selection is None else selection.rows()}
-    return {"settings": model.get_params(), **rows}
+    return {"settings": flat_params(model), **rows}
 
 
 def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
     """Print a summary, and how to go on."""
-    from cge.estimators.label_roles import taught_in_vain
+    from cge.estimators.fitted_model import learned_weights_unused
 
     seen, weights, accuracy = found["labels_seen"], found["weights"], found["validation_accuracy"]
     best = f"{found['best_epoch']} of {len(model.selection_history_ or model.history_)}"
@@ -84,8 +96,8 @@ def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
         learned += f", {_verdict(found)}"
     told = worth.sentences()[1:]
     what = "epoch" if found["classifiers"] else "round"
-    weigh = "taught weights that are not used" if taught_in_vain(model) else "weigh paths"
-    served = f"{seen['train']:,} train, {seen['outer']:,} {weigh}, {seen['selection']:,} choose the {what}"
+    weigh = "taught weights that are not used" if learned_weights_unused(model.fitted_) else "weigh paths"
+    served = f"{seen['train']:,} train, {seen['outer']:,} {weigh}, {seen['validation']:,} choose the {what}"
     facts(
         [
             ("nodes", f"{found['nodes']:,}"),

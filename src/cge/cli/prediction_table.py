@@ -22,13 +22,14 @@ def columns_of(found: Predictions) -> dict[str, Any]:
 
     ids = found.nodes if found.nodes.dtype.kind == "i" else checked_texts(found.nodes)
     probabilities = {
-        f"chance_{name}": column for name, column in zip(found.classes.tolist(), found.probabilities.T, strict=True)
+        f"probability_{name}": column
+        for name, column in zip(found.classes.tolist(), found.probabilities.T, strict=True)
     }
     return {
         "node": ids,
         "class": _classes(found),
         "confidence": found.confidence,
-        "way": [EVIDENCE[way] for way in found.ways.tolist()],
+        "evidence": [EVIDENCE[way] for way in found.evidence.tolist()],
         **probabilities,
     }
 
@@ -37,7 +38,7 @@ def _classes(found: Predictions) -> Any:
     """Return predicted classes as a column: numbers, text, or lists of text."""
     import numpy as np
 
-    if found.several:
+    if found.multilabel:
         return [[str(one) for one in row] for row in found.predicted]
     if found.classes.dtype.kind in "if":
         return np.asarray(found.predicted, found.classes.dtype)
@@ -48,18 +49,18 @@ def content_of(found: Predictions, *, full: bool = True) -> dict[str, Any]:
     """Return predictions as JSON holds them; where it is not to be `full`, without the nodes."""
     from cge.estimators.predictions import EVIDENCE
 
-    counts = {"nodes": len(found.nodes), "classes": found.classes.tolist(), "ways": found.counts()}
+    counts = {"nodes": len(found.nodes), "classes": found.classes.tolist(), "evidence": found.counts()}
     if not full:
         return counts | {"predictions": None}
     names, rows = [str(name) for name in found.classes.tolist()], _short(found.probabilities)
-    columns = (found.nodes.tolist(), found.predicted, _short(found.confidence), found.ways.tolist(), rows)
+    columns = (found.nodes.tolist(), found.predicted, _short(found.confidence), found.evidence.tolist(), rows)
     predictions = [
         {
             "node": node,
             "class": predicted,
             "confidence": confidence,
-            "way": EVIDENCE[way],
-            "chances": dict(zip(names, probabilities, strict=True)),
+            "evidence": EVIDENCE[way],
+            "probabilities": dict(zip(names, probabilities, strict=True)),
         }
         for node, predicted, confidence, way, probabilities in zip(*columns, strict=True)
     ]
@@ -84,10 +85,14 @@ def print_predictions(found: Predictions, out: str | None) -> None:
     format_value = [
         (printable(node), _text(predicted), f"{confidence:.3f}", EVIDENCE[way])
         for node, predicted, confidence, way in zip(
-            found.nodes[:_SHOWN].tolist(), found.predicted[:_SHOWN], found.confidence[:_SHOWN], found.ways, strict=False
+            found.nodes[:_SHOWN].tolist(),
+            found.predicted[:_SHOWN],
+            found.confidence[:_SHOWN],
+            found.evidence,
+            strict=False,
         )
     ]
-    print_table([("node", "left"), ("class", "left"), ("confidence", "right"), ("way", "left")], format_value)
+    print_table([("node", "left"), ("class", "left"), ("confidence", "right"), ("evidence", "left")], format_value)
     if len(found.nodes) > _SHOWN:
         print(f"and {len(found.nodes) - _SHOWN:,} more; --out FILE writes all of them, --json prints them")
 

@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from cge.data.label_arrays import labeled
 from cge.errors import InputError, Message, Param
 from cge.estimators.label_roles import hold_out
-from cge.estimators.labels import encode_labels, members
+from cge.estimators.labels import encode_labels, members, one_hot
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
@@ -49,8 +49,7 @@ class TaskLabels:
 
     def one_hot(self, nodes: Array) -> Array:
         """Return the classes of some labeled nodes as zeros and ones, `(k, c)`."""
-        codes = self.codes[nodes]
-        return codes if self.multilabel else np.eye(len(self.classes), dtype=np.int64)[codes]
+        return one_hot(self.codes[nodes], len(self.classes))
 
 
 def task_labels(graph: Graph, y: Any, validation: Any = None) -> TaskLabels:

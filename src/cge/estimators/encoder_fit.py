@@ -83,8 +83,8 @@ def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
         seed=model.random_state,
         outer_settings=OuterSettings(
             steps=outer.outer_steps,
-            alone=outer.warmup_steps,
-            weights_rate=outer.weighting_lr,
+            warmup_steps=outer.warmup_steps,
+            weighting_lr=outer.weighting_lr,
             penalty=outer.prior_penalty,
         ),
         **given,

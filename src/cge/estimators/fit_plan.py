@@ -5,21 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from cge.errors import InputError, Message
-from cge.estimators.classifier import Known, known_labels
-from cge.estimators.encoder_fit import WALK_VECTORS, check_encoder_task, resolve_inputs
-from cge.estimators.encoder_model import encoder_settings
+from cge.estimators.classifier import TaskLabels
+from cge.estimators.configs import OuterConfig, as_config, flat_params
+from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
 from cge.estimators.label_roles import hold_out
-from cge.estimators.paper_fit import check_paper_task
-from cge.estimators.paper_fit import chosen as pair_setting
-from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.training.classifier_recipes import DENSE, EncoderSettings, ProblemSize
 from cge.training.cost import Cost, PairSize, PathSize, Training, pair_cost, path_cost
 from cge.training.model_search import MIN_VALIDATION
 from cge.training.paper_settings import MAX_SOFTMAX_NODES
 
-__all__ = ["FitPlan", "checked_task", "plan_fit"]
+__all__ = ["FitPlan", "plan_fit"]
 
 _PRIORS = ("uniform", "degree", "cosine", "own")
 _LASTS = 0.7  # share of the epochs at most after which patience ends, as measured
@@ -40,19 +36,6 @@ class FitPlan:
     cost: Cost
 
 
-def checked_task(model: Any, graph: Graph, y: Any, validation: Any = None) -> Known:
-    """Return what labels tell, and refuse settings, labels or a graph that no fit can begin with."""
-    check_settings(model)
-    if isinstance(graph, Graph) and not len(graph.indices):
-        raise InputError("the graph has no edges, so there are no paths to learn from")
-    known = known_labels(graph, y, validation)
-    learns = model.weighting != "uniform" and model.outer == "unrolled"
-    if validation is None and model.outer_labels == "validation" and learns:
-        problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
-        raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
-    return known
-
-
 def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
     """Return the plan of `model.fit(graph, y, validation)`; nothing is trained.
 
@@ -64,29 +47,27 @@ def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPla
     >>> plan.inputs, plan.weightings, plan.classifiers
     ('learned', ('degree',), ('mlp',))
     """
-    known = checked_task(model, graph, y, validation)
-    given = len(known.selection) > 0
-    kept, held = (known.train, known.selection) if given else _held_out(model, known)
+    known = model.checked_labels(graph, y, validation)
+    given = len(known.validation) > 0
+    kept, held = (known.train, known.validation) if given else _held_out(model, known)
     again = bool(model.refit and not given and len(held))
-    labels = {"train": len(known.train if again else kept), "outer": 0, "selection": len(held)}
-    if model.encoder == "paths":
-        check_encoder_task(model, graph)
+    labels = {"train": len(known.train if again else kept), "outer": 0, "validation": len(held)}
+    if hasattr(model, "classifier"):
         return _of_paths(model, graph, known, len(kept), labels, again)
-    check_paper_task(model, graph)
     return _of_pairs(model, graph, labels, again)
 
 
-def _held_out(model: Any, known: Known) -> Any:
+def _held_out(model: Any, known: TaskLabels) -> Any:
     return hold_out(known.codes, known.train, model.validation_fraction, model.random_state)
 
 
 # ---------------------------------------------------------------------- the path encoder
 
 
-def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
-    settings = encoder_settings(model, len(known.classes))
+def _of_paths(model: Any, graph: Graph, known: TaskLabels, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
+    settings, n_folds = encoder_settings(model, len(known.classes)), as_config(OuterConfig, model.outer_problem).n_folds
     features: Any = graph.features
-    inputs = resolve_inputs(model.inputs, graph, known.codes)
+    inputs = resolve_inputs(model.inputs, graph, known.multilabel)
     entries, columns = graph.num_nodes, graph.num_nodes
     if inputs == "features":
         entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])
@@ -95,10 +76,10 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
     steps = len(graph.indices) + graph.num_nodes
     dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
     work = entries // DENSE if dense else entries
-    labeled = kept + labels["selection"]
+    labeled = kept + labels["validation"]
     problem_size = ProblemSize(steps, work, columns if dense else 0, labeled, len(known.classes))
     size = PathSize(graph.num_nodes, steps, entries, columns, len(known.classes), kept, settings.hops)
-    selecting = labels["selection"] >= MIN_VALIDATION
+    selecting = labels["validation"] >= MIN_VALIDATION
     asked = model.weighting if isinstance(model.weighting, str) else "custom"
     weightings, classifiers = _candidates(asked, settings.classifier, selecting, features is not None, kept > 3)
     if asked == "auto" and inputs == "walks":  # they hold what paths bring: a node's own comes first
@@ -107,9 +88,9 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         classifiers = tuple(
             name for name in classifiers if settings.affordable(name, settings.products(name, problem_size))
         )
-    if asked == "auto" and settings.learning(problem_size, model.folds) > settings.search(problem_size):
+    if asked == "auto" and settings.learning(problem_size, n_folds) > settings.search(problem_size):
         weightings = tuple(name for name in weightings if name in _PRIORS)
-    outer = settings.outer(problem_size, model.folds)
+    outer = settings.outer(problem_size, n_folds)
     learned = [name for name in weightings if name not in _PRIORS]
     votes = {"yes": "yes", "no": "no"}.get(settings.label_propagation, "asked for" if selecting else "no")
     votes = "yes" if settings.classifier == "distilled" else votes
@@ -128,7 +109,14 @@ def _of_paths(model: Any, graph: Graph, known: Known, kept: int, labels: dict[st
         labels | {"outer": kept if learned else 0},
         again,
         {"dim": settings.dim, "hops": settings.hops, "epochs": epochs, "models": model.n_estimators},
-        path_cost(size, trainings, len(learned) * (outer.warmup_steps + outer.steps), model.folds, counted, sampled),
+        path_cost(
+            size,
+            trainings,
+            len(learned) * (outer.warmup_steps + outer.steps),
+            n_folds,
+            counted,
+            sampled,
+        ),
     )
 
 
@@ -195,16 +183,17 @@ def _trainings(
 
 def _of_pairs(model: Any, graph: Graph, labels: dict[str, int], again: bool) -> FitPlan:
     names = ("dim", "walks_per_node", "walk_length", "window", "negatives")
-    sizes = {name: pair_setting(model, name) for name in names}
+    params = flat_params(model)
+    sizes = {name: params[name] for name in names}
     entries = 0 if graph.features is None else int(getattr(graph.features, "nnz", graph.features.size))
     softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
-    rounds = model.pretrain + pair_setting(model, "max_epochs")
-    weighting = pair_setting(model, "weighting")
+    rounds = params["pretrain"] + params["max_epochs"]
+    weighting = model.weighting
     name = weighting if isinstance(weighting, str) else "custom"
     if name != "uniform" and model.outer == "unrolled":
-        half = (labels["selection"] + 1) // 2 if model.outer_labels == "validation" else 0
-        labels = labels | {"outer": half or labels["train"], "selection": labels["selection"] - half}
+        half = (labels["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
+        labels = labels | {"outer": half or labels["train"], "validation": labels["validation"] - half}
     size = PairSize(graph.num_nodes, entries, softmax=softmax, **sizes)
     told = sizes | {"loss": "softmax" if softmax else "negative", "max_epochs": rounds}
-    cost = pair_cost(size, model.encoder, name, 2 * rounds if again else rounds)
-    return FitPlan(model.encoder, None, (name,), (), None, labels, again, told, cost)
+    cost = pair_cost(size, model.setting, name, 2 * rounds if again else rounds)
+    return FitPlan(model.setting, None, (name,), (), None, labels, again, told, cost)

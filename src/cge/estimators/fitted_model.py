@@ -14,7 +14,15 @@ from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
 from cge.training.history import History
 
-__all__ = ["FitLog", "FittedModel", "LabeledNodes", "ValidationNodes", "label_table", "stored_labels"]
+__all__ = [
+    "FitLog",
+    "FittedModel",
+    "LabeledNodes",
+    "ValidationNodes",
+    "label_table",
+    "learned_weights_unused",
+    "stored_labels",
+]
 
 Array = npt.NDArray[Any]
 
@@ -143,3 +151,9 @@ class FittedModel(Protocol):
     def explainer(self, classes: Array, classifier: int, seed: int) -> Explainer:
         """Return what explains predictions; `classifier` is the place of one in an ensemble."""
         ...
+
+
+def learned_weights_unused(model: FittedModel) -> bool:
+    """Say whether weights were learned in the model search, but a closed-form weighting was selected."""
+    learned = model.weighting_name in ("edges", "edges+hops")
+    return model.searched and model.log.labels_seen["outer"] > 0 and not learned

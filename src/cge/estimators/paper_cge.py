@@ -140,7 +140,7 @@ class PaperCGE(PathEstimator):
             hint = Message.of("use {setting}", setting="transductive")
             raise InputError(problem, parameter="setting", hint=hint)
         learns = self.weighting != "uniform" and self.outer == "unrolled"
-        if learns and self.outer_labels == "validation" and not len(known.selection):
+        if learns and self.outer_labels == "validation" and not len(known.validation):
             problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
         if learns and self.outer_labels == "folds" and not as_config(PaperTrainingConfig, self.training).pretrain:

@@ -84,9 +84,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         The estimator itself, trained.
         """
         known = self.checked_labels(graph, y, validation)
-        checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.selection)
+        checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
         self._set_model(self._train(graph, known, checkpoints, callback), known.classes)
-        self.fit_call_ = {"command": "", "validation": len(known.selection) > 0}
+        self.fit_call_ = {"command": "", "validation": len(known.validation) > 0}
         return self
 
     def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:

@@ -9,14 +9,14 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import clone
 
-from cge.data.labels import decided
 from cge.errors import CgeWarning, InputError
 from cge.explain.weighting_comparison import Gain
+from cge.metrics import node_f1, predicted_indicators
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
 
-__all__ = ["fit_like", "gain_over_uniform", "labels_of", "node_f1", "probabilities_of_nodes", "uniform_copy"]
+__all__ = ["fit_like", "gain_over_uniform", "labels_of", "probabilities_of_nodes", "uniform_copy"]
 
 Array = npt.NDArray[Any]
 
@@ -90,17 +90,6 @@ def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> A
     return probabilities[nodes]
 
 
-def node_f1(predicted: Array, true: Array) -> Array:
-    """Return the F1 of the classes of each node, `(k,)`, from zeros and ones; with one class it is 0 or 1.
-
-    >>> node_f1(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
-    [1.0, 0.67]
-    """
-    predicted, true = predicted > 0, true > 0
-    f1: Array = 2 * (predicted & true).sum(1) / np.maximum(predicted.sum(1) + true.sum(1), 1)
-    return f1
-
-
 def gain_over_uniform(model: PathEstimator) -> Gain | None:
     """Train a copy with uniform weights and return the gain over it on the validation labels; None for uniform."""
     if model.weighting_ == "uniform":
@@ -112,7 +101,7 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
     baseline = uniform_copy(model)
     other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
     own_f1, other_f1 = (
-        node_f1(decided(probabilities, fitted.multilabel), validation.matrix)
+        node_f1(predicted_indicators(probabilities, fitted.multilabel), validation.matrix)
         for probabilities in (validation.probabilities, other)
     )
     return Gain.between(own_f1, other_f1, chose=fitted.searched)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
-from cge.estimators.uniform_baseline import judged_by, labels_of, probabilities_of, uniform_copy
+from cge.estimators.uniform_baseline import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.explain.weighting_comparison import Gain
 from cge.report.test_scores import Measured
 
@@ -25,7 +25,7 @@ def compared(
     taken as it is.
     """
     rows = [measured.row("cge", measured.probabilities)]
-    labels = labels_of(model, again=measured.unseen)
+    labels = labels_of(model, as_passed=measured.unseen)
     others: dict[str, Any] = {}
     if twin is not None or model.weighting_ != "uniform":
         others[_TWIN] = uniform_copy(model)
@@ -38,11 +38,11 @@ def compared(
         else:
             if on_method is not None:
                 on_method(name)
-            probabilities = probabilities_of(method, model, labels)
-        told = judged_by(method, probabilities, measured.nodes)
+            probabilities = fit_like(method, model, labels)
+        told = probabilities_of_nodes(method, probabilities, measured.nodes)
         rows.append(measured.row(name, told))
         if name == _TWIN:
             both = (measured.right(one) for one in (measured.probabilities, told))
-            chose = not measured.unseen and model.encoder == "paths" and model.weighting == "auto"
+            chose = not measured.unseen and model.fitted_.searched
             rows[-1]["gain"] = Gain.between(*both, chose=chose)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cge.data.label_arrays import labeled
 from cge.errors import InputError
-from cge.estimators.label_roles import membership
+from cge.estimators.labels import one_hot
 from cge.estimators.nearest import lengths, nearest_rows
 from cge.metrics import predicted_indicators
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
@@ -73,7 +73,7 @@ def facts_of(
     flat : "pca" or "umap"
         How vectors become a map of two dimensions; UMAP needs the package umap-learn.
     """
-    if not hasattr(model, "_fitted"):
+    if not hasattr(model, "fitted_"):
         raise InputError("the report is about a trained model; call fit first")
     need_map(flat)
     probabilities = model.predict_proba()
@@ -92,10 +92,10 @@ def facts_of(
     format_list = np.concatenate(
         [format_value, np.setdiff1d(met, format_value)]
     )  # nodes that only paths lead to come last
-    said = predicted_indicators(probabilities, model._fitted.several)
+    said = predicted_indicators(probabilities, model.fitted_.multilabel)
     sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[format_value].sum(0)
     shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
-    parameters = model.weight_parameters_ or {"coefficients": {}, "hops": []}
+    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
     gates = (
         sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1]))
         if any(parameters["coefficients"].values())
@@ -107,7 +107,7 @@ def facts_of(
         "verdict": verdict_of(model, rows),
         "hints": {
             **hints_of(model, len(told), len(format_value), measured, MAPS[flat]),
-            "colors-words": colors_of(model._fitted.several, len(classes), len(_COLORS)),
+            "colors-words": colors_of(model.fitted_.multilabel, len(classes), len(_COLORS)),
             "signs-words": signs_of([weight for _, weight in weights]),
         },
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
@@ -116,13 +116,13 @@ def facts_of(
         "confusion": None if measured is None else measured.confusion(),
         "by_class": None if measured is None else measured.by_class(),
         "curves": curves_of(model),
-        "step": "epoch" if model.encoder == "paths" else "round",
+        "step": "epoch",
         "classes": classes,
         "groups": _groups(sizes),
         "nodes": {
             **_nodes(model, format_value, format_list, labels, labeled(known), probabilities, titles, flat),
             "shade": shades[format_list].tolist(),
-            "said": _said(probabilities[format_list]) if model._fitted.several else None,
+            "said": _said(probabilities[format_list]) if model.fitted_.multilabel else None,
         },
         "paths": _numbered(strongest, format_list, len(told)),
         "near": _near(model.embedding_, format_value),
@@ -144,10 +144,10 @@ def _members(model: Any, truth: Array | None) -> Array:
     """Return the training labels, or others, as zeros and ones, `(n, c)`; rows of nodes without are zero."""
     found = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
     if truth is None:
-        found[model._fitted.known] = model._fitted.matrix
+        found[model.fitted_.train.nodes] = model.fitted_.train.matrix
     else:
         nodes = np.flatnonzero(labeled(truth))
-        found[nodes] = membership(truth, nodes, found.shape[1])
+        found[nodes] = one_hot(truth[nodes], found.shape[1])
     return found
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from cge.estimators.label_roles import taught_in_vain
+from cge.estimators.configs import flat_params
+from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.storing import name_of
 from cge.report.test_scores import Measured
 
@@ -25,11 +26,11 @@ def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[s
     """Say what the model is about, and how well it does."""
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
-    weights = "weights of paths that are not used" if taught_in_vain(model) else "the weights of paths"
+    weights = "weights of paths that are not used" if learned_weights_unused(model.fitted_) else "the weights of paths"
     first = (
         f"A model of {f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
         f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught {weights}"
-        f", {seen['selection']:,} chose what was left open."
+        f", {seen['validation']:,} chose what was left open."
     )
     if measured is None:
         return [first, "There are no labels to measure it by."]
@@ -63,9 +64,9 @@ def hints_of(model: Any, nodes: int, format_value: int, measured: Measured | Non
         f" {what} of {classifier}." if classifier.count > 1 else ""
         for what in ("The chance is that", "Scores are those")
     )
-    exact = "" if model.encoder == "paths" else " With this encoder that is an attribution, no identity."
+    exact = "" if model.fitted_.exact else " With this encoder that is an attribution, no identity."
     return {
-        "curves-words": f"The best {'epoch' if model.encoder == 'paths' else 'round'} was number {model.best_epoch_}.",
+        "curves-words": f"The best epoch was number {model.best_epoch_}.",
         "map-words": f"Every node by the direction of its vector, in two dimensions ({flat}), colored by its label or "
         f"else by its prediction. Click a node to see its paths.{some}",
         "explorer-words": "The paths that bring most to the score of the predicted class, for it or against it. A path "
@@ -81,7 +82,7 @@ def hints_of(model: Any, nodes: int, format_value: int, measured: Measured | Non
         f"over some nodes.{whose}",
         "strong-words": "What follows is of the paths that were selected for what they bring, the strongest of each "
         "node, and not of all paths: heavy ones are more frequent among them.",
-        "weights-words": f"Weights: {model.weighting_}. Readers: {', '.join(model.classifiers_) or 'the head of the paper'}.",
+        "weights-words": f"Weighting: {model.weighting_}.{_classifiers(model)}",
     }
 
 
@@ -105,29 +106,30 @@ def signs_of(weights: Sequence[float]) -> str:
     )
 
 
-def settings_of(model: Any) -> list[list[str]]:
-    """Return the settings that this encoder knows, and what was used where that was left open."""
-    from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+def _classifiers(model: Any) -> str:
+    return f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
 
-    idle = PAIRS_ONLY if model.encoder == "paths" else PATHS_ONLY
-    used = {
-        "weighting": model.weighting_,
-        "classifier": ", ".join(model.classifiers_),
-        "dim": str(model.embedding_.shape[1]),
-    }
-    used |= {name: "yes" if getattr(model, f"{name}_") else "no" for name in ("label_propagation", "prior_correction")}
-    found = []
-    for name, value in model.get_params().items():
-        if name not in (*idle, "n_jobs"):  # they change nothing, and may be those of whoever wrote the page
+
+def settings_of(model: Any) -> list[list[str]]:
+    """Return the settings of a model, and what was selected where that was left open."""
+    used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
+    if hasattr(model, "classifiers_"):
+        used["classifier"] = ", ".join(model.classifiers_)
+    for name in ("label_propagation", "prior_correction"):
+        if hasattr(model, f"{name}_"):
+            used[name] = "yes" if getattr(model, f"{name}_") else "no"
+    rows = []
+    for name, value in flat_params(model).items():
+        if name != "n_jobs":  # changes nothing
             text = "by default" if value is None else str(value)
-            known = used.get(name) if value is None or value == "auto" else None
-            found.append([name, f"{text}: {known}" if known else text])
-    return found
+            selected = used.get(name) if value is None or value == "auto" else None
+            rows.append([name, f"{text}: {selected}" if selected else text])
+    return rows
 
 
 def weight_axis_of(model: Any) -> str:
     """Say what A is on an axis."""
-    if model.encoder == "paths":
+    if model.fitted_.exact:
         return "A, relative to a random walk"
     return "A, the same for all" if model.weighting_ == "uniform" else "A, what the network says, from 0 to 1"
 
@@ -143,4 +145,4 @@ def call_of(model: Any) -> str:
         if value != defaults[name] or name == "random_state"  # the seed is told in any case
     ]
     labels = "y, validation" if model.fit_call_["validation"] else "y"
-    return f"cge.CGE({', '.join(settings)}).fit(graph, {labels})"
+    return f"cge.{type(model).__name__}({', '.join(settings)}).fit(graph, {labels})"

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.data.label_arrays import labeled
-from cge.estimators.label_roles import membership
+from cge.estimators.labels import one_hot
 from cge.evaluation.significance import f1_interval, share_interval
 from cge.metrics import node_f1, predicted_indicators, reliability
 
@@ -90,17 +90,17 @@ def measured_by(model: Any, truth: Array | None = None) -> Measured | None:
     By `truth`, the labels of nodes that were not trained on: `(n,)` class numbers of `model.classes_` with −1 for
     unknown, or `(n, c)` of zeros and ones. Without it, by the selection labels.
     """
-    fitted, classes = model._fitted, len(model.classes_)
+    fitted, classes = model.fitted_, len(model.classes_)
     if truth is None:
-        chosen = fitted.chosen
+        chosen = fitted.validation
         return (
-            Measured(chosen.nodes, chosen.matrix, chosen.probabilities, fitted.several, False)
+            Measured(chosen.nodes, chosen.matrix, chosen.probabilities, fitted.multilabel, False)
             if len(chosen.nodes)
             else None
         )
     served = np.zeros(len(truth), bool)
-    served[fitted.known] = served[fitted.chosen.nodes] = True
+    served[fitted.train.nodes] = served[fitted.validation.nodes] = True
     nodes = np.flatnonzero(labeled(truth) & ~served)
     if not len(nodes):
         return None
-    return Measured(nodes, membership(truth, nodes, classes), fitted.probabilities(None, nodes), fitted.several, True)
+    return Measured(nodes, one_hot(truth[nodes], classes), fitted.probabilities(None, nodes), fitted.multilabel, True)

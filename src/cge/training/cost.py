@@ -26,7 +26,10 @@ _BASE = 560e6  # bytes of Python, PyTorch and compiled kernels
 _MARGIN = 1.3  # what is alive at once besides what is counted
 _OUTER_DIM = 16  # of `OuterSettings`
 _BYTES_PER_PATH = 120  # of the table of distinct paths
-_PAIR_SECONDS = {"table": 4.5e-7, "features": 1.4e-6}  # of a pair at 128 numbers and 5 negatives, on two threads
+_PAIR_SECONDS = {
+    "transductive": 4.5e-7,
+    "inductive": 1.4e-6,
+}  # of a pair at 128 numbers and 5 negatives, on two threads
 _NETWORKS = {"uniform": 0.65, "average": 1.0, "cnn": 1.1, "lstm": 1.4}  # by how much a table slows down or speeds up
 
 
@@ -132,7 +135,7 @@ class PairSize:
 def pair_cost(size: PairSize, encoder: str, weighting: str, max_epochs: int) -> Cost:
     """Return the cost of a fit of the paper's encoders."""
     each = _PAIR_SECONDS[encoder] * size.dim / 128 * (1 + size.negatives) / 6
-    each *= _NETWORKS.get(weighting, 1.4) if encoder == "table" else 1.0
+    each *= _NETWORKS.get(weighting, 1.4) if encoder == "transductive" else 1.0
     if size.softmax:
         each += 3e-10 * size.nodes * size.dim
     paths = 0 if weighting == "uniform" else _BYTES_PER_PATH * size.pairs
