@@ -69,7 +69,7 @@ class Table:
     def settings_of(self, dataset: str, method: str) -> dict[str, Any]:
         """Return the settings of a method on a data set that are not its defaults."""
         told: dict[str, Any] = {}
-        if "encoder" in find_method(method.removesuffix(_STRICT)).settings and dataset in self.sizes:
+        if "setting" in find_method(method.removesuffix(_STRICT)).settings and dataset in self.sizes:
             told["dim"] = self.sizes[dataset]
         for group, methods in self.groups.items():
             if method in methods:

@@ -21,8 +21,8 @@ from cge.explain.sampled_paths import SampledPaths
 from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.path_tree import PathTree
-from cge.models.transitions import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, take_rows
+from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 from cge.training.paper_inner import MIN_PATH_NODES
 
