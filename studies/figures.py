@@ -23,7 +23,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import CgeWarning, InputError
 from cge.estimators.cge import CGE
-from cge.evaluation.protocol import drawn
+from cge.evaluation.protocol import draw_split
 from cge.explain.analyses import against_diversity, against_length, class_relevance, distribution, path_relevance
 from cge.graph import Graph
 from cge.models.path_networks import LstmWeighting, PathWeighting
@@ -166,7 +166,7 @@ def _by_path(name: str, data: Dataset, paths: Sampled, settings: Row) -> Row:
 def _by_class(data: Dataset, paths: Sampled, settings: Row) -> Row:
     """Train a binary task for each venue, on the same nodes, and weigh the paths that contain each."""
     sizes, several = np.bincount(data.labels), paths.several
-    labels, split = drawn(data.labels, max(1, min(_PER_CLASS, int(sizes.min()) // 2)), settings["random_state"])
+    labels, split = draw_split(data.labels, max(1, min(_PER_CLASS, int(sizes.min()) // 2)), settings["random_state"])
     rows: list[Row] = []
     found: Row = {when: {"mean": [], "matrix": []} for when in ("found", "before")}
     for target in range(data.num_classes):

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.evaluation.significance import mean_interval, paired
+from cge.evaluation.significance import mean_interval, paired_t_test
 from studies.cells import Cell
 from studies.figures import ANALYSES, OUTER
 
@@ -69,8 +69,12 @@ def _tested(values: Sequence[float | None], before: Sequence[float | None], with
         return None
     known = [one for one in values if one is not None]
     both = [(one, other) for one, other in zip(values, before, strict=True) if one is not None and other is not None]
-    told |= {"p": paired(known, [0.0] * len(known)).p, "per_seed": list(values), "before": _interval(before, within)}
-    return told | {"against_before": vars(paired([one for one, _ in both], [other for _, other in both]))}
+    told |= {
+        "p": paired_t_test(known, [0.0] * len(known)).p,
+        "per_seed": list(values),
+        "before": _interval(before, within),
+    }
+    return told | {"against_before": vars(paired_t_test([one for one, _ in both], [other for _, other in both]))}
 
 
 def _distributions(rows: Rows) -> Row:

@@ -16,8 +16,8 @@ from cge.data.dataset import Dataset
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import find_method, make
-from cge.evaluation.protocol import run_once, split_of, unpacked
-from cge.evaluation.significance import mcnemar, mean_interval, paired, stars
+from cge.evaluation.protocol import run_once, split_of, unpack_flags
+from cge.evaluation.significance import mcnemar, mean_interval, paired_t_test, stars
 from cge.store.atomic import write_files, write_text
 from studies.cells import Cell, read_cells
 from studies.shared import SharedVectors
@@ -170,10 +170,12 @@ def _cell(
     theirs = _runs(found, dataset, other) if other else {}
     both = sorted(set(runs) & set(theirs))
     if both:
-        told["against"] = vars(paired([runs[seed]["test"] for seed in both], [theirs[seed]["test"] for seed in both]))
+        told["against"] = vars(
+            paired_t_test([runs[seed]["test"] for seed in both], [theirs[seed]["test"] for seed in both])
+        )
         told["against"]["method"] = other
         first = both[0]  # nodes of several seeds are the same nodes, which would count more than once
-        sides = [unpacked(side[first]["right"], side[first]["n_test"]) for side in (runs, theirs)]
+        sides = [unpack_flags(side[first]["correct"], side[first]["n_test"]) for side in (runs, theirs)]
         told["mcnemar"] = vars(mcnemar(*sides)) | {"seed": first}
     return told
 

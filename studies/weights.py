@@ -22,7 +22,7 @@ from cge.errors import InputError
 from cge.estimators.cge import CGE
 from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.label_roles import folds_of
-from cge.evaluation.protocol import drawn
+from cge.evaluation.protocol import draw_split
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.randomness import generator
@@ -150,7 +150,7 @@ def task_of(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
     labels = data.labels
     if data.splits:
         return graph, labels, data.splits[cell.seed % len(data.splits)], noise
-    labels, split = drawn(labels, _PER_CLASS, cell.seed)
+    labels, split = draw_split(labels, _PER_CLASS, cell.seed)
     return graph, labels, split, noise
 
 

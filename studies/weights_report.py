@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from cge.evaluation.significance import mean_interval, paired
+from cge.evaluation.significance import mean_interval, paired_t_test
 from cge.store.atomic import write_text
 from studies.cells import Cell, read_cells
 from studies.weights import GRAPHS, METHODS
@@ -71,7 +71,7 @@ def _row(graph: str, runs: dict[int, dict[str, Any]], found: Mapping[Cell, dict[
         if both:
             mine, theirs = ([source[seed] for seed in both] for source in _tests(graph, runs, other, found))
             overlap = row["n_test"] / row["labels"]["train"] if graph in _SPLITS else 0.0
-            row[f"against {other}"] = vars(paired(mine, theirs, overlap))
+            row[f"against {other}"] = vars(paired_t_test(mine, theirs, overlap))
     return row
 
 

@@ -373,9 +373,9 @@ def test_ids_that_no_file_holds(tmp_path: Path) -> None:
             written(made(["a", "\ud800"]), tmp_path / f"v{suffix}")
         with pytest.raises(InputError, match=r"all strings, found \('a', 1\) at position 0"):
             written(made([("a", 1), ("b", 2)]), tmp_path / f"v{suffix}")
-    with pytest.raises(InputError, match="a node has an empty id, which is no word"):
+    with pytest.raises(InputError, match="a node has an empty id, which a word2vec file cannot contain"):
         written(made(["a", ""]), tmp_path / "v.txt")
-    with pytest.raises(InputError, match=r"the node id 'b\\x00' ends in a zero, which .npz would lose; write .parquet"):
+    with pytest.raises(InputError, match=r"the node id 'b\\x00' ends in a zero, which .npz would drop; write .parquet"):
         written(made(["a", "b\0"]), tmp_path / "v.npz")
     assert list(tmp_path.iterdir()) == []
 

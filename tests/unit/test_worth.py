@@ -11,7 +11,6 @@ import pytest
 from sklearn.metrics import f1_score
 
 import cge
-from cge.evaluation.significance import f1_interval
 from cge.explain.weighting_comparison import Gain, WeightingComparison
 from cge.training.model_search import ModelSearch
 from tests.fixtures import TRUE_LABELS, paper_cge, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -198,17 +197,3 @@ def test_collapsed_weights_are_told() -> None:
         "They weigh as 40 % of the paths would, if these counted alike.",
         "Paths of 0 steps (+0.50) bring most to the predicted classes, those of 1 step (−0.25) least.",
     ]
-
-
-# ---------------------------------------------------------------------- what the report measures with
-
-
-def test_an_interval_of_f1_holds_it_and_narrows_with_nodes() -> None:
-    random = np.random.default_rng(0)
-    true = random.random((400, 5)) < 0.4
-    told = np.where(random.random((400, 5)) < 0.2, ~true, true)
-    wide, narrow = (f1_interval(told[:n], true[:n]) for n in (25, 400))
-    f1 = 2 * (told & true).sum() / (told.sum() + true.sum())
-    assert narrow[0] < f1 < narrow[1]
-    assert narrow[1] - narrow[0] < 0.5 * (wide[1] - wide[0])
-    assert f1_interval(told, true) == narrow

@@ -21,7 +21,7 @@ from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.methods import Range, Space, find_method, make
 from cge.estimators.settings import check_settings
-from cge.evaluation.protocol import of_all_classes, split_of
+from cge.evaluation.protocol import expand_classes, split_of
 from cge.metrics import classification_metrics
 
 __all__ = ["SearchResult", "as_toml", "open_storage", "search_space", "tune"]
@@ -193,7 +193,7 @@ def _validation_accuracy(
         model.fit(data.graph, data.labels_of(split.train), data.labels_of(split.validation), **callback)
         nodes, labels = data.graph.node_ids[split.validation], data.labels[split.validation]
         if data.multilabel:
-            probabilities = of_all_classes(model.predict_proba(nodes), model.classes_, data.num_classes)
+            probabilities = expand_classes(model.predict_proba(nodes), model.classes_, data.num_classes)
             scores.append(classification_metrics(probabilities, labels)["micro_f1"])
         else:
             scores.append(float(model.score(nodes, labels)))

@@ -1,1 +1,1 @@
-"""How results are judged: intervals and paired tests."""
+"""Evaluation: the protocol of runs, confidence intervals and paired tests."""

@@ -1,6 +1,6 @@
-"""Link prediction: a method sees a graph without some edges, and has to tell them from pairs that are none.
+"""Link prediction: a method is trained without some edges, and has to rank them above pairs that are no edges.
 
-Takes anything that behaves like an estimator of this package, and knows none.
+Takes any object with the interface of this package's estimators.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cge.data.link_split import Links, LinkSplit
-from cge.evaluation.protocol import peak_mb, summary
+from cge.evaluation.protocol import peak_mb, summarize
 from cge.models.node_pairs import PAIR_OPERATORS, pair_cosines, pair_vectors
 
 __all__ = ["link_summary", "run_links"]
@@ -26,50 +26,50 @@ _STRENGTHS = (0.01, 1.0, 100.0)  # inverse of regularization
 
 
 def run_links(estimator: Any, split: LinkSplit, labels: tuple[Any, Any] | None = None) -> dict[str, Any]:
-    """Train an estimator on what is left of a graph, let validation pairs choose a scorer, and score the test pairs.
+    """Train an estimator on the remaining graph, select a scorer on the validation pairs, and score the test pairs.
 
-    `labels` are those that train and those that choose, for a method that learns from labels of nodes.
+    `labels` are training and validation labels, for a method that learns from labels of nodes.
     """
-    began = time.perf_counter()
+    start = time.perf_counter()
     estimator.fit(split.graph, *(() if labels is None else labels))
     pairs, cut = np.concatenate([split.validation.pairs, split.test.pairs]), len(split.validation)
-    best, chosen, scores = -1.0, "", np.empty(0)
-    for name, found in _scored(estimator, split.train, pairs):
-        auc = float(roc_auc_score(split.validation.linked, found[:cut]))
-        if auc > best:
-            best, chosen, scores = auc, name, found[cut:]
+    best_auc, best_scorer, test_scores = -1.0, "", np.empty(0)
+    for name, scores in _scored(estimator, split.train, pairs):
+        auc = float(roc_auc_score(split.validation.linked, scores[:cut]))
+        if auc > best_auc:
+            best_auc, best_scorer, test_scores = auc, name, scores[cut:]
     return {
         "metrics": {
-            "auc": float(roc_auc_score(split.test.linked, scores)),
-            "ap": float(average_precision_score(split.test.linked, scores)),
+            "auc": float(roc_auc_score(split.test.linked, test_scores)),
+            "ap": float(average_precision_score(split.test.linked, test_scores)),
         },
-        "scorer": chosen,
+        "scorer": best_scorer,
         "n_test": len(split.test),
         "labels": dict(getattr(estimator, "labels_seen_", {"train": 0, "outer": 0, "selection": 0})),
         "edges": dict(split.edges),
-        "seconds": round(time.perf_counter() - began, 2),
+        "seconds": round(time.perf_counter() - start, 2),
         "peak_mb": round(peak_mb()),
     }
 
 
 def _scored(estimator: Any, train: Links, pairs: Array) -> Iterator[tuple[str, Array]]:
-    """Yield ways to score pairs, the simplest first, and the scores, `(k,)`."""
+    """Yield the name of each scorer, the simplest first, and its scores of pairs, `(k,)`."""
     if hasattr(estimator, "link_scores"):
         yield from estimator.link_scores(pairs).items()
         return
     vectors = estimator.embedding_
     yield from zip(("dot", "cosine"), pair_cosines(vectors, pairs[:, 0], pairs[:, 1]), strict=True)
     for how in PAIR_OPERATORS:
-        known, asked = (pair_vectors(vectors, some[:, 0], some[:, 1], how) for some in (train.pairs, pairs))
-        center, spread = known.mean(axis=0), np.maximum(known.std(axis=0), 1e-12)
+        x, x_test = (pair_vectors(vectors, ends[:, 0], ends[:, 1], how) for ends in (train.pairs, pairs))
+        mean, sd = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-12)
         for strength in _STRENGTHS:
-            model: Any = LogisticRegression(C=strength, max_iter=1000).fit((known - center) / spread, train.linked)
-            yield f"{how}, C = {strength:g}", model.decision_function((asked - center) / spread)
+            model: Any = LogisticRegression(C=strength, max_iter=1000).fit((x - mean) / sd, train.linked)
+            yield f"{how}, C = {strength:g}", model.decision_function((x_test - mean) / sd)
 
 
 def link_summary(
     dataset: str, method: str, settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return what the runs of a method come to, as JSON holds it."""
-    found = summary(dataset, method, settings, rows)
-    return found | {"edges": rows[0]["edges"], "scorers": [row["scorer"] for row in rows]}
+    """Return the summary of the runs of a method, for a JSON file."""
+    summary = summarize(dataset, method, settings, rows)
+    return summary | {"edges": rows[0]["edges"], "scorers": [row["scorer"] for row in rows]}

@@ -1,6 +1,6 @@
-"""The protocol of every result: training labels train, validation labels choose, test labels score, once.
+"""The protocol of every result: training labels train, validation labels select, test labels score once.
 
-Takes anything that behaves like an estimator of this package, and knows none.
+Takes any object with the interface of this package's estimators.
 """
 
 from __future__ import annotations
@@ -17,148 +17,146 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.data.dataset import Dataset
-from cge.data.splits import Split, per_class, stratified
+from cge.data.splits import Split, stratified
+from cge.data.splits import per_class as split_per_class
 from cge.errors import InputError, Message
 from cge.evaluation.significance import mean_interval
 from cge.metrics import classification_metrics
 
 __all__ = [
-    "drawn",
+    "draw_split",
+    "expand_classes",
     "notes_on_split",
-    "of_all_classes",
-    "packed",
+    "pack_flags",
     "peak_mb",
     "run_once",
     "split_of",
-    "summary",
-    "unpacked",
+    "summarize",
+    "unpack_flags",
     "versions",
 ]
 
 Array = npt.NDArray[Any]
 
-_PARTS = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
-_VALIDATION = 500  # nodes that choose, where a split is drawn
+_PACKAGES = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
+_VALIDATION = 500  # validation labels of a split that is drawn
 
 
-def drawn(labels: Array, each: int, seed: int) -> tuple[Array, Split]:
-    """Draw a split with `each` training labels of a class, and return the labels it is about.
+def draw_split(labels: Array, per_class: int, seed: int) -> tuple[Array, Split]:
+    """Draw a split with `per_class` training labels of each class, and return the labels it covers.
 
-    500 labels choose, or half of what is left; all others are test nodes. Classes with fewer than twice as many nodes
-    are left out: they are too few to train and to test on.
+    500 labels are validation labels, or half of those that do not train; all others are test nodes. Classes with fewer
+    than twice `per_class` nodes are left out: they are too few to train and to test on.
     """
     sizes = np.bincount(labels[labels >= 0])
-    rare = np.flatnonzero(sizes < 2 * each)
-    kept = np.where(np.isin(labels, rare), -1, labels)
-    classes = np.unique(kept[kept >= 0])
+    rare = np.flatnonzero(sizes < 2 * per_class)
+    covered = np.where(np.isin(labels, rare), -1, labels)
+    classes = np.unique(covered[covered >= 0])
     if len(classes) < 2:
-        hint = Message.of("use a lower {per_class}")
-        raise InputError(f"fewer than two classes have {2 * each:,} labels", parameter="per_class", hint=hint)
-    kept = np.where(kept >= 0, np.searchsorted(classes, kept), -1)
-    left = int(np.count_nonzero(kept >= 0)) - each * len(classes)
-    return kept, per_class(kept, each, min(_VALIDATION, left // 2), None, seed=seed)
+        raise InputError(
+            f"fewer than two classes have {2 * per_class:,} labels", hint=Message.of("use fewer with {per_class}")
+        )
+    covered = np.where(covered >= 0, np.searchsorted(classes, covered), -1)
+    rest = int(np.count_nonzero(covered >= 0)) - per_class * len(classes)
+    return covered, split_per_class(covered, per_class, min(_VALIDATION, rest // 2), None, seed=seed)
 
 
-def split_of(data: Dataset, seed: int, each: int = 20, share: float | None = None) -> tuple[Dataset, Split]:
-    """Return the split of a seed, and the data set with the labels that it is about.
+def split_of(data: Dataset, seed: int, per_class: int = 20, train_share: float | None = None) -> tuple[Dataset, Split]:
+    """Return the split of a seed, and the data set with the labels that it covers.
 
-    Published splits are taken in turn. Where there are none, or `share` is told, one is drawn: `each` labels of a class
-    train, or that share of all labels, of which a tenth (at least one) chooses.
+    Published splits are taken in turn. Without any, or with `train_share`, a split is drawn: `per_class` labels of a
+    class train, or that share of all labels, of which a tenth (at least one) are validation labels.
     """
-    if share is not None:
-        if not share > 0:
-            raise InputError(parameter="train_share", expected="above 0", found=share)
-        held = min(max(share / 10, 1.5 / max(len(data.labeled), 1)), share)
-        return data, stratified(data.labels, share - held, held, None, seed=seed)
+    if train_share is not None:
+        if not train_share > 0:
+            raise InputError(parameter="train_share", expected="above 0", found=train_share)
+        validation = min(max(train_share / 10, 1.5 / max(len(data.labeled), 1)), train_share)
+        return data, stratified(data.labels, train_share - validation, validation, None, seed=seed)
     if data.splits:
         return data, data.splits[seed % len(data.splits)]
     if data.multilabel:
-        hint = Message.of("pass {train_share}")
-        raise InputError(f"{data.name} has several labels per node and no split", parameter="train_share", hint=hint)
-    labels, split = drawn(data.labels, each, seed)
-    names = tuple(data.class_names[one] for one in np.unique(data.labels[labels >= 0]))
+        raise InputError(
+            f"{data.name} has several labels per node and no split", hint=Message.of("choose {train_share}")
+        )
+    labels, split = draw_split(data.labels, per_class, seed)
+    names = tuple(data.class_names[code] for code in np.unique(data.labels[labels >= 0]))
     return Dataset(data.name, data.graph, labels, names, split), split
 
 
-def notes_on_split(data: Dataset, chosen: Dataset, split: Split) -> list[str]:
-    """Return what has to be known of a split: classes that are left out of it, and test nodes that nothing can tell."""
-    found, there = [], set(chosen.class_names)
-    gone = [name for name, count in data.label_counts().items() if count and name not in there]
-    if gone:
-        format_list = ", ".join(gone[:5]) + (", …" if len(gone) > 5 else "")
-        found.append(
-            f"{len(gone):,} of {data.num_classes:,} classes have too few labels and are left out: {format_list}"
-        )
-    if not chosen.multilabel:
-        unknown = int(np.count_nonzero(~np.isin(chosen.labels[split.test], chosen.labels[split.train])))
-        if unknown:
-            found.append(f"{unknown:,} test nodes are of classes without a training label: nothing gets them right")
-    return found
+def notes_on_split(data: Dataset, covered: Dataset, split: Split) -> list[str]:
+    """Return notes on a split: classes that it leaves out, and test nodes whose class has no training label."""
+    notes, names = [], set(covered.class_names)
+    dropped = [name for name, count in data.label_counts().items() if count and name not in names]
+    if dropped:
+        first = ", ".join(dropped[:5]) + (", …" if len(dropped) > 5 else "")
+        notes.append(f"{len(dropped):,} of {data.num_classes:,} classes have too few labels and are left out: {first}")
+    if not covered.multilabel:
+        untrained = int(np.count_nonzero(~np.isin(covered.labels[split.test], covered.labels[split.train])))
+        if untrained:
+            notes.append(f"{untrained:,} test nodes have classes without a training label: no method can predict them")
+    return notes
 
 
 def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) -> dict[str, Any]:
-    """Train an estimator on a split, score it, and say what it saw and what it took.
+    """Train an estimator on a split, score it on the test nodes, and return metrics, label counts, time and memory.
 
-    With `strict` the test nodes and their edges are not there in training: the estimator has to predict nodes of a
+    With `strict` the test nodes and their edges are not in the training graph: the estimator has to predict nodes of a
     graph that it has not seen.
     """
     if not len(split.test):
         raise InputError(f"{data.name} has no test nodes in its split, so nothing can be scored")
     if not data.multilabel:
-        alone = np.setdiff1d(data.labels[split.validation], data.labels[split.train])
-        if len(alone):
-            name = data.class_names[alone[0]]
+        untrained = np.setdiff1d(data.labels[split.validation], data.labels[split.train])
+        if len(untrained):
+            name = data.class_names[untrained[0]]
             raise InputError(
-                f"{data.name} has validation nodes of the class {name!r}, but no training node of it; train on "
-                "some, or leave the class out of the validation nodes"
+                f"{data.name} has validation nodes of the class {name!r}, but no training node of it",
+                hint="train on some, or leave the class out of the validation nodes",
             )
-    began, ids = time.perf_counter(), data.graph.node_ids[split.test]
+    start, ids = time.perf_counter(), data.graph.node_ids[split.test]
     y = data.labels_of(split.train)
     validation = data.labels_of(split.validation) if len(split.validation) else None
     if strict:
         if getattr(estimator, "encoder", "table") == "table":
             kind = type(estimator).__name__ + (" with encoder='table'" if hasattr(estimator, "encoder") else "")
-            hint = Message.of("leave out {strict}")
-            raise InputError(f"{kind} cannot predict nodes outside its training graph", parameter="strict", hint=hint)
-        kept = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
-        known = None if validation is None else validation[kept]
-        estimator.fit(data.graph.subgraph(kept), y[kept], known)
+            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out --strict")
+        rest = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
+        estimator.fit(data.graph.subgraph(rest), y[rest], None if validation is None else validation[rest])
         probabilities = estimator.predict_proba(ids, graph=data.graph)
     else:
         estimator.fit(data.graph, y, validation)
         probabilities = estimator.predict_proba(ids)
-    seconds = time.perf_counter() - began
-    every = of_all_classes(probabilities, estimator.classes_, data.num_classes)
-    seen = {"train": len(split.train), "outer": 0, "selection": len(split.validation)}
-    row: dict[str, Any] = {"metrics": classification_metrics(every, data.labels[split.test])}
+    seconds = time.perf_counter() - start
+    probabilities = expand_classes(probabilities, estimator.classes_, data.num_classes)
+    row: dict[str, Any] = {"metrics": classification_metrics(probabilities, data.labels[split.test])}
     if not data.multilabel:
-        row["right"] = packed(every.argmax(1) == data.labels[split.test])
+        row["correct"] = pack_flags(probabilities.argmax(1) == data.labels[split.test])
     return row | {
         "n_test": len(ids),
-        "labels": dict(getattr(estimator, "labels_seen_", seen)),
+        "labels": dict(estimator.labels_seen_),
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
     }
 
 
-def of_all_classes(probabilities: Array, classes: Array, count: int) -> Array:
-    """Return chances `(k, c)` of some classes, by number, as those of all `(k, count)`: some have no training label."""
-    every = np.zeros((len(probabilities), count), np.float32)
-    every[:, classes] = probabilities
-    return every
+def expand_classes(probabilities: Array, classes: Array, count: int) -> Array:
+    """Return probabilities `(k, c)` of the classes with training labels as those of all classes, `(k, count)`."""
+    expanded = np.zeros((len(probabilities), count), np.float32)
+    expanded[:, classes] = probabilities
+    return expanded
 
 
-def summary(
+def summarize(
     dataset: str, method: str, settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
 ) -> dict[str, Any]:
-    """Return what the runs of a method on a data set come to, as JSON holds it."""
-    found: dict[str, Any] = {"dataset": dataset, "method": method, "settings": dict(settings)}
+    """Return mean, standard deviation and 95 % interval of each metric over runs, for a JSON file."""
+    summary: dict[str, Any] = {"dataset": dataset, "method": method, "settings": dict(settings)}
     for name in rows[0]["metrics"]:
         values = [float(row["metrics"][name]) for row in rows]
-        told = mean_interval(values)
-        ends = [None if end is None else min(max(end, 0.0), 1.0) for end in (told.low, told.high)]  # of a share
-        found[name] = {"per_seed": values, "mean": told.mean, "sd": told.sd, "ci95": ends}
-    return found | {
+        interval = mean_interval(values)
+        bounds = [None if bound is None else min(max(bound, 0.0), 1.0) for bound in (interval.low, interval.high)]
+        summary[name] = {"per_seed": values, "mean": interval.mean, "sd": interval.sd, "ci95": bounds}
+    return summary | {
         "n_test": rows[0]["n_test"],
         "labels": rows[0]["labels"],
         "seconds": round(float(np.mean([row["seconds"] for row in rows])), 2),
@@ -167,26 +165,26 @@ def summary(
     }
 
 
-def packed(flags: Array) -> str:
-    """Return yes and no as text, four to a letter.
+def pack_flags(flags: Array) -> str:
+    """Return booleans as hexadecimal text, four to a digit.
 
-    >>> packed(np.array([True, False, True, True, True])), unpacked("b8", 5).tolist()
+    >>> pack_flags(np.array([True, False, True, True, True])), unpack_flags("b8", 5).tolist()
     ('b8', [True, False, True, True, True])
     """
     return np.packbits(np.asarray(flags, bool)).tobytes().hex()
 
 
-def unpacked(text: str, count: int) -> Array:
-    """Return what `packed` made text of."""
+def unpack_flags(text: str, count: int) -> Array:
+    """Return the booleans that `pack_flags` turned into text."""
     return np.unpackbits(np.frombuffer(bytes.fromhex(text), np.uint8), count=count).astype(bool)
 
 
 def versions() -> dict[str, str]:
-    """Return which versions of what a result depends on are installed."""
-    return {"python": platform.python_version()} | {name: version(name) for name in _PARTS}
+    """Return the installed versions of the packages that results depend on."""
+    return {"python": platform.python_version()} | {name: version(name) for name in _PACKAGES}
 
 
 def peak_mb() -> float:
-    """Return the most memory this process has ever held."""
+    """Return the peak memory of this process in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / (1 << 20 if sys.platform == "darwin" else 1 << 10)

@@ -1,4 +1,4 @@
-"""Whether a difference between two methods is more than chance."""
+"""Confidence intervals, and tests of the difference between two methods."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from cge.randomness import generator
 __all__ = [
     "Interval",
     "McNemar",
-    "Paired",
+    "PairedTest",
     "f1_interval",
     "mcnemar",
     "mean_interval",
-    "paired",
-    "share_interval",
+    "paired_t_test",
     "stars",
+    "wilson_interval",
 ]
 
-_DRAWS = 1000  # of nodes, with replacement
+_DRAWS = 1000  # bootstrap samples of nodes
 
 
 @dataclass(frozen=True)
 class Interval:
-    """A mean over runs with its standard deviation (n − 1) and 95 % interval (Student's t); None for a single run."""
+    """Mean over runs, standard deviation (n − 1) and 95 % interval (Student's t); None for a single run."""
 
     mean: float
     sd: float | None
@@ -39,47 +39,47 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Paired:
-    """Mean difference of paired runs, and the p-value of Student's paired t-test, two-sided; None where it is not."""
+class PairedTest:
+    """Mean difference of paired runs, and the two-sided p-value of Student's paired t-test; None where undefined."""
 
     gain: float
     p: float | None
     runs: int
 
 
-def share_interval(right: int, of: int) -> tuple[float, float]:
-    """Return Wilson's 95 % interval of a share: `right` of `of` test nodes.
+def wilson_interval(correct: int, n: int) -> tuple[float, float]:
+    """Return Wilson's 95 % interval of an accuracy: `correct` of `n` test nodes.
 
-    >>> [round(bound, 3) for bound in share_interval(850, 1000)]
+    >>> [round(bound, 3) for bound in wilson_interval(850, 1000)]
     [0.827, 0.871]
     """
-    if not 0 <= right <= of or of < 1:
-        raise InputError(f"a share needs 0 to n right of n ≥ 1, found {right} of {of}")
+    if not 0 <= correct <= n or n < 1:
+        raise InputError(f"an accuracy needs 0 to n correct of n ≥ 1, found {correct} of {n}")
     z = float(stats.norm.ppf(0.975))
-    share = right / of
-    middle = (share + z**2 / (2 * of)) / (1 + z**2 / of)
-    half = z / (1 + z**2 / of) * np.sqrt(share * (1 - share) / of + z**2 / (4 * of**2))
-    return float(middle - half), float(middle + half)
+    accuracy = correct / n
+    center = (accuracy + z**2 / (2 * n)) / (1 + z**2 / n)
+    half = z / (1 + z**2 / n) * np.sqrt(accuracy * (1 - accuracy) / n + z**2 / (4 * n**2))
+    return float(center - half), float(center + half)
 
 
-def f1_interval(told: Any, true: Any, seed: int = 0) -> tuple[float, float]:
-    """Return a 95 % interval of micro-F1 over nodes that are drawn anew; both `(n, c)` of zeros and ones.
+def f1_interval(predicted: Any, labels: Any, seed: int = 0) -> tuple[float, float]:
+    """Return the 95 % bootstrap interval over nodes of micro-F1; both `(n, c)` of zeros and ones.
 
     >>> f1_interval(np.eye(3), np.eye(3))
     (1.0, 1.0)
     """
-    mine, theirs = np.asarray(told) > 0, np.asarray(true) > 0
-    sums = np.stack([2 * (mine & theirs).sum(1), mine.sum(1) + theirs.sum(1)], axis=1)
+    positive, true = np.asarray(predicted) > 0, np.asarray(labels) > 0
+    sums = np.stack([2 * (positive & true).sum(1), positive.sum(1) + true.sum(1)], axis=1)
     random, scores = generator(seed, "f1 interval"), []
     for _ in range(_DRAWS):
-        hits, all_of = sums[random.integers(0, len(sums), len(sums))].sum(0)
-        scores.append(hits / max(all_of, 1))
+        hits, total = sums[random.integers(0, len(sums), len(sums))].sum(0)
+        scores.append(hits / max(total, 1))
     low, high = np.quantile(scores, [0.025, 0.975])
     return float(low), float(high)
 
 
 def mean_interval(values: Sequence[float]) -> Interval:
-    """Return mean, deviation and interval of runs.
+    """Return mean, standard deviation and 95 % interval of runs.
 
     >>> mean_interval([0.8, 0.82, 0.84]).mean
     0.82
@@ -95,47 +95,49 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean, sd, mean - half, mean + half, len(array))
 
 
-def paired(one: Sequence[float], other: Sequence[float], overlap: float = 0.0) -> Paired:
+def paired_t_test(first: Sequence[float], second: Sequence[float], overlap: float = 0.0) -> PairedTest:
     """Compare two methods run by run: entry i of both comes from the same seed or split.
 
-    Splits of the same nodes overlap, so that their results are alike; `overlap`, the number of test nodes over that of
-    training nodes, makes up for it (the corrected resampled t-test of Nadeau and Bengio 2003).
+    Results on splits of the same nodes are correlated; `overlap`, the number of test nodes over that of training
+    nodes, corrects for it (the corrected resampled t-test of Nadeau and Bengio 2003).
 
-    >>> found = paired([0.82, 0.85, 0.83], [0.80, 0.81, 0.82])
-    >>> round(found.gain, 4), round(found.p, 3)
+    >>> test = paired_t_test([0.82, 0.85, 0.83], [0.80, 0.81, 0.82])
+    >>> round(test.gain, 4), round(test.p, 3)
     (0.0233, 0.118)
     """
-    if len(one) != len(other):
-        raise InputError(f"paired runs must be as many on both sides, found {len(one)} and {len(other)}")
-    apart = np.asarray(one, float) - np.asarray(other, float)
-    if len(apart) < 2 or np.ptp(apart) < 1e-12:
-        return Paired(float(apart.mean()) if len(apart) else 0.0, None, len(apart))
-    error = float(apart.std(ddof=1)) * np.sqrt(1 / len(apart) + overlap)
-    return Paired(float(apart.mean()), float(2 * stats.t.sf(abs(apart.mean()) / error, len(apart) - 1)), len(apart))
+    if len(first) != len(second):
+        raise InputError(f"both methods need the same number of runs, found {len(first)} and {len(second)}")
+    gains = np.asarray(first, float) - np.asarray(second, float)
+    n = len(gains)
+    if n < 2 or np.ptp(gains) < 1e-12:
+        return PairedTest(float(gains.mean()) if n else 0.0, None, n)
+    mean, error = float(gains.mean()), float(gains.std(ddof=1)) * np.sqrt(1 / n + overlap)
+    return PairedTest(mean, float(2 * stats.t.sf(abs(mean) / error, n - 1)), n)
 
 
 @dataclass(frozen=True)
 class McNemar:
-    """Nodes that only one of two methods has right, and the exact two-sided p-value that both are right as often."""
+    """Nodes that only one of two methods predicts correctly, and the exact two-sided p-value of equal accuracy."""
 
-    only_one: int
-    only_other: int
+    only_first: int
+    only_second: int
     p: float
 
 
-def mcnemar(one: Any, other: Any) -> McNemar:
-    """Compare two methods node by node: entry i of both says whether node i is right.
+def mcnemar(first: Any, second: Any) -> McNemar:
+    """Compare two methods node by node: entry i of both says whether node i is predicted correctly.
 
-    >>> found = mcnemar([True] * 9 + [False], [False] * 9 + [True])
-    >>> found.only_one, found.only_other, round(found.p, 4)
+    >>> test = mcnemar([True] * 9 + [False], [False] * 9 + [True])
+    >>> test.only_first, test.only_second, round(test.p, 4)
     (9, 1, 0.0215)
     """
-    mine, theirs = np.asarray(one, bool), np.asarray(other, bool)
-    if mine.shape != theirs.shape:
-        raise InputError(f"both methods need the same nodes, found {len(mine)} and {len(theirs)}")
-    first, second = int((mine & ~theirs).sum()), int((theirs & ~mine).sum())
-    p = float(stats.binomtest(first, first + second).pvalue) if first + second else 1.0
-    return McNemar(first, second, p)
+    correct, other = np.asarray(first, bool), np.asarray(second, bool)
+    if correct.shape != other.shape:
+        raise InputError(f"both methods need the same nodes, found {len(correct)} and {len(other)}")
+    only_first, only_second = int((correct & ~other).sum()), int((other & ~correct).sum())
+    different = only_first + only_second
+    p = float(stats.binomtest(only_first, different).pvalue) if different else 1.0
+    return McNemar(only_first, only_second, p)
 
 
 def stars(p: float | None) -> str:

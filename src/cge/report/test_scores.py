@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cge.data.label_arrays import labeled
 from cge.estimators.labels import one_hot
-from cge.evaluation.significance import f1_interval, share_interval
+from cge.evaluation.significance import f1_interval, wilson_interval
 from cge.metrics import node_f1, predicted_indicators, reliability
 
 __all__ = ["Measured", "measured_by"]
@@ -53,7 +53,7 @@ class Measured:
         """Return the score of a method, with its 95 % interval."""
         told = self.told(probabilities)
         hits, every = int((told & (self.truth > 0)).sum()), int(told.sum() + self.truth.sum())
-        interval = f1_interval(told, self.truth) if self.several else share_interval(hits, len(self.nodes))
+        interval = f1_interval(told, self.truth) if self.several else wilson_interval(hits, len(self.nodes))
         return {"method": method, "accuracy": 2 * hits / max(every, 1), "interval": list(interval)}
 
     def reliability(self) -> dict[str, Any]:
