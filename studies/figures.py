@@ -22,7 +22,8 @@ from cge.data import mask_labels
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import CgeWarning, InputError
-from cge.estimators.cge import CGE
+from cge.estimators.configs import make_estimator
+from cge.estimators.paper_cge import PaperCGE
 from cge.evaluation.protocol import draw_split
 from cge.explain.analyses import against_diversity, against_length, class_relevance, distribution, path_relevance
 from cge.graph import Graph
@@ -48,7 +49,7 @@ ANALYSES: dict[str, tuple[tuple[str, ...], int]] = {
     "length": (_PAPERS, 10),
     "diversity": (_PAPERS, 3),
 }
-_SETTINGS: dict[str, Any] = {"encoder": "table", "walk_length": 10, "n_jobs": 1}
+_SETTINGS: dict[str, Any] = {"setting": "transductive", "walk_length": 10, "n_jobs": 1}
 BINS = 1000
 _MASKED = 0.5  # of the training labels
 _PER_CLASS = 20  # training labels of each venue
@@ -122,7 +123,7 @@ def _fitted(graph: Graph, labels: Array, split: Split, train: Array, settings: R
     y[0, train], y[1, validation] = labels[train], labels[validation]
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always", CgeWarning)  # a network that comes to nothing is a result
-        model = CGE(weighting=kept, **settings).fit(graph, y[0], y[1])
+        model = make_estimator(PaperCGE, {**settings, "weighting": kept}).fit(graph, y[0], y[1])
     row = {
         "test": model.score(graph.node_ids[split.test], labels[split.test]),
         "n_test": len(split.test),

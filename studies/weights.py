@@ -20,6 +20,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.cge import CGE
+from cge.estimators.configs import make_estimator
 from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.label_roles import folds_of
 from cge.evaluation.protocol import draw_split
@@ -162,7 +163,7 @@ def run(cell: Cell) -> dict[str, Any]:
     began = time.process_time()  # other work may run beside
     y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
     settings = {"prior_correction": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
-    model = CGE(**settings, random_state=cell.seed, n_jobs=1).fit(graph, y, validation)
+    model = make_estimator(CGE, {**settings, "random_state": cell.seed, "n_jobs": 1}).fit(graph, y, validation)
     seconds = time.process_time() - began
     ids = graph.node_ids
     row = {

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cge
+from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
 from cge.models.transitions import TransitionMatrix
 from cge.training.learned_weighting import OuterSettings
@@ -73,13 +74,15 @@ SMALL_PAPER: dict[str, Any] = {"dim": 16, "window": 4, "walks_per_node": 4, "hid
 
 
 def quick_cge(weighting: Any = "auto", **settings: Any) -> cge.CGE:
-    """Return a path encoder that trains for few epochs."""
-    return cge.CGE("paths", weighting, **(QUICK_TRAINING | settings))
+    """Return a path encoder that trains for few epochs; settings have flat names."""
+    model: cge.CGE = make_estimator(cge.CGE, QUICK_TRAINING | {"weighting": weighting} | settings)
+    return model
 
 
-def paper_cge(encoder: str = "table", weighting: Any = "lstm", **settings: Any) -> cge.CGE:
-    """Return an estimator of the paper's algorithm."""
-    return cge.CGE(encoder, weighting, **settings)
+def paper_cge(setting: str = "transductive", weighting: Any = "lstm", **settings: Any) -> cge.PaperCGE:
+    """Return an estimator of the paper's algorithm; settings have flat names."""
+    model: cge.PaperCGE = make_estimator(cge.PaperCGE, {"setting": setting, "weighting": weighting} | settings)
+    return model
 
 
 class ConstantWeighting(cge.PathWeighting):

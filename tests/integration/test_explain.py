@@ -16,6 +16,7 @@ import pytest
 import cge
 from cge.cli.explain import _joined, _signed
 from cge.cli.main import run
+from cge.estimators.configs import make_estimator
 
 EDGES = [
     ("=ann", "+bob"),
@@ -35,7 +36,12 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model of a small graph, whose ids and classes look like formulas."""
     graph = cge.Graph.from_edges(EDGES, edge_types=["x", "x", "y", "x", "x", "y", "y"])
     model = cge.CGE(
-        weighting="degree", classifier="mlp", label_propagation="yes", hops=2, max_epochs=20, validation_fraction=0.0
+        weighting="degree",
+        classifier="mlp",
+        label_propagation="yes",
+        hops=2,
+        validation_fraction=0.0,
+        training={"max_epochs": 20},
     )
     folder = tmp_path_factory.mktemp("explain") / "model"
     model.fit(graph, LABELS).save(folder)
@@ -59,7 +65,7 @@ def test_without_a_node_it_tells_what_weights_came_to(folder: Path, capsys: pyte
 
 def test_weights_are_compared_with_a_twin_on_request(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="degree", classifier="mlp", label_propagation="no", hops=1, max_epochs=5)
+    model = cge.CGE(weighting="degree", classifier="mlp", label_propagation="no", hops=1, training={"max_epochs": 5})
     model.fit(graph, LABELS, {"-cy": "=SUM(1)", "fay": "mlp"}).save(tmp_path / "model")
     assert explained(capsys, str(tmp_path / "model"))["gain"] is None
     gain = explained(capsys, str(tmp_path / "model"), "--compare")["gain"]
@@ -186,8 +192,8 @@ def test_one_of_several_readers_is_named_everywhere(tmp_path: Path, capsys: pyte
         n_estimators=3,
         label_propagation="no",
         hops=1,
-        max_epochs=3,
         validation_fraction=0.0,
+        training={"max_epochs": 3},
     )
     model.fit(cge.Graph.from_edges(EDGES), LABELS).save(tmp_path / "model")
     files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
@@ -223,7 +229,12 @@ def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureF
     graph = cge.Graph.from_edges(EDGES)
     labels = {"=ann": ["one", "two"], "+bob": ["one", "two"], "@dan": ["three"], "eve": ["three"]}
     model = cge.CGE(
-        weighting="degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=100, validation_fraction=0.0
+        weighting="degree",
+        classifier="mlp",
+        label_propagation="no",
+        hops=2,
+        validation_fraction=0.0,
+        training={"max_epochs": 100},
     )
     model.fit(graph, labels).save(tmp_path / "model")
     found = explained(capsys, str(tmp_path / "model"), "--node", "=ann")
@@ -239,7 +250,12 @@ def test_all_of_several_classes_are_told(tmp_path: Path, capsys: pytest.CaptureF
 def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)])
     model = cge.CGE(
-        weighting="degree", classifier="mlp", hops=2, max_epochs=5, validation_fraction=0.0, label_propagation="no"
+        weighting="degree",
+        classifier="mlp",
+        hops=2,
+        validation_fraction=0.0,
+        label_propagation="no",
+        training={"max_epochs": 5},
     )
     model.fit(graph, {0: 10, 3: 20}).save(tmp_path / "model")
     file = tmp_path / "paths.parquet"
@@ -309,7 +325,7 @@ def test_cora_is_explained_quickly_and_faithfully(settings: dict[str, Any], most
     data = cge.load_dataset("cora")
     assert data.split is not None
     y, validation = data.labels_of(data.split.train), data.labels_of(data.split.validation)
-    model = cge.CGE(**settings, random_state=0).fit(data.graph, y, validation)
+    model = make_estimator(cge.CGE, {**settings, "random_state": 0}).fit(data.graph, y, validation)
     model.explain(0)  # what is computed once
     hub = int(data.graph.degrees.argmax())
     for node in (0, 700, hub):

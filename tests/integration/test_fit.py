@@ -28,6 +28,7 @@ from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
 from cge.cli.progress import Watch
 from cge.estimators.cge import PAIRS_ONLY, PATHS_ONLY
+from cge.estimators.configs import make_estimator
 from cge.estimators.settings import settings_of
 from cge.training.history import PaperEpoch
 from tests.integration.fit_command import (
@@ -56,7 +57,9 @@ def test_the_model_is_that_of_the_api(files: Path, capsys: pytest.CaptureFixture
     y = {node: names[code] for node, code in zip(graph.node_ids.tolist(), codes, strict=True) if code >= 0}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", cge.CgeWarning)
-        expected = cge.CGE("table", **SMALL_FIT, random_state=3, weighting="cnn").fit(graph, y)
+        expected = make_estimator(
+            cge.PaperCGE, {**SMALL_FIT, "setting": "transductive", "random_state": 3, "weighting": "cnn"}
+        ).fit(graph, y)
     model = cge.load(files / "m")
     assert model.get_params() == expected.get_params()
     assert model.classes_.tolist() == ["left", "right"]

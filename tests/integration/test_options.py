@@ -20,6 +20,7 @@ from cge.cli.app import app
 from cge.cli.main import run
 from cge.cli.memory import available_memory, size_of
 from cge.cli.output_folder import Checkpoint
+from cge.estimators.configs import make_estimator
 from tests.integration.fit_command import (
     SMALL_FIT_FLAGS,
     fail_if_called,
@@ -121,7 +122,7 @@ def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureF
     assert run(["fit", "--config", str(config), "--dry-run", "--dim", "16", "--learning-rate", "0.5"]) == 0
     found = json.loads(capsys.readouterr().out)
     expected = {"encoder": "table", "dim": 16, "max_epochs": 3, "random_state": 7, "refit": False, "learning_rate": 0.5}
-    assert found["settings"] == cge.CGE(**expected).get_params()
+    assert found["settings"] == make_estimator(cge.CGE, {**expected}).get_params()
     assert found["folder"] == str(files / "m")
     config.write_text("weighting = 'none'\nrandom_state = 3\ndirected = true\n")
     assert run(fit_arguments(files, "--config", str(config), "--dry-run", "--json")) == 0

@@ -19,6 +19,7 @@ from sklearn.metrics import f1_score
 
 import cge
 from cge.cli.main import run
+from cge.estimators.configs import make_estimator
 from cge.explain.faithfulness import SHARES
 from cge.report import compared, measured_by, write_page
 from cge.report.contents import facts_of
@@ -447,11 +448,11 @@ def test_the_map_is_drawn_by_umap_where_it_is_asked_for(
 
 def test_the_page_tells_what_trained_the_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     graph, small = with_sparse_features(two_groups()), {"max_epochs": 2, "classifier": "mlp", "hops": 1, "dim": 4}
-    alone = cge.CGE(weighting="degree", **small).fit(graph, partial_labels())
+    alone = make_estimator(cge.CGE, {**small, "weighting": "degree"}).fit(graph, partial_labels())
     assert facts_of(alone)["command"] == (
         "cge.CGE(dim=4, hops=1, random_state=0, reader='plain', rounds=2, weighting='degree').fit(graph, y)"
     )
-    given = cge.CGE(weighting="degree", refit=False, **small).fit(
+    given = make_estimator(cge.CGE, {**small, "weighting": "degree", "refit": False}).fit(
         graph, partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     assert facts_of(given)["command"].endswith("refit=False, rounds=2, weighting='degree').fit(graph, y, validation)")
@@ -602,7 +603,9 @@ def test_other_models_have_a_page_too(browser: Any, tmp_path: Path, kind: str) -
     many = np.arange(40) % 20  # more classes than there are colors
     if kind == "table":
         small: dict[str, Any] = {"dim": 8, "window": 3, "walk_length": 5, "max_epochs": 2}
-        model = cge.CGE("table", "average", **small).fit(two_groups(features=False), partial_labels())
+        model = make_estimator(cge.PaperCGE, {**small, "setting": "transductive", "weighting": "average"}).fit(
+            two_groups(features=False), partial_labels()
+        )
     else:
         model = quick_cge("degree", classifier="mlp", label_propagation="no", hops=2, max_epochs=5)
         model.fit(with_sparse_features(two_groups()), many if kind == "many" else rows_of(True)[0])

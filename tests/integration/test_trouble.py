@@ -38,7 +38,9 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     edges = [(f"{side}{a}", f"{side}{b}") for side in "lr" for a in range(10) for b in draw.choice(10, 3) if a != b]
     y = {f"{side}{k}": side for side in "lr" for k in range(6)}
     graph = cge.Graph.from_edges([*edges, ("l0", "r0")])
-    cge.CGE(max_epochs=3, dim=4, classifier="mlp", weighting="uniform", refit=False).fit(graph, y).save(folder / "m")
+    cge.CGE(dim=4, classifier="mlp", weighting="uniform", refit=False, training={"max_epochs": 3}).fit(graph, y).save(
+        folder / "m"
+    )
     (folder / "edges.csv").write_text("".join(f"{a},{b}\n" for a, b in edges))
     (folder / "labels.csv").write_text("".join(f"{node},{name}\n" for node, name in y.items()))
     return folder

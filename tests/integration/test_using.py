@@ -27,6 +27,7 @@ from cge.data.files.edges import EdgeOptions
 from cge.data.files.graph_update_files import read_graph_update
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation
+from cge.estimators.configs import make_estimator
 from cge.estimators.predictions import EVIDENCE, known_labels_of, predict_nodes
 from cge.estimators.similar import similar_nodes
 
@@ -66,13 +67,15 @@ def people(features: bool = True) -> cge.Graph:
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Save models of every kind, each trained for a moment."""
     folder, graph = tmp_path_factory.mktemp("models"), people()
-    cge.CGE(**QUICK, label_propagation="no").fit(graph, Y).save(folder / "features")
-    cge.CGE(**QUICK, label_propagation="yes").fit(people(False), Y).save(folder / "mlp")
+    make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y).save(folder / "features")
+    make_estimator(cge.CGE, {**QUICK, "label_propagation": "yes"}).fit(people(False), Y).save(folder / "mlp")
     several = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
-    cge.CGE(**QUICK).fit(graph, several).save(folder / "several")
-    cge.CGE("features", **SMALL).fit(graph, Y).save(folder / "one-layer")
+    make_estimator(cge.CGE, {**QUICK}).fit(graph, several).save(folder / "several")
+    make_estimator(cge.PaperCGE, {**SMALL, "setting": "inductive"}).fit(graph, Y).save(folder / "one-layer")
     numbers = cge.Graph.from_edges(np.stack([graph.indices[:-1], graph.indices[1:]], axis=1) + 100)
-    cge.CGE("table", **SMALL).fit(numbers, {100: 1, 101: 1, 110: 2, 111: 2}).save(folder / "table")
+    make_estimator(cge.PaperCGE, {**SMALL, "setting": "transductive"}).fit(
+        numbers, {100: 1, 101: 1, 110: 2, 111: 2}
+    ).save(folder / "table")
     cge.DeepWalk(dim=8, walks_per_node=2, walk_length=6, window=3).fit(graph).save(folder / "walks")
     LabelPropagation().fit(graph, Y).save(folder / "spread")
     return folder
@@ -314,7 +317,7 @@ def test_words_as_features(tmp_path: Path) -> None:
     """Sparse features: a row of zeros tells nothing, but neighbors do."""
     words = sp.csr_array(np.kron(np.eye(2), np.ones((SIZE, 3))))
     graph = people(False).with_features(words)
-    model = cge.CGE(**QUICK, label_propagation="no").fit(graph, Y)
+    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y)
     rows = sp.csr_array([[0.0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6])
     new = GraphUpdate([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
     found, _ = predict_nodes(model, new=new)
@@ -334,7 +337,7 @@ def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here:
 def test_a_node_without_features_counts_as_average() -> None:
     graph = people()
     shifted = graph.with_features(np.asarray(graph.features) + np.array([5, -3, 0]))
-    model = cge.CGE(**QUICK, label_propagation="no").fit(shifted, Y)
+    model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(shifted, Y)
     without, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")]))
     mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)
     average, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")], feature_ids=["n"], features=mean))
@@ -351,14 +354,14 @@ def test_a_loop_leads_nowhere(here: Path) -> None:
 def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
     """A chain of new nodes: with two hops and no votes only the first two meet a known node."""
     chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
-    model = cge.CGE(**QUICK, hops=2, label_propagation="no").fit(people(False), Y)
+    model = make_estimator(cge.CGE, {**QUICK, "hops": 2, "label_propagation": "no"}).fit(people(False), Y)
     found, _ = predict_nodes(model, new=chain)
     assert {node: EVIDENCE[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)} == {
         "n1": EDGES,
         "n2": EDGES,
         "n3": NOTHING,
     }
-    model = cge.CGE(**QUICK, hops=0, label_propagation="no").fit(people(), Y)
+    model = make_estimator(cge.CGE, {**QUICK, "hops": 0, "label_propagation": "no"}).fit(people(), Y)
     found, _ = predict_nodes(model, new=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
     assert [EVIDENCE[way] for way in found.ways] == [FEATURES]
 
@@ -453,7 +456,7 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
 def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ids = ["New York, NY", "=1+1", "a\x1b[31m", "-x"]
     edges = [(ids[k], ids[k - 1]) for k in range(4)]
-    model = cge.CGE(**QUICK).fit(cge.Graph.from_edges(edges), {ids[0]: "=A()", ids[1]: "b\x1b"})
+    model = make_estimator(cge.CGE, {**QUICK}).fit(cge.Graph.from_edges(edges), {ids[0]: "=A()", ids[1]: "b\x1b"})
     model.save(tmp_path / "m")
     folder = str(tmp_path / "m")
     assert "New York, NY" in said(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
@@ -555,7 +558,7 @@ def test_a_weighting_of_ones_own_needs_python(tmp_path: Path, capsys: pytest.Cap
 
     own = SMALL | {"weighting": Own, "outer_steps": 1, "encoder": "table"}
     with pytest.warns(cge.CgeWarning):
-        cge.CGE(**own).fit(people(False), Y).save(tmp_path / "own")
+        make_estimator(cge.CGE, {**own}).fit(people(False), Y).save(tmp_path / "own")
     told = refused(["predict", str(tmp_path / "own")], capsys)
     assert told.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
     assert told.endswith("in Python: commands know no weighting of your own")

@@ -29,7 +29,9 @@ def with_validation() -> Task:
 
 def situation(task: Task) -> Situation:
     data = EncoderData(task.graph, n_jobs=1)
-    settings = encoder_settings(cge.CGE(weighting="steps", label_propagation="no", max_epochs=30, dim=4), 2)
+    settings = encoder_settings(
+        cge.CGE(weighting="steps", label_propagation="no", dim=4, training={"max_epochs": 30}), 2
+    )
     maker = ModelSearch(task, data, settings)
     return Situation(task, data, maker, maker.best_closed_form("degree"), QUICK_OUTER)
 
@@ -37,7 +39,9 @@ def situation(task: Task) -> Situation:
 @pytest.mark.parametrize("name", ATTEMPTS)
 def test_every_attempt_ends_with_chances(name: str) -> None:
     task = with_validation()
-    settings = encoder_settings(cge.CGE(weighting="steps", label_propagation="no", max_epochs=80, dim=16), 2)
+    settings = encoder_settings(
+        cge.CGE(weighting="steps", label_propagation="no", dim=16, training={"max_epochs": 80}), 2
+    )
     found, classifiers, kind = attempt(name, task, EncoderData(task.graph, n_jobs=1), settings)
     torch.testing.assert_close(found.sum(1), torch.ones(80))
     assert float((found.argmax(1) == task.labels)[:60].float().mean()) >= 0.7

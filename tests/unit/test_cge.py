@@ -547,7 +547,7 @@ def test_tables_are_told_how_to_be_passed() -> None:
     table = pandas.DataFrame({"node": ["a", "d"], "label": ["x", "y"]})
     with pytest.raises(cge.CgeError, match=r"y has 2 rows for 4 nodes; .* table.set_index\('node'\)\['label'\]"):
         cge.CGE().fit(graph, table)
-    model = cge.CGE(max_epochs=2).fit(graph, table.set_index("node")["label"])
+    model = cge.CGE(training={"max_epochs": 2}).fit(graph, table.set_index("node")["label"])
     with pytest.raises(cge.CgeError, match=r"found a table; pass its column of ids, such as table\['node'\]"):
         model.predict(table[["node"]])
     assert len(model.predict(table["node"])) == 2

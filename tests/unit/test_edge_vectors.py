@@ -52,7 +52,7 @@ def test_every_way_by_its_formula(how: str, block: int, monkeypatch: pytest.Monk
 def test_trained_models_have_vectors_of_pairs() -> None:
     graph = cge.Graph.from_edges([("a", "b"), ("b", "c"), ("c", "a"), ("x", "y"), ("y", "z"), ("z", "x")])
     walks = cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2).fit(graph)
-    paths = cge.CGE(weighting="degree", classifier="mlp", dim=4, max_epochs=3).fit(
+    paths = cge.CGE(weighting="degree", classifier="mlp", dim=4, training={"max_epochs": 3}).fit(
         graph, {"a": 0, "b": 0, "x": 1, "y": 1}
     )
     for model in (walks, paths):
@@ -108,7 +108,9 @@ def inside(model: cge.CGE, nodes: list[int], weigh: Any) -> Any:
 
 def test_nodes_count_by_the_paths_that_stay_inside() -> None:
     """With a degree discount a step u → v weighs 1 / √(d_u d_v), where d counts the step to itself, and hops 1 / 4."""
-    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, max_epochs=5).fit(cge.Graph.from_edges(EDGES), LABELS)
+    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, training={"max_epochs": 5}).fit(
+        cge.Graph.from_edges(EDGES), LABELS
+    )
 
     def weigh(paths: Any, beside: Any) -> Any:
         size = {node: len(beside[node]) for node in beside}
@@ -125,7 +127,7 @@ def test_nodes_count_by_the_paths_that_stay_inside() -> None:
 def test_gates_of_steps_count_and_hops_by_their_size() -> None:
     """`path_weights` are relative to the walk, so that times its chance they are |h| Π s, up to a factor for all."""
     graph = cge.Graph.from_edges(EDGES)
-    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, max_epochs=5).fit(graph, LABELS)
+    model = cge.CGE(weighting="degree", classifier="mlp", hops=3, training={"max_epochs": 5}).fit(graph, LABELS)
     module = model._fitted.plan.weighting.module  # with numbers as training may find them
     for name, numbers in (
         ("coefficients", [0.7, -0.4, 0.2, 0.5]),

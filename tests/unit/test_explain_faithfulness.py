@@ -10,6 +10,7 @@ import numpy.typing as npt
 import pytest
 
 import cge
+from cge.estimators.configs import make_estimator
 from cge.explain.faithfulness import SHARES, Faithfulness, deleted, faithfulness, inserted
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
@@ -137,7 +138,7 @@ def _step(model: cge.CGE, u: int, v: int) -> float:
     ],
 )
 def test_explanations_know_more_than_chance(encoder: str, weighting: str, settings: dict[str, Any]) -> None:
-    model = cge.CGE(encoder, weighting, validation_fraction=0.0, **settings).fit(
+    model = make_estimator(cge.CGE, {**settings, "weighting": encoder, "validation_fraction": 0.0}).fit(
         with_sparse_features(two_groups()), partial_labels(TRUE_LABELS, 2)
     )
     found = model.faithfulness(model.node_ids_[::5])

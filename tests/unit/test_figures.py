@@ -15,6 +15,7 @@ from cge.cli.main import run as command
 from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError, MissingDataError
+from cge.estimators.configs import make_estimator
 from cge.sampling import Walker, subpaths
 from studies import figures
 from studies.cells import Cell
@@ -156,13 +157,13 @@ def test_the_network_kept_is_that_of_the_model_and_its_twin_is_untrained() -> No
     settings: dict[str, Any] = {"encoder": "table", "window": 3, "dim": 8, "max_epochs": 1, "pretrain": 1, "n_jobs": 1}
     split, kept = data.splits[0], Kept()
     y, validation = data.labels_of(split.train), data.labels_of(split.validation)
-    model = cge.CGE(weighting=kept, **settings).fit(data.graph, y, validation)
+    model = make_estimator(cge.CGE, {**settings, "weighting": kept}).fit(data.graph, y, validation)
     paths = Sampled(data.graph, 3, seed=0)
     written = [row[:many].tolist() for row, many in zip(paths.nodes, paths.length, strict=True)]
     expected = model.path_weights(written)
     np.testing.assert_allclose(paths.weights(kept.now, model.embedding_), expected, rtol=1e-5)
     assert np.abs(paths.weights(kept.before, model.embedding_) - expected).max() > 1e-3
-    named = cge.CGE(weighting="lstm", **settings).fit(data.graph, y, validation)
+    named = make_estimator(cge.CGE, {**settings, "weighting": "lstm"}).fit(data.graph, y, validation)
     np.testing.assert_array_equal(named.path_weights(written), expected)  # the same training as that of the product
 
 

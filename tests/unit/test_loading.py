@@ -60,7 +60,9 @@ def test_content_that_does_not_go_together(kind: str, change: Change, problem: s
 
 def test_another_number_of_threads_changes_nothing_but_that(tmp_path: Path) -> None:
     edges = [(one, (one + step) % 30) for one in range(30) for step in (1, 2)]
-    model = cge.CGE(max_epochs=3, n_jobs=2, random_state=0).fit(cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"})
+    model = cge.CGE(n_jobs=2, random_state=0, training={"max_epochs": 3}).fit(
+        cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"}
+    )
     model.save(tmp_path / "model")
     assert cge.load(tmp_path / "model").n_jobs == 2
     again = cge.load(tmp_path / "model", n_jobs=1)

@@ -17,6 +17,7 @@ import cge
 from cge import metrics
 from cge.data.graph_update import GraphUpdate
 from cge.errors import InputError
+from cge.estimators.configs import make_estimator
 from cge.estimators.encoder_fit import _Fitting, _Member
 from cge.estimators.encoder_model import encoder_settings, uncalibrated_probabilities
 from cge.estimators.fit_plan import plan_fit
@@ -614,13 +615,13 @@ def test_every_training_hears_of_a_node_what_the_others_say(classifier: str, mon
 )
 def test_settings_that_do_not_go_together(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(cge.CgeError, match=sentence):
-        cge.CGE(**settings).fit(two_groups(features=False), partial_labels())
+        make_estimator(cge.CGE, {**settings}).fit(two_groups(features=False), partial_labels())
 
 
 @pytest.mark.parametrize("weighting", ["degree", "cosine", "edges", "steps"])
 def test_pairs_know_no_weights_of_steps(weighting: str) -> None:
     with pytest.raises(cge.CgeError, match="needs encoder='paths'"):
-        cge.CGE("table", weighting).fit(two_groups(), partial_labels())
+        cge.PaperCGE("transductive", weighting).fit(two_groups(), partial_labels())
 
 
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
@@ -948,7 +949,7 @@ def test_epochs_of_summed_paths_cost_what_they_look_at() -> None:
 
 
 def test_the_search_costs_no_more_than_three_trainings() -> None:
-    settings, small = encoder_settings(cge.CGE(max_epochs=3), 2), ProblemSize(1000, 500, 0, 50, 2)
+    settings, small = encoder_settings(cge.CGE(training={"max_epochs": 3}), 2), ProblemSize(1000, 500, 0, 50, 2)
     deep = 4 * 500 * 3 * 32 * (4 * 1000 + 500)  # passes, epochs, forth, back and for W, numbers
     assert settings.search(small) == 3 * deep
     assert settings.search(replace(small, steps=10**7)) == classifier_recipes.SEARCH_BUDGET
@@ -1025,7 +1026,7 @@ def test_readers_that_cost_too_much_are_not_asked(monkeypatch: pytest.MonkeyPatc
 
 
 def test_many_classes_get_longer_vectors(tmp_path: Path) -> None:
-    model = cge.CGE("paths")
+    model = cge.CGE()
     assert [encoder_settings(model, classes).dim for classes in (2, 32, 33, 500)] == [32, 32, 64, 64]
     assert encoder_settings(quick_cge(), 500).dim == 8  # what is told counts
     told = quick_cge("degree", classifier="mlp", label_propagation="no").fit(

@@ -11,6 +11,7 @@ import pytest
 import cge
 from cge.data import catalog
 from cge.errors import InputError
+from cge.estimators.configs import make_estimator
 from cge.estimators.fit_plan import plan_fit
 from cge.training.cost import PairSize, PathSize, Training, pair_cost, path_cost
 
@@ -75,8 +76,8 @@ def test_costs_grow_with_what_there_is_to_do() -> None:
 @pytest.mark.filterwarnings("ignore::cge.CgeWarning")
 def test_the_plan_comes_true(settings: dict[str, Any], validated: bool) -> None:
     validation = {one: "ab"[one % 2] for one in range(30, 39)} if validated else None
-    plan = plan_fit(cge.CGE(**settings), GRAPH, LABELS, validation)
-    model = cge.CGE(**settings).fit(GRAPH, LABELS, validation)
+    plan = plan_fit(make_estimator(cge.CGE, {**settings}), GRAPH, LABELS, validation)
+    model = make_estimator(cge.CGE, {**settings}).fit(GRAPH, LABELS, validation)
     assert plan.labels == model.labels_seen_
     assert plan.refit == (model.selection_history_ is not None)
     assert plan.sizes["dim"] == model.embedding_.shape[1]
@@ -103,7 +104,7 @@ def test_candidates_follow_from_graph_and_labels() -> None:
         ("mlp",),
         "no",
     )
-    assert plan_fit(cge.CGE(encoder="table"), GRAPH, LABELS).sizes["loss"] == "softmax"
+    assert plan_fit(cge.PaperCGE("transductive"), GRAPH, LABELS).sizes["loss"] == "softmax"
 
 
 @pytest.mark.parametrize(
@@ -117,6 +118,6 @@ def test_candidates_follow_from_graph_and_labels() -> None:
 )
 def test_what_no_fit_can_begin_with(settings: dict[str, Any], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence):
-        plan_fit(cge.CGE(**settings), GRAPH, LABELS)
+        plan_fit(make_estimator(cge.CGE, {**settings}), GRAPH, LABELS)
     with pytest.raises(InputError, match=sentence):
-        cge.CGE(**settings).fit(GRAPH, LABELS)
+        make_estimator(cge.CGE, {**settings}).fit(GRAPH, LABELS)
