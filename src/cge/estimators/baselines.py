@@ -19,6 +19,7 @@ from cge.estimators.embeddings import DeepWalk, Dim, Jobs, Node2Vec, Ratio, Seed
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
 from cge.metrics import accuracy_or_f1
+from cge.models.sparse_products import unit_rows
 
 __all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
 
@@ -157,7 +158,7 @@ class WalkClassifier(NodeClassifier):
         more = _unit(graph) if self.features else None
         if task.choice is None:  # vectors do not depend on labels
             self.embedding_ = self._vectors(graph)
-        x: Any = self.embedding_ / np.maximum(np.linalg.norm(self.embedding_, axis=1, keepdims=True), 1e-12)
+        x: Any = unit_rows(self.embedding_)
         return _regressed(x if more is None else sp.csr_array(sp.hstack([x, more])), task)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
@@ -193,9 +194,8 @@ def _unit(graph: Graph) -> sp.csr_array:
     """Return the features with rows of unit length."""
     if graph.features is None:
         raise InputError("this method needs node features, and the graph has none")
-    rows = sp.csr_array(graph.features, dtype=np.float64)
-    norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).ravel())
-    return sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ rows)
+    rows: sp.csr_array = unit_rows(sp.csr_array(graph.features, dtype=np.float64))
+    return rows
 
 
 def _regressed(x: Any, task: TaskLabels) -> tuple[Array, float]:

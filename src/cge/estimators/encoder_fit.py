@@ -24,6 +24,7 @@ from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.missing_inputs import missing_input_temperatures
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
+from cge.models.sparse_products import unit_rows
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.training.classifier_recipes import CLASSIFIERS, EncoderSettings
@@ -123,7 +124,7 @@ class _EncoderFit:
             walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
             vectors = embed_walks(walker, **(WALK_VECTORS | options)).sources
             vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), np.float32(1e-6))
-        unit: Array = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        unit: Array = unit_rows(vectors)
         return unit
 
     def run(self) -> EncoderModel:

@@ -21,7 +21,7 @@ from cge.explain.sampled_paths import SampledPaths
 from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.path_tree import PathTree
-from cge.models.sparse_products import NodeFeatures, take_rows
+from cge.models.sparse_products import NodeFeatures, take_rows, unit_rows
 from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 from cge.training.paper_inner import MIN_PATH_NODES
@@ -46,7 +46,7 @@ def paper_explainer(model: PaperModel, classes: Array, place: int, seed: int) ->
         raise InputError(parameter="classifier", expected="0 (this model has one classifier)", found=place)
     graph, parameters, own = model.graph, model.parameters, model.vectors()
     vectors = own.astype(np.float64)
-    vectors /= np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    vectors = unit_rows(vectors)
     score = _HeadScores(parameters.head, model.features)
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))

@@ -18,7 +18,7 @@ from cge.estimators.paper_explainer import paper_explainer
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.metrics import scale_probabilities
-from cge.models.sparse_products import NodeFeatures, SparseFeatures
+from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.training.paper_parameters import Parameters
 
 __all__ = ["PaperModel", "normalized_features"]
@@ -115,5 +115,4 @@ def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeature
         norms = np.sqrt(np.asarray(features.multiply(features).sum(axis=1)).ravel())
         scaled = sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ features).astype(np.float32)
         return SparseFeatures(scaled, n_jobs)
-    norms = np.linalg.norm(features, axis=1, keepdims=True)
-    return torch.from_numpy((features / np.maximum(norms, 1e-12)).astype(np.float32))
+    return torch.from_numpy(unit_rows(features))

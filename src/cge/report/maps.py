@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.errors import InputError, Message
+from cge.models.sparse_products import unit_rows
 
 __all__ = ["MAPS", "flattened", "need_map"]
 
@@ -34,7 +35,7 @@ def flattened(vectors: Array, name: str, seed: int) -> Array:
     [[0.94, 0.0], [0.47, 0.0], [0.47, 0.0]]
     """
     need_map(name)
-    unit = vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    unit = unit_rows(vectors)
     if name == "umap":
         import umap
 

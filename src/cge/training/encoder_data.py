@@ -149,7 +149,7 @@ class EncoderData:
         if self.training_data is not None:
             new = np.flatnonzero(~self.training_data.graph.contains(self.graph.node_ids))
             neighbor_sum = self.graph.to_scipy()[new] @ vectors
-            vectors[new] = neighbor_sum / np.maximum(np.linalg.norm(neighbor_sum, axis=1, keepdims=True), 1e-12)
+            vectors[new] = unit_rows(neighbor_sum)
         return vectors
 
     def _one_hot(self) -> sp.csr_array:
