@@ -173,7 +173,7 @@ def test_validation_pairs_choose_the_scorer_and_test_pairs_score_once() -> None:
     assert row["metrics"]["auc"] == pytest.approx(blind, abs=0.1)
     assert row["metrics"]["auc"] > 0.6
     assert row["n_test"] == len(split.test)
-    assert row["labels"] == {"train": 0, "outer": 0, "selection": 0}
+    assert row["labels"] == {"train": 0, "outer": 0, "validation": 0}
     assert row["edges"] == split.edges
     found = link_summary("planted", "spy", {}, [row, row])
     assert found["auc"]["per_seed"] == [row["metrics"]["auc"]] * 2

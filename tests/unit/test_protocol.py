@@ -11,6 +11,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
 
 import cge
 from cge.data import Dataset, Split
@@ -131,11 +132,11 @@ def test_multilabel_data_without_a_split_needs_a_share() -> None:
 class Spy:
     """Records its arguments, and predicts by the parity of node ids."""
 
-    encoder = "features"
+    inductive = True
 
     def __init__(self, classes: Any = (0, 1)) -> None:
         self.classes_ = np.array(classes)
-        self.labels_seen_ = {"train": 3, "outer": 2, "selection": 1}
+        self.labels_seen_ = {"train": 3, "outer": 2, "validation": 1}
         self.predict_arguments: dict[str, Any] = {}
 
     def fit(self, graph: cge.Graph, y: Any, validation: Any = None) -> None:
@@ -157,7 +158,7 @@ def test_training_labels_train_validation_labels_select_test_labels_score() -> N
     assert row["metrics"] == {"accuracy": 0.5}
     assert unpack_flags(row["correct"], 6).tolist() == correct
     assert row["n_test"] == 6
-    assert row["labels"] == {"train": 3, "outer": 2, "selection": 1}
+    assert row["labels"] == {"train": 3, "outer": 2, "validation": 1}
     assert row["labels"] is not spy.labels_seen_
     assert 0 <= row["seconds"] < 5
     assert row["peak_mb"] > 20
@@ -218,14 +219,16 @@ def test_strict_training_sees_no_test_node() -> None:
     assert row["metrics"] == {"accuracy": 0.5}
 
 
-@pytest.mark.parametrize("encoder", ["features", "paths"])
-def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> None:
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        cge.CGE("uniform", 4, classifier="mlp", label_propagation="no", training={"max_epochs": 1}),
+        cge.PaperCGE("inductive", "uniform", 4, walks_per_node=1, training={"max_epochs": 1, "pretrain": 1}),
+    ],
+    ids=["CGE", "PaperCGE"],
+)
+def test_nothing_about_test_nodes_reaches_a_strict_training(estimator: Any) -> None:
     """Other labels, edges and features of test nodes leave every trained number as it is."""
-    quick: dict[str, Any] = {"weighting": "none", "max_epochs": 1, "dim": 4}
-    if encoder == "features":
-        quick |= {"walks_per_node": 1, "pretrain": 1}
-    else:
-        quick |= {"classifier": "mlp", "label_propagation": "no"}
     data = groups()
     x = data.graph.features.toarray()  # type: ignore[union-attr]
     x[SPLIT.test] = 1 - x[SPLIT.test]
@@ -236,7 +239,7 @@ def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> Non
     changed = Dataset("changed", graph, labels, data.class_names, SPLIT)
     models = []
     for each in (data, changed):
-        model = cge.CGE(encoder, random_state=1, n_jobs=1, **quick)
+        model = clone(estimator).set_params(random_state=1, n_jobs=1)
         row = run_once(model, each, SPLIT, strict=True)
         assert 0 <= row["metrics"]["accuracy"] <= 1
         models.append(model)
@@ -246,18 +249,14 @@ def test_nothing_about_test_nodes_reaches_a_strict_training(encoder: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("made", "who"),
-    [
-        (GCN(), "GCN"),
-        (LabelPropagation(), "LabelPropagation"),
-        (cge.CGE("table"), "CGE with encoder='table'"),
-    ],
+    "estimator", [GCN(), LabelPropagation(), cge.PaperCGE("transductive")], ids=lambda each: type(each).__name__
 )
-def test_who_knows_only_the_nodes_of_training_is_told_before_it(made: Any, who: str) -> None:
+def test_strict_runs_need_an_inductive_estimator(estimator: Any) -> None:
     with pytest.raises(InputError) as caught:
-        run_once(made, groups(), SPLIT, strict=True)
-    assert str(caught.value) == f"{who} cannot predict nodes that it has not seen; leave out --strict"
-    assert not hasattr(made, "classes_")
+        run_once(estimator, groups(), SPLIT, strict=True)
+    name = type(estimator).__name__
+    assert str(caught.value) == f"this {name} cannot predict nodes that are not in the training graph; leave out strict"
+    assert not hasattr(estimator, "classes_")  # refused before training
 
 
 # ---------------------------------------------------------------------- flags as text
@@ -280,7 +279,7 @@ def rows(*accuracies: float) -> list[dict[str, Any]]:
             "metrics": {"accuracy": accuracy},
             "correct": "ff",
             "n_test": 8,
-            "labels": {"train": 4, "outer": 0, "selection": 2},
+            "labels": {"train": 4, "outer": 0, "validation": 2},
             "seconds": 1.0 + place,
             "peak_mb": 300 - 10 * place,
         }
@@ -302,7 +301,7 @@ def test_the_summary_has_exactly_this_shape() -> None:
             "ci95": [pytest.approx(0.82 - half), pytest.approx(0.82 + half)],
         },
         "n_test": 8,
-        "labels": {"train": 4, "outer": 0, "selection": 2},
+        "labels": {"train": 4, "outer": 0, "validation": 2},
         "seconds": 2.0,
         "peak_mb": 300,
         "versions": versions(),

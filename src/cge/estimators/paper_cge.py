@@ -128,6 +128,11 @@ class PaperCGE(PathEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
+    @property
+    def inductive(self) -> bool:
+        """Whether nodes of other graphs than the one of training can be predicted."""
+        return self.setting == "inductive"
+
     def _check_task(self, graph: Graph, known: TaskLabels) -> None:
         if self.window > self.walk_length:
             problem = Message(

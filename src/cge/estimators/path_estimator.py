@@ -49,6 +49,11 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     weighting: Any
 
+    @property
+    def inductive(self) -> bool:
+        """Whether nodes of other graphs than the one of training can be predicted."""
+        return True
+
     # ------------------------------------------------------------------ training
 
     def fit(

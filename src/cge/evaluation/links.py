@@ -45,7 +45,7 @@ def run_links(estimator: Any, split: LinkSplit, labels: tuple[Any, Any] | None =
         },
         "scorer": best_scorer,
         "n_test": len(split.test),
-        "labels": dict(getattr(estimator, "labels_seen_", {"train": 0, "outer": 0, "selection": 0})),
+        "labels": dict(getattr(estimator, "labels_seen_", {"train": 0, "outer": 0, "validation": 0})),
         "edges": dict(split.edges),
         "seconds": round(time.perf_counter() - start, 2),
         "peak_mb": round(peak_mb()),

@@ -117,9 +117,9 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
     y = data.labels_of(split.train)
     validation = data.labels_of(split.validation) if len(split.validation) else None
     if strict:
-        if getattr(estimator, "encoder", "table") == "table":
-            kind = type(estimator).__name__ + (" with encoder='table'" if hasattr(estimator, "encoder") else "")
-            raise InputError(f"{kind} cannot predict nodes that it has not seen; leave out --strict")
+        if not getattr(estimator, "inductive", False):
+            problem = f"this {type(estimator).__name__} cannot predict nodes that are not in the training graph"
+            raise InputError(problem, hint=Message.of("leave out {strict}"))
         rest = np.setdiff1d(np.arange(data.graph.num_nodes), split.test)
         estimator.fit(data.graph.subgraph(rest), y[rest], None if validation is None else validation[rest])
         probabilities = estimator.predict_proba(ids, graph=data.graph)
