@@ -11,17 +11,17 @@ import numpy as np
 from measure import job, peak_mb, report, timed
 
 import cge
-from cge.training.paper_inner import Inner
-from cge.training.paper_outer import Outer
+from cge.training.paper_inner import InnerTraining
+from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_training import Trainer
 
 _PARTS: list[tuple[Any, str, str]] = [
     (Trainer, "__init__", "set-up"),
-    (Inner, "descend_paths", "paths"),
-    (Inner, "descend_labels", "head"),
-    (Outer, "weigh", "weights"),
-    (Outer, "weights_of", "weights"),
-    (Outer, "descend", "outer problem"),
+    (InnerTraining, "train_paths", "paths"),
+    (InnerTraining, "train_head", "head"),
+    (PathWeightLearner, "update_weights", "weights"),
+    (PathWeightLearner, "batch_weights", "weights"),
+    (PathWeightLearner, "train", "outer problem"),
     (Trainer, "_validate", "looking"),
     (Trainer, "_path_loss", "looking"),
 ]

@@ -1,4 +1,4 @@
-"""The outer problem (Eqs. 11 to 15): how the weights should change so that training on the weighted paths helps.
+"""The outer problem (Eqs. 11 to 15): gradients of an outer loss with respect to the path weights (hypergradients).
 
 Inner parameters α are the tables (through the encoder) and the head θ. One virtual step of the inner problem,
 
@@ -8,10 +8,10 @@ depends on the weights a_k, and so does any loss at α′.
 
 **`unrolled`**: the supervised loss of labels that the inner problem did not see, at α′. With a_k = A(p_k) / mean A,
 
-    ∂L_out(α′)/∂a_k = −(ξ λ / b) ⟨v, ∇_α ℓ_k(α)⟩,   v = ∇_α L_out(α′),     (a sample has shares in place of 1/b)
+    ∂L_out(α′)/∂a_k = −(ξ λ / b) ⟨v, ∇_α ℓ_k(α)⟩,   v = ∇_α L_out(α′),     (a sample has fractions instead of 1/b)
 
-one number per path: does a step on this path help the outer labels? No second-order graph is built. The derivative of
-ℓ_k along v comes from a fused kernel, and one ordinary backward pass takes it through the weighting network.
+one number per path: does a step on this path reduce the outer loss? No second-order graph is built. The derivative of
+ℓ_k along v is computed by a kernel, and one backward pass takes it through the weighting network.
 
 **`paper`**: Eq. 15 as printed. It drops the supervised term as having no derivative in w_A (at α′ it has one), and
 descends L_u = Σ A(p_k) ℓ_k itself, whose minimum is A = 0 (deviation D1).
@@ -34,123 +34,123 @@ from cge.models.path_networks import PathWeighting
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.training.pair_objectives import PairObjective
 
-__all__ = ["InnerProblem", "PathSample", "normalized", "paper_hypergradient", "unrolled_hypergradient"]
+__all__ = ["InnerProblem", "PathSample", "divide_by_mean", "paper_hypergradient", "unrolled_hypergradient"]
 
 
 @dataclass(frozen=True, eq=False)
 class InnerProblem:
-    """Where the inner problem stands.
+    """The current point of the inner problem.
 
-    `sources (n, d)` the w; `encoder` gives the e; `head` predicts from features `x` and e; `labels` as for
-    `supervised_loss`, of all nodes; `inner (k,)` the nodes whose labels train. Paths count nodes by their rows in
-    `ends`, features too, where that is given: nodes without features have one vector, for which one row will do.
+    `sources (n, d)` are the w; `encoder` returns the e; `head` predicts from `features` and e; `labels` as for
+    `supervised_loss`, of all nodes; `inner_nodes (k,)` are the nodes whose labels train. If `row_features` is given,
+    paths refer to its rows instead of to nodes: nodes without features share a vector, and so a row.
     """
 
     sources: Tensor
     encoder: Any
     head: Any
-    x: NodeFeatures | None
+    features: NodeFeatures | None
     labels: Tensor
-    inner: Tensor
+    inner_nodes: Tensor
     unsup_weight: float = 1.0
     supervised_strength: float = 1.0
-    ends: NodeFeatures | None = None
+    row_features: NodeFeatures | None = None
 
     @property
-    def rows(self) -> NodeFeatures | None:
-        """The features of what paths meet."""
-        return self.x if self.ends is None else self.ends
+    def target_features(self) -> NodeFeatures | None:
+        """The features of the rows that paths refer to."""
+        return self.features if self.row_features is None else self.row_features
 
     def supervised(self, nodes: Tensor, encoder: dict[str, Tensor], head: dict[str, Tensor]) -> Tensor:
-        """Return L_s of some nodes at given parameters of encoder and head."""
-        vectors = functional_call(self.encoder, encoder, (self.x, nodes))
-        x = None if self.x is None else take_rows(self.x, nodes)
+        """Return L_s of `nodes` for these parameters of encoder and head."""
+        vectors = functional_call(self.encoder, encoder, (self.features, nodes))
+        x = None if self.features is None else take_rows(self.features, nodes)
         return supervised_loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
 
 
 @dataclass(frozen=True, eq=False)
 class PathSample:
-    """Paths to weigh, `nodes (b, window)` and `length (b,)`, and the loss of their end points.
+    """Sampled paths, `nodes (b, window)` and `length (b,)`, and the loss of their endpoints.
 
-    `share (b,)` is what part of all paths each one stands for; the shares add up to 1. None means equal parts.
+    `fraction (b,)` is the fraction of all paths that each one represents; None: 1/b.
     """
 
     nodes: Tensor
     length: Tensor
     objective: PairObjective
-    share: Tensor | None = None
+    fraction: Tensor | None = None
 
     @property
-    def parts(self) -> Tensor:
-        """The share of each path, `(b,)`."""
+    def fractions(self) -> Tensor:
+        """The fraction of each path, `(b,)`; they add up to 1."""
         count = len(self.length)
-        return torch.full((count,), 1 / count, dtype=torch.float64) if self.share is None else self.share
+        return torch.full((count,), 1 / count, dtype=torch.float64) if self.fraction is None else self.fraction
 
 
-def normalized(weights: Tensor, parts: Tensor | None = None) -> Tensor:
-    """Return a = A / mean A: learning to weigh must not become learning to scale. `parts` add up to 1.
+def divide_by_mean(weights: Tensor, fractions: Tensor | None = None) -> Tensor:
+    """Return a = A / mean A, so that the scale of A has no effect; `fractions` add up to 1.
 
-    >>> normalized(torch.tensor([0.2, 0.6])).tolist()
+    >>> divide_by_mean(torch.tensor([0.2, 0.6])).tolist()
     [0.5, 1.5]
-    >>> normalized(torch.tensor([0.2, 0.6]), torch.tensor([0.5, 0.5])).tolist()
+    >>> divide_by_mean(torch.tensor([0.2, 0.6]), torch.tensor([0.5, 0.5])).tolist()
     [0.5, 1.5]
     """
-    return weights / (weights.mean() if parts is None else (parts.to(weights.dtype) * weights).sum())
+    return weights / (weights.mean() if fractions is None else (fractions.to(weights.dtype) * weights).sum())
 
 
 def _parameters(module: nn.Module) -> dict[str, Tensor]:
     return {name: parameter.detach().requires_grad_() for name, parameter in module.named_parameters()}
 
 
-def _step(
+def _virtual_step(
     problem: InnerProblem, paths: PathSample, weights: Tensor, virtual_lr: float
 ) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], Tensor]:
-    """Take the virtual step; return α′ (sources, encoder, head) and the targets e at α."""
+    """Take the virtual step (Eq. 13); return α′ (sources, encoder, head) and the targets e at α."""
     encoder, head = _parameters(problem.encoder), _parameters(problem.head)
-    loss = problem.supervised(problem.inner, encoder, head)
+    loss = problem.supervised(problem.inner_nodes, encoder, head)
     gradients = torch.autograd.grad(loss, [*encoder.values(), *head.values()], allow_unused=True)
     to_encoder = dict(zip(encoder, gradients[: len(encoder)], strict=True))
     to_head = dict(zip(head, gradients[len(encoder) :], strict=True))
-    targets = functional_call(problem.encoder, encoder, (problem.rows,))
+    targets = functional_call(problem.encoder, encoder, (problem.target_features,))
     to_sources, to_targets = paths.objective.gradient(
-        weights.detach() * paths.parts.to(weights.dtype), problem.sources, targets.detach()
+        weights.detach() * paths.fractions.to(weights.dtype), problem.sources, targets.detach()
     )
-    through = torch.autograd.grad(targets, list(encoder.values()), to_targets)
-    scale = virtual_lr * problem.unsup_weight
-    pulled = virtual_lr * problem.supervised_strength
+    path_gradients = torch.autograd.grad(targets, list(encoder.values()), to_targets)
+    path_lr = virtual_lr * problem.unsup_weight
+    label_lr = virtual_lr * problem.supervised_strength
     stepped = {
-        name: (value - scale * path_part - (0 if to_encoder[name] is None else pulled * to_encoder[name])).detach()
-        for (name, value), path_part in zip(encoder.items(), through, strict=True)
+        name: (value - path_lr * path_part - (0 if to_encoder[name] is None else label_lr * to_encoder[name])).detach()
+        for (name, value), path_part in zip(encoder.items(), path_gradients, strict=True)
     }
     stepped_head = {
         name: (value - (0 if to_head[name] is None else virtual_lr * to_head[name])).detach()
         for name, value in head.items()
     }
-    return problem.sources - scale * to_sources, stepped, stepped_head, targets.detach()
+    return problem.sources - path_lr * to_sources, stepped, stepped_head, targets.detach()
 
 
 def unrolled_hypergradient(
-    network: PathWeighting, problem: InnerProblem, paths: PathSample, outer: Tensor, virtual_lr: float
+    network: PathWeighting, problem: InnerProblem, paths: PathSample, outer_nodes: Tensor, virtual_lr: float
 ) -> tuple[Tensor, Tensor]:
     """Add ∇_{w_A} L_out(α′) to the gradients of the network's parameters; return (L_out(α′), A of the paths).
 
-    `outer (k,)` are the nodes whose labels the inner problem does not see.
+    `outer_nodes (k,)` are nodes whose labels the inner problem does not see.
     """
-    vectors = problem.encoder(problem.rows).detach()
+    vectors = problem.encoder(problem.target_features).detach()
     weights = network(vectors, paths.nodes, paths.length)
-    relative = normalized(weights, paths.parts)
-    _, encoder, head, targets = _step(problem, paths, relative, virtual_lr)
+    relative = divide_by_mean(weights, paths.fractions)
+    _, encoder, head, targets = _virtual_step(problem, paths, relative, virtual_lr)
     encoder = {name: value.requires_grad_() for name, value in encoder.items()}
-    loss = problem.supervised(outer, encoder, head)
-    slopes = torch.autograd.grad(loss, list(encoder.values()), allow_unused=True)
+    loss = problem.supervised(outer_nodes, encoder, head)
+    gradients = torch.autograd.grad(loss, list(encoder.values()), allow_unused=True)
     direction = {
-        name: torch.zeros_like(value) if slope is None else slope
-        for (name, value), slope in zip(encoder.items(), slopes, strict=True)
+        name: torch.zeros_like(value) if gradient is None else gradient
+        for (name, value), gradient in zip(encoder.items(), gradients, strict=True)
     }
-    drift = problem.encoder.tangent(problem.rows, direction)
-    aligned = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), drift)
-    scale = (virtual_lr or 1.0) * problem.unsup_weight * paths.parts.to(relative.dtype)
-    (relative * (-scale * aligned)).sum().backward()  # type: ignore[no-untyped-call]
+    tangent = problem.encoder.tangent(problem.target_features, direction)
+    alignment = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), tangent)
+    scale = (virtual_lr or 1.0) * problem.unsup_weight * paths.fractions.to(relative.dtype)
+    (relative * (-scale * alignment)).sum().backward()  # type: ignore[no-untyped-call]
     return loss.detach(), weights.detach()
 
 
@@ -158,20 +158,21 @@ def paper_hypergradient(
     network: PathWeighting, problem: InnerProblem, paths: PathSample, virtual_lr: float
 ) -> tuple[Tensor, Tensor]:
     """Add ∇_{w_A} L_u(w_A, α′) to the gradients of the network's parameters; return (L_u(α′), A of the paths)."""
-    vectors = problem.encoder(problem.rows).detach()
+    vectors = problem.encoder(problem.target_features).detach()
     weights = network(vectors, paths.nodes, paths.length)
-    sources, encoder, _, targets = _step(problem, paths, weights, virtual_lr)
+    sources, encoder, _, targets = _virtual_step(problem, paths, weights, virtual_lr)
     encoder = {name: value.requires_grad_() for name, value in encoder.items()}
-    moved = functional_call(problem.encoder, encoder, (problem.rows,))
+    moved = functional_call(problem.encoder, encoder, (problem.target_features,))
     losses = paths.objective.losses(sources, moved)
-    parts = paths.parts.to(weights.dtype)
-    share = weights.detach() * parts
-    slope = losses * parts  # the explicit term
+    fractions = paths.fractions.to(weights.dtype)
+    loss_weights = weights.detach() * fractions
+    weight_gradient = losses * fractions  # the explicit term
     if virtual_lr:
-        along_sources, to_targets = paths.objective.gradient(share, sources, moved.detach())
-        slopes = torch.autograd.grad(moved, list(encoder.values()), to_targets)
-        drift = problem.encoder.tangent(problem.rows, dict(zip(encoder, slopes, strict=True)))
-        aligned = paths.objective.alignment(problem.sources, targets, along_sources, drift)
-        slope = slope - virtual_lr * problem.unsup_weight * parts * aligned  # the implicit term
-    (weights * slope).sum().backward()
-    return (share * losses).sum(), weights.detach()
+        to_sources, to_targets = paths.objective.gradient(loss_weights, sources, moved.detach())
+        gradients = torch.autograd.grad(moved, list(encoder.values()), to_targets)
+        tangent = problem.encoder.tangent(problem.target_features, dict(zip(encoder, gradients, strict=True)))
+        alignment = paths.objective.alignment(problem.sources, targets, to_sources, tangent)
+        implicit = virtual_lr * problem.unsup_weight * fractions * alignment
+        weight_gradient = weight_gradient - implicit
+    (weights * weight_gradient).sum().backward()
+    return (loss_weights * losses).sum(), weights.detach()

@@ -1,4 +1,4 @@
-"""What happened in each round of training."""
+"""The history of a training: losses and accuracy of each epoch."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ __all__ = ["Epoch", "History", "PaperEpoch"]
 
 @dataclass(frozen=True)
 class PaperEpoch:
-    """One round: losses, accuracy, the weights of paths, and time. None stands where there is nothing to tell.
+    """One epoch of the paper's algorithm. Values that do not apply are None.
 
     Attributes
     ----------
     epoch, max_epochs : int
         Number of the epoch, from 1, and the maximum.
     stage : str
-        "pretrain" while labels do not touch the vectors, then "train"; "refit" on all labels once the round is chosen.
+        "pretrain" while labels do not train the vectors, then "train"; "refit" on all labels after model selection.
     path_loss : float
-        Mean loss of a fixed sample of paths, every path alike.
+        Mean loss of a fixed sample of paths, all with weight 1.
     supervised_loss : float
         Mean loss of the training labels.
     validation_accuracy : float or None
-        Share of right predictions; with several labels per node, micro-F1.
+        Accuracy; micro-F1 with multilabel targets.
     outer_loss : float or None
-        Mean loss of outer labels after the virtual step (`outer="paper"`: the weighted path loss); None in rounds that
-        do not train the weights.
+        Mean loss of the outer labels after the virtual step (`outer="paper"`: the weighted path loss); None in epochs
+        that do not train the weighting.
     weight_mean, weight_std : float or None
         Mean and standard deviation of A over the distinct paths.
     effective_paths : float or None
-        (Σa)²/Σa² as a share of the distinct paths: 1 where all weigh alike.
+        (Σa)²/Σa² relative to the number of distinct paths: 1 if all have the same weight.
     seconds : float
-        Time that the round took.
+        Duration of the epoch.
     """
 
     epoch: int
@@ -51,21 +51,21 @@ class PaperEpoch:
 
 @dataclass(frozen=True)
 class Epoch:
-    """One epoch of the path encoder. None stands where there are no validation labels.
+    """One epoch of the path encoder. Validation values are None without validation labels.
 
     Attributes
     ----------
     epoch, max_epochs : int
         Number of the epoch, from 1, and the maximum.
     stage : str
-        What is trained, "refit" on all labels once the epoch is chosen.
+        What is trained; "refit" on all labels after model selection.
     supervised_loss : float
-        Mean loss of the training labels over the disturbed passes.
+        Mean loss of the training labels over the augmentations.
     consistency_loss : float
-        How far the passes' predictions are from their sharpened mean; 0 while only labels are learned.
+        Distance of the augmented predictions from their sharpened mean; 0 while only labels are trained on.
     validation_accuracy, validation_loss : float or None
     seconds : float
-        Time that the epoch took.
+        Duration of the epoch.
     """
 
     epoch: int
@@ -79,39 +79,39 @@ class Epoch:
 
 
 class History(Sequence[Any]):
-    """The rounds or epochs of a training, in order; `print` shows them as a table.
+    """The epochs of a training, in order; `print` shows them as a table.
 
-    >>> one = PaperEpoch(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
-    >>> History([one]).column("path_loss")
+    >>> epoch = PaperEpoch(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
+    >>> History([epoch]).column("path_loss")
     [2.5]
     """
 
     def __init__(self, epochs: Sequence[PaperEpoch] | Sequence[Epoch] = ()) -> None:
-        self._rounds: tuple[Any, ...] = tuple(epochs)
+        self._epochs: tuple[Any, ...] = tuple(epochs)
 
     def __len__(self) -> int:
-        return len(self._rounds)
+        return len(self._epochs)
 
-    def __getitem__(self, place: Any) -> Any:
-        return History(self._rounds[place]) if isinstance(place, slice) else self._rounds[place]
+    def __getitem__(self, index: Any) -> Any:
+        return History(self._epochs[index]) if isinstance(index, slice) else self._epochs[index]
 
     def __iter__(self) -> Iterator[Any]:
-        return iter(self._rounds)
+        return iter(self._epochs)
 
     def column(self, name: str) -> list[Any]:
-        """Return one value of every round."""
-        return [getattr(one, name) for one in self._rounds]
+        """Return one value of every epoch."""
+        return [getattr(epoch, name) for epoch in self._epochs]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return the rounds as plain dictionaries, for tables and files."""
-        return [asdict(one) for one in self._rounds]
+        """Return the epochs as dictionaries."""
+        return [asdict(epoch) for epoch in self._epochs]
 
     def __repr__(self) -> str:
-        return f"History({len(self)} rounds)"
+        return f"History({len(self)} epochs)"
 
     def __str__(self) -> str:
-        names = [field.name for field in fields(self._rounds[0])] if self._rounds else []
-        table = [names] + [[_cell(value) for value in asdict(one).values()] for one in self._rounds]
+        names = [field.name for field in fields(self._epochs[0])] if self._epochs else []
+        table = [names] + [[_cell(value) for value in asdict(epoch).values()] for epoch in self._epochs]
         widths = [max(len(row[k]) for row in table) for k in range(len(names))]
         lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
         return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Exact kernels on pairs with negatives: the loss, its gradient, and its derivative along a direction.
+"""Kernels for pairs with negatives: the loss, its gradient, and its derivative along a direction.
 
     ℓ = −log σ(w_i·e_j) − Σ_n log σ(−w_i·e_n)
 
@@ -59,10 +59,10 @@ def pair_gradient(
             score = 0.0
             for d in range(sources.shape[1]):
                 score += sources[i, d] * targets[j, d]
-            slope = weights[pair] * (1.0 / (1.0 + np.exp(-score)) - (1.0 if k < 0 else 0.0))  # ∂ℓ/∂score
+            score_gradient = weights[pair] * (1.0 / (1.0 + np.exp(-score)) - (1.0 if k < 0 else 0.0))  # ∂ℓ/∂score
             for d in range(sources.shape[1]):
-                source_gradient[i, d] += slope * targets[j, d]
-                target_gradient[j, d] += slope * sources[i, d]
+                source_gradient[i, d] += score_gradient * targets[j, d]
+                target_gradient[j, d] += score_gradient * sources[i, d]
 
 
 @float_kernel
@@ -76,9 +76,9 @@ def pair_alignment(
     target_direction: Array,
     out: Array,
 ) -> None:
-    """Write ⟨v, ∇ℓ⟩ of each pair into `out (b,)`: how fast its loss changes as the tables move along v.
+    """Write ⟨v, ∇ℓ⟩ of each pair into `out (b,)`: the derivative of its loss along v.
 
-    v is `source_direction` and `target_direction`, `(n, d)` each. A score w·e moves by ẇ·e + w·ė.
+    v is `source_direction` and `target_direction`, `(n, d)` each. The derivative of a score w·e is ẇ·e + w·ė.
     """
     for pair in range(len(starts)):
         i = starts[pair]
@@ -86,9 +86,9 @@ def pair_alignment(
         for k in range(-1, negatives.shape[1]):
             j = ends[pair] if k < 0 else negatives[pair, k]
             score = 0.0
-            drift = 0.0
+            score_change = 0.0
             for d in range(sources.shape[1]):
                 score += sources[i, d] * targets[j, d]
-                drift += source_direction[i, d] * targets[j, d] + sources[i, d] * target_direction[j, d]
-            total += drift * (1.0 / (1.0 + np.exp(-score)) - (1.0 if k < 0 else 0.0))
+                score_change += source_direction[i, d] * targets[j, d] + sources[i, d] * target_direction[j, d]
+            total += score_change * (1.0 / (1.0 + np.exp(-score)) - (1.0 if k < 0 else 0.0))
         out[pair] = total

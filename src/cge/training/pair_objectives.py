@@ -1,6 +1,6 @@
-"""The two forms of the path loss of a set of pairs: full softmax, and negative sampling.
+"""The path loss of a set of pairs, with full softmax or with negative sampling.
 
-Both give the loss ℓ_k of each pair, the gradient of Σ_k a_k ℓ_k, and the derivative of each ℓ_k along a direction.
+Both classes return the loss ℓ_k of each pair, the gradient of Σ_k a_k ℓ_k, and the derivative of ℓ_k along a direction.
 Tables are `sources (n, d)` (the w) and `targets (n, d)` (the e).
 """
 
@@ -23,7 +23,7 @@ Array = npt.NDArray[Any]
 
 
 class PairObjective(Protocol):
-    """What the outer problem needs to know of the path loss."""
+    """The functions of the path loss that the outer problem uses."""
 
     def losses(self, sources: Tensor, targets: Tensor) -> Tensor:
         """Return ℓ_k, `(b,)`."""
@@ -37,7 +37,7 @@ class PairObjective(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class NegativeSampling:
-    """Pairs with negatives of their own: `starts (b,)`, `ends (b,)`, `negatives (b, k)`; fused kernels."""
+    """Pairs with their negatives: `starts (b,)`, `ends (b,)`, `negatives (b, k)`; compiled kernels."""
 
     starts: Array
     ends: Array
@@ -86,12 +86,12 @@ class FullSoftmax:
         return to_w, to_e
 
     def alignment(self, sources: Tensor, targets: Tensor, source_direction: Tensor, target_direction: Tensor) -> Tensor:
-        """Return ⟨v, ∇ℓ_k⟩ for the direction v, `(b,)`: the score w·e moves by ẇ·e + w·ė."""
+        """Return ⟨v, ∇ℓ_k⟩ for the direction v, `(b,)`; the derivative of a score w·e is ẇ·e + w·ė."""
         with torch.no_grad():
             starts, ends = torch.from_numpy(self.starts), torch.from_numpy(self.ends)
-            chance = torch.softmax(sources[starts] @ targets.T, dim=1)  # (b, n)
-            drift = source_direction[starts] @ targets.T + sources[starts] @ target_direction.T
-            return (chance * drift).sum(1) - drift.gather(1, ends[:, None]).squeeze(1)
+            probabilities = torch.softmax(sources[starts] @ targets.T, dim=1)  # (b, n)
+            score_change = source_direction[starts] @ targets.T + sources[starts] @ target_direction.T
+            return (probabilities * score_change).sum(1) - score_change.gather(1, ends[:, None]).squeeze(1)
 
 
 def _array(tensor: Tensor) -> Array:

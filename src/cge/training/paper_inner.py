@@ -21,210 +21,214 @@ from cge.training.paper_settings import TrainingSettings
 from cge.training.skipgram import train_walks
 from cge.training.task import Task
 from cge.training.torch_state import make_optimizer
-from cge.training.walk_partitions import Parts, make_parts, parts_for
+from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
 
-__all__ = ["MIN_PATH_NODES", "Ends", "Inner", "ends_of"]
+__all__ = ["MIN_PATH_NODES", "InnerTraining", "TargetRows", "make_target_rows"]
 
 Array = npt.NDArray[Any]
 
-MIN_PATH_NODES = 2  # nodes of a path: a path of one node would train a node to predict itself
-_SHARE = 2.5  # negatives drawn for each context of a center; a path's center has few contexts
-_NEVER_QUITE = 1e-3  # of the first learning rate: where it ends
+MIN_PATH_NODES = 2  # a path of one node would train a node to predict itself
+_NEGATIVES_PER_CONTEXT = 2.5  # the center of a path has few contexts
+_LAST_RATE = 1e-3  # final learning rate, relative to the first
 
 
 @dataclass(frozen=True, eq=False)
-class Ends:
-    """What paths can end at: features by row, and the row of each node, `(n,)`; None where every node has its own."""
+class TargetRows:
+    """The rows of the target table: their features, and the row of each node, `(n,)` (None: every node has its own)."""
 
     features: NodeFeatures | None
     row_of: Array | None = None
 
     def rows(self, nodes: Array) -> Array:
-        """Return the rows of nodes; −1 stays."""
+        """Return the rows of nodes; −1 stays −1."""
         return nodes if self.row_of is None else np.where(nodes < 0, nodes, self.row_of[nodes])
 
 
-def ends_of(features: NodeFeatures | None, parts: Parts) -> Ends:
-    """Return the ends of paths where a vector is made of features: nodes of a part that have none share a row."""
+def make_target_rows(features: NodeFeatures | None, partition: NodePartition) -> TargetRows:
+    """Return the target rows of an inductive encoder: nodes of a part without features have equal vectors, one row."""
     if not isinstance(features, SparseFeatures):
-        return Ends(features)
+        return TargetRows(features)
     counts = np.diff(features.rows.indptr)
-    full = np.flatnonzero(counts)
-    row_of = len(full) + parts.part.astype(np.int64)
-    row_of[full] = np.arange(len(full))
-    pointer = np.concatenate([[0], np.cumsum(counts[full]), np.full(parts.count, features.rows.nnz)])
-    shape = len(full) + parts.count, features.shape[1]
-    rows = sp.csr_array((features.rows.data, features.rows.indices, pointer), shape=shape)
-    return Ends(SparseFeatures(rows, features.n_jobs), row_of)
+    nonzero = np.flatnonzero(counts)
+    row_of = len(nonzero) + partition.part_of.astype(np.int64)
+    row_of[nonzero] = np.arange(len(nonzero))
+    indptr = np.concatenate([[0], np.cumsum(counts[nonzero]), np.full(partition.count, features.rows.nnz)])
+    shape = len(nonzero) + partition.count, features.shape[1]
+    rows = sp.csr_array((features.rows.data, features.rows.indices, indptr), shape=shape)
+    return TargetRows(SparseFeatures(rows, features.n_jobs), row_of)
 
 
-class Inner:
+class InnerTraining:
     """Trains `parameters` on paths and labels of a task.
 
-    Path batches with negative sampling and plain SGD go through a kernel that trains as it goes. Otherwise (full
-    softmax, Adam, Adagrad) the gradient of a batch is formed exactly and an optimizer takes one step.
+    With negative sampling and plain SGD a kernel updates the tables in place. Otherwise (full softmax, Adam, Adagrad)
+    the gradient of a batch is computed exactly and an optimizer takes one step.
     """
 
     def __init__(self, task: Task, settings: TrainingSettings, parameters: Parameters) -> None:
         self.task, self.settings, self.parameters = task, settings, parameters
+        self.inductive = settings.setting == "inductive"
         self.sampler = NegativeSampler(task.graph, seed=settings.seed)
-        self.parts = make_parts(self.sampler.probability, parts_for(settings.window - 1), settings.seed)
-        # What no path ends at has no vector in a table: zeros say nothing to the head.
-        degrees_in = np.bincount(task.graph.indices, minlength=task.graph.num_nodes)
-        self._unreached = torch.from_numpy(np.flatnonzero(degrees_in == 0))
-        if settings.setting == "transductive":
+        count = partition_count(settings.window - 1)
+        self.partition = partition_nodes(self.sampler.probability, count, settings.seed)
+        # Nodes at which no path ends have untrained rows in a table: zeros have no effect on the head.
+        in_degrees = np.bincount(task.graph.indices, minlength=task.graph.num_nodes)
+        self._unreached = torch.from_numpy(np.flatnonzero(in_degrees == 0))
+        if not self.inductive:
             with torch.no_grad():
                 parameters.encoder.table[self._unreached] = 0
-        self._known = np.full(task.labels.shape, 0 if task.labels.ndim == 2 else -1)  # training labels, no others
-        self._known[task.train.numpy()] = task.labels.numpy()[task.train.numpy()]
-        several = self._known.ndim == 2
-        members = self._known.sum(0) if several else np.bincount(self._known[self._known >= 0], minlength=1)
-        self._has_partners = bool(members.max(initial=0) > 1)
-        kind = settings.optimizer
-        self.fused = kind in ("auto", "sgd") and not settings.full_softmax(task.graph)
-        shared = settings.setting == "inductive" and self.fused
-        self.ends = ends_of(task.features, self.parts) if shared else Ends(task.features)
-        self.head_optimizer = self.optimizer_of(parameters.head)
-        # Tables take the gradient of a sum over pairs, the layer of a feature encoder that of a mean.
-        self.optimizers: dict[str, torch.optim.Optimizer] = {}
-        self._descent: Array | None = None  # of a feature encoder's vectors
-        table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
-        if settings.setting == "inductive":
-            layer = parameters.encoder.parameters()
-            self.optimizers["encoder"] = make_optimizer(network_kind, layer, settings.head_lr)
-        if not self.fused:
-            self._sources = torch.from_numpy(parameters.sources).requires_grad_()  # shares memory with the array
-            self.optimizers["sources"] = make_optimizer(table_kind, [self._sources], settings.table_rate)
-            if settings.setting == "transductive":
-                table = parameters.encoder.parameters()
-                self.optimizers["encoder"] = make_optimizer(table_kind, table, settings.table_rate)
+        multilabel = task.labels.ndim == 2
+        self._train_labels = np.full(task.labels.shape, 0 if multilabel else -1)  # no others
+        self._train_labels[task.train.numpy()] = task.labels.numpy()[task.train.numpy()]
+        known = self._train_labels
+        class_sizes = known.sum(0) if multilabel else np.bincount(known[known >= 0], minlength=1)
+        self._has_label_pairs = bool(class_sizes.max(initial=0) > 1)
+        self.uses_kernel = settings.optimizer in ("auto", "sgd") and not settings.full_softmax(task.graph)
+        shared = self.inductive and self.uses_kernel
+        self.target_rows = make_target_rows(task.features, self.partition) if shared else TargetRows(task.features)
+        self._target_gradient: Array | None = None  # of an inductive encoder's vectors
+        self.head_optimizer = self.make_head_optimizer(parameters.head)
+        self.optimizers = self._make_optimizers()
 
-    def optimizer_of(self, head: Any) -> torch.optim.Optimizer:
+    def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
+        """Return the optimizers of the tables that no kernel trains, and of an inductive encoder."""
+        kind, rate = self.settings.optimizer, self.settings.table_rate
+        table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
+        encoder = self.parameters.encoder.parameters()
+        optimizers: dict[str, torch.optim.Optimizer] = {}
+        if self.inductive:
+            optimizers["encoder"] = make_optimizer(network_kind, encoder, self.settings.head_lr)
+        if not self.uses_kernel:
+            self._sources = torch.from_numpy(self.parameters.sources).requires_grad_()  # shares memory with the array
+            optimizers["sources"] = make_optimizer(table_kind, [self._sources], rate)
+            if not self.inductive:
+                optimizers["encoder"] = make_optimizer(table_kind, encoder, rate)
+        return optimizers
+
+    def make_head_optimizer(self, head: Any) -> torch.optim.Optimizer:
         """Return an optimizer for a head."""
         kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
         return make_optimizer(kind, head.parameters(), self.settings.head_lr, self.settings.weight_decay)
 
     # ------------------------------------------------------------------ paths
 
-    def rate(self, done: float) -> float:
-        """Return λ times the learning rate when this share of all rounds is done."""
-        return self.settings.unsup_weight * self.settings.table_rate * max(1 - done, _NEVER_QUITE)
+    def _learning_rate(self, progress: float) -> float:
+        """Return λ times the learning rate when this fraction of all epochs is done."""
+        return self.settings.unsup_weight * self.settings.table_rate * max(1 - progress, _LAST_RATE)
 
-    def descend_paths(
+    def train_paths(
         self,
         walks: Array,
         first: int,
-        done: tuple[float, float],
-        number: int,
+        progress: tuple[float, float],
+        epoch: int,
         weights: Array | None = None,
         base: Array | None = None,
         *,
-        mixed: bool = False,
+        with_label_pairs: bool = False,
     ) -> int:
         """Descend the path loss of a batch of walks; return the number of its paths.
 
-        `first` is the place of the first walk in the round, `done` the share of all rounds before and after the batch;
-        `weights` holds a number for each sub-path, in the order of `subpaths`, and `base` where those of a walk begin.
-        With `mixed`, pairs of training nodes with one label come on top, `label_pairs` for each path; they are never
-        weighted.
+        `first` is the position of the first walk in the epoch, `progress` the fraction of all epochs done before and
+        after the batch; `weights` has a number for each sub-path, in the order of `subpaths`, and `base` the first
+        index of each walk. `with_label_pairs` adds same-label pairs, `label_pairs` for each path, with weight 1.
         """
-        rates = self.rate(done[0]), self.rate(done[1])
-        if self.fused:
-            return self._kernel_step(walks, first, rates, number, weights, base, mixed)
+        rates = self._learning_rate(progress[0]), self._learning_rate(progress[1])
+        if self.uses_kernel:
+            return self._kernel_step(walks, first, rates, epoch, weights, base, with_label_pairs)
         paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
-        extra = self._same_label(len(paths), number, first, mixed)
-        starts, ends = np.r_[paths.start, extra[:, 0]], np.r_[paths.end, extra[:, 1]]
-        worth = np.ones(len(starts), np.float32)
+        pairs = self._draw_label_pairs(len(paths), epoch, first, with_label_pairs)
+        starts, ends = np.r_[paths.start, pairs[:, 0]], np.r_[paths.end, pairs[:, 1]]
+        pair_weights = np.ones(len(starts), np.float32)
         if weights is not None:
-            worth[: len(paths)] = weights
-        self._exact_step(starts, ends, worth, rates[0], [number, first])
+            pair_weights[: len(paths)] = weights
+        self._exact_step(starts, ends, pair_weights, rates[0], [epoch, first])
         return len(paths)
 
-    def _same_label(self, paths: int, number: int, first: int, mixed: bool) -> Array:
-        """Draw the same-label pairs that go with so many paths, `(k, 2)`."""
-        count = int(self.settings.label_pairs * paths) if mixed and self._has_partners else 0
+    def _draw_label_pairs(self, paths: int, epoch: int, first: int, enabled: bool) -> Array:
+        """Draw the same-label pairs for this number of paths, `(k, 2)`."""
+        count = int(self.settings.label_pairs * paths) if enabled and self._has_label_pairs else 0
         if not count:
             return np.empty((0, 2), np.int64)
-        return label_pairs(self._known, count, self.settings.seed, stream=[number, first])
+        return label_pairs(self._train_labels, count, self.settings.seed, stream=[epoch, first])
 
     def _kernel_step(
         self,
         walks: Array,
         first: int,
         rates: tuple[float, float],
-        number: int,
+        epoch: int,
         weights: Array | None,
         base: Array | None,
-        mixed: bool,
+        with_label_pairs: bool,
     ) -> int:
-        """Let the kernel train on a batch as it goes; a feature encoder takes its vectors' gradient afterwards."""
+        """Train the tables on a batch with the kernel; an inductive encoder takes the gradient of its vectors after."""
         settings, sources = self.settings, self.parameters.sources
-        vectors = self.parameters.encoder(self.ends.features)
+        vectors = self.parameters.encoder(self.target_rows.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        common: dict[str, Any] = {
+        options: dict[str, Any] = {
             "back": 0,
-            "rates": rates,
+            "learning_rates": rates,
             "negatives": settings.negatives,
-            "share": _SHARE,
-            "row_of": self.ends.row_of,
+            "negatives_per_context": _NEGATIVES_PER_CONTEXT,
+            "row_of": self.target_rows.row_of,
+            "seed": settings.seed,
+            "n_jobs": settings.n_jobs,
         }
-        common |= {"seed": settings.seed, "n_jobs": settings.n_jobs}
-        descent = None
-        if settings.setting == "inductive":
-            descent = self._descent = np.zeros_like(targets) if self._descent is None else self._descent
-            descent.fill(0)  # fresh memory for every batch costs more than the rest of it
-            common |= {"written": descent, "target_rate": 1.0}
+        gradient = None
+        if self.inductive:
+            gradient = np.zeros_like(targets) if self._target_gradient is None else self._target_gradient
+            self._target_gradient = gradient
+            gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
+            options |= {"target_gradient": gradient, "target_rate": 1.0}
+        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": MIN_PATH_NODES, "stream": epoch}
         ahead = settings.window - 1
-        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": MIN_PATH_NODES}
-        paths = train_walks(
-            walks, first, sources, targets, self.parts, ahead=ahead, stream=number, **of_paths, **common
-        )
-        extra = self._same_label(paths, number, first, mixed).astype(walks.dtype)
-        # Streams of negatives below zero are those of same-label pairs.
-        pairs = train_walks(extra, first, sources, targets, self.parts, ahead=1, stream=-1 - number, **common)
-        if descent is not None:
-            np.negative(descent, out=descent)
-            self._optimize(vectors, torch.from_numpy(descent), paths + pairs, rates[0])
+        paths = train_walks(walks, first, sources, targets, self.partition, ahead=ahead, **of_paths, **options)
+        pairs = self._draw_label_pairs(paths, epoch, first, with_label_pairs).astype(walks.dtype)
+        # Negatives of same-label pairs have the negative stream numbers.
+        n_pairs = train_walks(pairs, first, sources, targets, self.partition, ahead=1, stream=-1 - epoch, **options)
+        if gradient is not None:
+            np.negative(gradient, out=gradient)
+            self._optimize(vectors, torch.from_numpy(gradient), paths + n_pairs, rates[0])
         return paths
 
-    def _exact_step(self, starts: Array, ends: Array, worth: Array, rate: float, stream: list[str | int]) -> None:
-        """Take one step of the optimizers down the exact gradient of a batch of pairs."""
+    def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, stream: list[str | int]) -> None:
+        """Take one step of the optimizers with the exact gradient of a batch of pairs."""
         if not len(starts):
             return
         vectors = self.parameters.encoder(self.task.features)
         objective = self.objective(starts, ends, stream)
-        gradients = objective.gradient(torch.from_numpy(worth), self._sources.detach(), vectors.detach())
-        self._sources.grad, to_targets = gradients
-        if self.settings.setting == "transductive":
-            to_targets[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
-        self._optimize(vectors, to_targets, len(starts), rate)
+        gradients = objective.gradient(torch.from_numpy(weights), self._sources.detach(), vectors.detach())
+        self._sources.grad, target_gradient = gradients
+        if not self.inductive:
+            target_gradient[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
+        self._optimize(vectors, target_gradient, len(starts), rate)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
-        """Take the gradient of the vectors back to the encoder, and let the optimizers step; rates fall alike.
+        """Backpropagate the gradient of the vectors to the encoder and step all optimizers, with decayed rates.
 
-        The gradient is changed in place.
+        Tables take the gradient of a sum over pairs, an inductive encoder that of a mean. Changes `gradient` in place.
         """
-        mean = self.settings.setting == "inductive"
         self.optimizers["encoder"].zero_grad()
-        vectors.backward(gradient.div_(max(pairs, 1)) if mean else gradient)  # type: ignore[no-untyped-call]
+        vectors.backward(gradient.div_(max(pairs, 1)) if self.inductive else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate
             optimizer.step()
 
     def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:
-        """Return the path loss of pairs, in the form that this training uses; targets are counted as in `ends`."""
+        """Return the path loss of pairs of nodes, as a function of source vectors and of the target rows."""
         starts, ends = starts.astype(np.int64), ends.astype(np.int64)
         if self.settings.full_softmax(self.task.graph):
             return FullSoftmax(starts, ends)
-        each = self.settings.negatives
-        negatives = self.sampler.stream(*stream).draw(0, len(starts) * each).reshape(-1, each)
-        return NegativeSampling(starts, self.ends.rows(ends), self.ends.rows(negatives))
+        count = self.settings.negatives
+        negatives = self.sampler.stream(*stream).draw(0, len(starts) * count).reshape(-1, count)
+        return NegativeSampling(starts, self.target_rows.rows(ends), self.target_rows.rows(negatives))
 
     # ------------------------------------------------------------------ labels
 
-    def descend_labels(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
-        """Descend the supervised loss of the joint scores and of each branch alone in a head; return the joint loss."""
+    def train_head(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
+        """Train a head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""
         vectors, features = self.parameters.vectors(self.task.features, nodes), self.task.features
         x = None if features is None else take_rows(features, nodes)
         labels, loss = self.task.labels[nodes], torch.zeros(())
@@ -232,26 +236,26 @@ class Inner:
             optimizer.zero_grad()
             branches = head.branches(x, vectors)
             loss = supervised_loss(torch.stack(branches).sum(0), labels)
-            alone = [supervised_loss(branch, labels) for branch in branches] if len(branches) > 1 else []
-            torch.stack([loss, *alone]).sum().backward()  # type: ignore[no-untyped-call]
+            branch_losses = [supervised_loss(branch, labels) for branch in branches] if len(branches) > 1 else []
+            torch.stack([loss, *branch_losses]).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return float(loss.detach())
 
-    def pull(self, nodes: Tensor) -> None:
-        """Let the supervised loss move the vectors themselves, by a step of `supervised_strength`."""
+    def train_vectors_on_labels(self, nodes: Tensor) -> None:
+        """Take one step of the vectors down the supervised loss, with learning rate `supervised_strength`."""
         encoder = self.parameters.encoder
         problem = self.problem(self.parameters.head, nodes, self.settings.supervised_strength)
         named = dict(encoder.named_parameters())
         loss = problem.supervised(nodes, named, dict(self.parameters.head.named_parameters()))
-        slopes = torch.autograd.grad(loss, list(named.values()))
+        gradients = torch.autograd.grad(loss, list(named.values()))
         with torch.no_grad():
-            for parameter, slope in zip(named.values(), slopes, strict=True):
-                parameter -= self.settings.supervised_strength * slope
+            for parameter, gradient in zip(named.values(), gradients, strict=True):
+                parameter -= self.settings.supervised_strength * gradient
 
-    def problem(self, head: Any, inner: Tensor, strength: float) -> InnerProblem:
-        """Return the inner problem as the outer one sees it: with this head, trained on the labels of `inner`.
+    def problem(self, head: Any, inner_nodes: Tensor, strength: float) -> InnerProblem:
+        """Return the inner problem with this head and the labels of `inner_nodes`, as the outer problem needs it.
 
-        `strength` is that by which labels move the vectors.
+        `strength` is the learning rate with which labels move the vectors.
         """
         return InnerProblem(
             torch.from_numpy(self.parameters.sources),
@@ -259,8 +263,8 @@ class Inner:
             head,
             self.task.features,
             self.task.labels,
-            inner,
+            inner_nodes,
             self.settings.unsup_weight,
             strength,
-            self.ends.features,
+            self.target_rows.features,
         )

@@ -1,4 +1,4 @@
-"""What is learned: source vectors w, the encoder of target vectors e, the head θ, and the weighting network w_A."""
+"""The parameters: source vectors w, the encoder of target vectors e, the head θ, and the weighting network w_A."""
 
 from __future__ import annotations
 
@@ -17,18 +17,14 @@ from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.randomness import generator
 from cge.training.torch_state import check_array, load_module, module_arrays, seeded
 
-__all__ = [
-    "ModelShape",
-    "Parameters",
-    "make_head",
-]
+__all__ = ["ModelShape", "Parameters", "make_head"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class ModelShape:
-    """Which parts there are and how large they are; `features` is 0 where nodes have none."""
+    """Kind and size of a model; `features` is 0 if nodes have none."""
 
     setting: str
     weighting: str | Callable[[int], PathWeighting]
@@ -40,7 +36,7 @@ class ModelShape:
 
 
 class Parameters:
-    """The parts of a model. `sources (n, dim)` float32 is trained in place by kernels, the modules by PyTorch."""
+    """The parameters of a model: `sources (n, dim)` float32, updated in place by kernels, and PyTorch modules."""
 
     def __init__(self, shape: ModelShape, seed: int = 0) -> None:
         self.shape = shape
@@ -55,33 +51,33 @@ class Parameters:
             self.head: Any = make_head(shape)
             self.network = make_weighting(shape.weighting, shape.dim)
             if self.network is not None:
-                self.network.eval()  # trains only in the outer problem
+                self.network.eval()  # in training mode only in the outer problem
 
     def vectors(self, features: NodeFeatures | None, nodes: Tensor | None = None) -> Tensor:
-        """Return e of all nodes or some, `(n, dim)`, without recording gradients."""
+        """Return e of all nodes, or of `nodes`, `(n, dim)`, without gradients."""
         with torch.no_grad():
-            found: Tensor = self.encoder(features, nodes).detach()
-            return found
+            vectors: Tensor = self.encoder(features, nodes).detach()
+            return vectors
 
     def scores(self, features: NodeFeatures | None, nodes: Tensor) -> Tensor:
         """Return the class scores of nodes, `(k, classes)`."""
         with torch.no_grad():
             x = None if features is None else take_rows(features, nodes)
-            found: Tensor = self.head(x, self.vectors(features, nodes))
-            return found
+            scores: Tensor = self.head(x, self.vectors(features, nodes))
+            return scores
 
     def arrays(self) -> dict[str, Array]:
         """Return copies of all parameters by name."""
-        found = {"sources": self.sources.copy()}
+        arrays = {"sources": self.sources.copy()}
         for name, module in self._modules():
-            found |= module_arrays(module, name)
-        return found
+            arrays |= module_arrays(module, name)
+        return arrays
 
     def load(self, arrays: Mapping[str, Array]) -> None:
-        """Take parameters over; names and shapes must be those that `arrays` gives."""
+        """Load parameters; names and shapes must be those of `arrays()`."""
         unknown = sorted(set(arrays) - set(self.arrays()))
         if unknown:
-            raise InputError(f"the parameters {unknown[0]} belong to no part of this model")
+            raise InputError(f"this model has no parameters {unknown[0]}")
         check_array(arrays, "sources", self.sources.shape)
         self.sources = np.array(arrays["sources"], np.float32)
         for name, module in self._modules():

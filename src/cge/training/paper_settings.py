@@ -10,13 +10,13 @@ from cge.models import PathWeighting
 
 __all__ = ["MAX_SOFTMAX_NODES", "TrainingSettings"]
 
-MAX_SOFTMAX_NODES = 500  # nodes: beyond them the sum over all nodes costs more than it brings
+MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
 
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings of `cge.training.paper_training.train`, with the names and meanings that `cge.CGE` documents."""
+    """Settings of `cge.training.paper_training.train`; `cge.PaperCGE` documents them."""
 
     setting: str
     weighting: str | Callable[[int], PathWeighting]
@@ -53,9 +53,9 @@ class TrainingSettings:
 
     @property
     def table_rate(self) -> float:
-        """First learning rate of the tables."""
+        """Initial learning rate of the tables."""
         return _TABLE_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
 
     def full_softmax(self, graph: Graph) -> bool:
-        """Say whether the path loss sums over all nodes (Eq. 5), or over sampled negatives."""
+        """Return whether the path loss sums over all nodes (Eq. 5) instead of over sampled negatives."""
         return self.loss == "softmax" or (self.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)

@@ -1,4 +1,4 @@
-"""What a model is trained on: a graph, its labels, and which labels serve what."""
+"""What a model is trained on: a graph, labels, and the role of each label."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ __all__ = ["Task"]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is to be learned.
+    """A graph with labels.
 
     `features (n, f)` or None; `labels` as for `supervised_loss`, for all nodes; `train`, `validation` node numbers.
-    `folds` are the outer labels: with `outer_only` they serve the outer problem alone, otherwise they are the training
-    labels in parts, each held out in turn.
+    `folds` are the nodes with outer labels: with `outer_only` these are used in the outer problem only, otherwise they
+    are folds of the training nodes, each held out in turn.
     """
 
     graph: Graph

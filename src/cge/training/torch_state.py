@@ -40,7 +40,7 @@ class TrainerState:
 
 @contextmanager
 def one_thread() -> Iterator[None]:
-    """Within it, PyTorch uses one thread: sums of several depend on their number."""
+    """Context in which PyTorch uses one thread: the rounding of sums depends on the number of threads."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -49,8 +49,8 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class seeded:  # noqa: N801 - reads as a word
-    """Within it, PyTorch's own random numbers follow from a seed; afterwards they go on as before."""
+class seeded:  # noqa: N801 - a context manager
+    """Context in which PyTorch's global generator is seeded; its state is restored afterwards."""
 
     def __init__(self, seed: int, *names: str | int) -> None:
         self.number = int(key(seed, *names) >> np.uint64(1))
@@ -64,12 +64,12 @@ class seeded:  # noqa: N801 - reads as a word
 
 
 def module_arrays(module: nn.Module, name: str) -> dict[str, Array]:
-    """Return copies of a module's parameters and buffers, called `name.parameter`."""
+    """Return copies of a module's parameters and buffers, named `name.parameter`."""
     return {f"{name}.{part}": value.detach().numpy().copy() for part, value in module.state_dict().items()}
 
 
 def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> None:
-    """Take a module's parameters and buffers over from what `module_arrays` gave."""
+    """Load a module's parameters and buffers from the result of `module_arrays`."""
     with torch.no_grad():
         for part, value in module.state_dict().items():
             check_array(arrays, f"{name}.{part}", tuple(value.shape))
@@ -77,7 +77,7 @@ def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> No
 
 
 def check_array(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) -> None:
-    """Refuse a missing array or one of another shape."""
+    """Raise an error if an array is missing or has another shape."""
     if name not in arrays:
         raise InputError(f"the parameters {name} are missing")
     if arrays[name].shape != shape:
@@ -85,30 +85,30 @@ def check_array(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) 
 
 
 def make_optimizer(
-    kind: str, parameters: Iterable[Tensor], rate: float, weight_decay: float = 0.0
+    kind: str, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
-    """Return the optimizer called "sgd" (as in the paper), "adam" or "adagrad"."""
+    """Return an optimizer: "sgd" (as in the paper), "adam" or "adagrad"."""
     if kind == "adam":
-        return torch.optim.Adam(list(parameters), rate, weight_decay=weight_decay, fused=True)
+        return torch.optim.Adam(list(parameters), learning_rate, weight_decay=weight_decay, fused=True)
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
-    made: torch.optim.Optimizer = kinds[kind](list(parameters), lr=rate, weight_decay=weight_decay)
-    return made
+    optimizer: torch.optim.Optimizer = kinds[kind](list(parameters), lr=learning_rate, weight_decay=weight_decay)
+    return optimizer
 
 
 def optimizer_arrays(optimizer: torch.optim.Optimizer, name: str) -> dict[str, Array]:
-    """Return copies of what an optimizer remembers, called `name.parameter.part`."""
-    found: dict[str, Array] = {}
-    for place, values in optimizer.state_dict()["state"].items():
-        kept = {part: value for part, value in values.items() if value is not None}
-        found |= {f"{name}.{place}.{part}": torch.as_tensor(value).numpy().copy() for part, value in kept.items()}
-    return found
+    """Return copies of the state of an optimizer, named `name.parameter.key`."""
+    arrays: dict[str, Array] = {}
+    for number, state in optimizer.state_dict()["state"].items():
+        present = {key: value for key, value in state.items() if value is not None}
+        arrays |= {f"{name}.{number}.{key}": torch.as_tensor(value).numpy().copy() for key, value in present.items()}
+    return arrays
 
 
 def load_optimizer(optimizer: torch.optim.Optimizer, name: str, arrays: Mapping[str, Array]) -> None:
-    """Take over what `optimizer_arrays` gave."""
-    given: dict[int, dict[str, Any]] = {}
+    """Load the result of `optimizer_arrays`."""
+    state: dict[int, dict[str, Any]] = {}
     for full, array in arrays.items():
         if full.startswith(f"{name}."):
             number, part = full.removeprefix(f"{name}.").split(".")
-            given.setdefault(int(number), {})[part] = torch.tensor(array)
-    optimizer.load_state_dict({**optimizer.state_dict(), "state": given})
+            state.setdefault(int(number), {})[part] = torch.tensor(array)
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -1,14 +1,15 @@
-"""Parts of the nodes, and the order in which threads may train on them.
+"""A random partition of the nodes, and the order in which threads may train on its blocks.
 
-Nodes fall into P parts at random. Block (i, j) holds the pairs whose center is in part i and whose contexts and
-negatives are in part j. Blocks (i, i + s mod P) for one s share no row of either table, so they run side by side
-without changing a bit: the result depends on the seed and on P, never on the number of threads.
+Nodes are divided into P parts at random. Block (i, j) contains the pairs whose center is in part i and whose contexts
+and negatives are in part j. Blocks (i, i + s mod P) of one s share no row of either table, so they can run in parallel
+with the same result: it depends on the seed and on P, not on the number of threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from threading import Condition
 from typing import Any
 
@@ -19,66 +20,73 @@ from cge.parallel import kernel, resolve_jobs, run_blocks
 from cge.randomness import generator
 from cge.sampling.alias import alias_tables
 
-__all__ = ["Parts", "in_waves", "make_parts", "parts_for"]
+__all__ = ["NodePartition", "partition_count", "partition_nodes", "run_in_waves"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Parts:
-    """A random division of the nodes, and one table of negatives for each part.
+class NodePartition:
+    """A random partition of the nodes, with an alias table of negatives for each part.
 
-    `part (n,)` int8; `pointer (P+1,)`, `nodes (n,)` the nodes by part; `threshold`, `alias (n,)` alias tables by part.
+    `part_of (n,)` int8 is the part of each node. `nodes (n,)` are the nodes by part, from `indptr[j]` to
+    `indptr[j + 1]`; `threshold` and `alias (n,)` are their alias tables.
     """
 
     count: int
-    part: Array
-    pointer: Array
+    part_of: Array
+    indptr: Array
     nodes: Array
     threshold: Array
     alias: Array
 
+    def alias_tables(self, row_of: Array | None = None) -> list[tuple[Array, Array, Array]]:
+        """Return rows, thresholds and aliases of each part; `row_of (n,)` maps nodes to rows where nodes share rows."""
+        rows, alias = (self.nodes, self.alias) if row_of is None else (row_of[self.nodes], row_of[self.alias])
+        spans = [slice(start, end) for start, end in pairwise(self.indptr.tolist())]
+        return [(rows[span], self.threshold[span], alias[span]) for span in spans]
 
-def parts_for(contexts: int) -> int:
-    """Return the number of parts for centers with so many contexts: at least five in a block, for up to 8 threads."""
+
+def partition_count(contexts: int) -> int:
+    """Return the number of parts for centers with this number of contexts: at least five per block, at most 8 parts."""
     return 8 if contexts >= 40 else 4 if contexts >= 20 else 2
 
 
-def make_parts(probability: Array, count: int, seed: int) -> Parts:
-    """Divide nodes into `count` parts of equal size and weight; negatives of a part have these probabilities.
+def partition_nodes(probability: Array, count: int, seed: int) -> NodePartition:
+    """Divide nodes into `count` parts of equal size and total probability; negatives are drawn with `probability (n,)`.
 
-    Nodes that are never drawn as negatives (isolated ones) belong to a part, but not to its table.
+    Nodes with probability 0 (isolated ones) belong to a part, but not to its alias table.
     """
     order = generator(seed, "parts").permutation(len(probability))
     order = order[np.argsort(-probability[order], kind="stable")]
-    part = np.empty(len(probability), np.int8)
-    _deal(order, probability, count, part)
-    drawn = np.flatnonzero(probability > 0)
-    drawn = drawn[np.argsort(part[drawn], kind="stable")]
-    pointer = np.searchsorted(part[drawn], np.arange(count + 1))
-    if np.any(np.diff(pointer) == 0):  # too few nodes for so many parts
-        return make_parts(probability, 1, seed)
-    threshold, alias = alias_tables(pointer, drawn, probability[drawn])
-    return Parts(count, part, pointer, drawn, threshold, alias)
+    part_of = np.empty(len(probability), np.int8)
+    _assign_parts(order, probability, count, part_of)
+    nodes = np.flatnonzero(probability > 0)
+    nodes = nodes[np.argsort(part_of[nodes], kind="stable")]
+    indptr = np.searchsorted(part_of[nodes], np.arange(count + 1))
+    if np.any(np.diff(indptr) == 0):  # too few nodes for this number of parts
+        return partition_nodes(probability, 1, seed)
+    threshold, alias = alias_tables(indptr, nodes, probability[nodes])
+    return NodePartition(count, part_of, indptr, nodes, threshold, alias)
 
 
 @kernel
-def _deal(order: Array, probability: Array, count: int, part: Array) -> None:
-    """Deal nodes in rounds, the heaviest of a round to the part that has the least so far: blocks take equal time."""
-    held = np.zeros(count)
-    for begin in range(0, len(order), count):
-        turns = np.argsort(held, kind="mergesort")
-        for k in range(begin, min(begin + count, len(order))):
-            to = turns[k - begin]
-            part[order[k]] = to
-            held[to] += probability[order[k]]
+def _assign_parts(order: Array, probability: Array, count: int, part_of: Array) -> None:
+    """Assign `count` nodes at a time, the most probable to the part with the lowest total: blocks take equal time."""
+    totals = np.zeros(count)
+    for start in range(0, len(order), count):
+        parts = np.argsort(totals, kind="mergesort")
+        for k in range(start, min(start + count, len(order))):
+            part = parts[k - start]
+            part_of[order[k]] = part
+            totals[part] += probability[order[k]]
 
 
-def in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_jobs: int | None) -> None:
+def run_in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_jobs: int | None) -> None:
     """Call `work(step, i)` for every step and part, on up to `n_jobs` threads.
 
-    In a step, part i of the sources meets part i + step of the targets. So (step, i) follows (step - 1, i), which
-    wrote these sources, and (step - 1, i + 1), which wrote these targets; nothing else has to wait.
+    In a step, part i of the sources meets part i + step of the targets. So (step, i) must follow (step - 1, i), which
+    wrote the same sources, and (step - 1, i + 1), which wrote the same targets, and nothing else.
     """
     workers = min(resolve_jobs(n_jobs), parts)
     if workers == 1:
@@ -90,9 +98,9 @@ def in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_jobs: i
     changed = Condition()
 
     def next_part() -> int | None:
-        """Return the part that is furthest behind among those that may go on."""
-        free = [i for i in range(parts) if not busy[i] and done[i] < steps and done[(i + 1) % parts] >= done[i]]
-        return min(free, key=lambda i: done[i], default=None)
+        """Return the part with the fewest steps done among those that may continue."""
+        ready = [i for i in range(parts) if not busy[i] and done[i] < steps and done[(i + 1) % parts] >= done[i]]
+        return min(ready, key=lambda i: done[i], default=None)
 
     def worker(_number: int) -> None:
         nonlocal failed
