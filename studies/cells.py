@@ -1,4 +1,4 @@
-"""Runs the cells of a study on several processes; each result is on disk as soon as it is there."""
+"""Runs the cells of a study in several processes and stores each result as soon as it is computed."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Cell:
 
 
 def _end_with(parent: int) -> None:
-    """Let a process end when the one that started it is gone, even if that was killed, and by Ctrl-C without a word."""
+    """End this worker process when its parent has ended, even if that was killed, and silently at Ctrl-C."""
     signal.signal(signal.SIGINT, signal.SIG_DFL)
 
     def watch() -> None:
@@ -44,18 +44,18 @@ def _end_with(parent: int) -> None:
 
 
 def read_cells(folder: Path) -> dict[Cell, dict[str, Any]]:
-    """Return the results that a folder holds: one file for each graph, one line of JSON for each cell."""
-    found = {}
+    """Return the stored results of a folder: a file for each graph, with a line of JSON for each cell."""
+    rows = {}
     for file in sorted(folder.glob("*.jsonl")):
         lines = file.read_bytes().split(b"\n")
-        lines.pop()  # nothing, or what was left half-written: the cell is run again
+        lines.pop()  # empty, or the half-written line of a run that was killed: the cell is run again
         for number, line in enumerate(lines, start=1):
             try:
                 row = json.loads(line)
-                found[Cell(row["graph"], row["method"], row["seed"])] = row
+                rows[Cell(row["graph"], row["method"], row["seed"])] = row
             except (ValueError, KeyError, TypeError, RecursionError):
                 raise FileFormatError(file, "this is no result; remove the line", line=number) from None
-    return found
+    return rows
 
 
 def run_cells(
@@ -64,24 +64,24 @@ def run_cells(
     folder: Path,
     jobs: int,
     on_done: Callable[[Cell, dict[str, Any], int], None] | None = None,
-    valid: Callable[[Cell, dict[str, Any]], bool] | None = None,
+    current: Callable[[Cell, dict[str, Any]], bool] | None = None,
 ) -> dict[str, str]:
-    """Run `work` for every cell that has no result yet and add a line for each; a run that was cut off goes on.
+    """Run `work` for every cell without a stored result and append a line for each; an interrupted run continues.
 
-    `work` is a function of a module, which processes can find. A result that is not `valid` any more is made again.
-    `on_done` is told how many cells are done, those of earlier runs included. Cells whose data are missing are passed
-    over; what is missing is returned by graph.
+    `work` is a function of a module, which worker processes can import. A stored result that is not `current` is
+    computed again. `on_done` is called with the number of finished cells, those of earlier runs included. Cells whose
+    data are missing are skipped; the messages about missing data are returned by graph.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    done = {cell for cell, row in read_cells(folder).items() if valid is None or valid(cell, row)}
-    every = list(dict.fromkeys(cells))
-    left: Sequence[Cell] = [cell for cell in every if cell not in done]
+    done = {cell for cell, row in read_cells(folder).items() if current is None or current(cell, row)}
+    unique = list(dict.fromkeys(cells))
+    remaining: Sequence[Cell] = [cell for cell in unique if cell not in done]
     missing: dict[str, str] = {}
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
-    with ProcessPoolExecutor(max(1, min(jobs, len(left))), context, _end_with, (os.getpid(),)) as pool:
-        futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in left}
+    with ProcessPoolExecutor(max(1, min(jobs, len(remaining))), context, _end_with, (os.getpid(),)) as pool:
+        futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in remaining}
         try:
-            for number, future in enumerate(as_completed(futures), len(every) - len(left) + 1):
+            for number, future in enumerate(as_completed(futures), len(unique) - len(remaining) + 1):
                 cell = futures[future]
                 try:
                     row = future.result()
@@ -95,13 +95,13 @@ def run_cells(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             for process in multiprocessing.active_children():
-                process.terminate()  # whoever stopped us does not wait for what was begun
+                process.terminate()  # do not wait for cells that are running
             raise
     return missing
 
 
 def _append(file: Path, line: bytes) -> None:
-    """Add a line to a file; what was left half-written before it goes."""
+    """Append a line to a file, after removing a half-written last line."""
     with file.open("ab+") as stream:
         stream.seek(0)
         stream.truncate(stream.read().rfind(b"\n") + 1)

@@ -32,7 +32,6 @@ from cge.models.path_tree import PathTree
 from cge.sampling import PathTable, Walker
 from studies.cells import Cell
 from studies.figures_sets import VENUES, aminer_file, aminer_files, dataset
-from studies.tables import read_table
 
 __all__ = ["ANALYSES", "BINS", "OUTER", "cells", "run"]
 
@@ -50,6 +49,7 @@ ANALYSES: dict[str, tuple[tuple[str, ...], int]] = {
     "diversity": (_PAPERS, 3),
 }
 _SETTINGS: dict[str, Any] = {"setting": "transductive", "walk_length": 10, "n_jobs": 1}
+_DIM = {"citeseer": 50, "cora": 135, "pubmed": 128}  # the paper's vectors
 BINS = 1000
 _MASKED = 0.5  # of the training labels
 _PER_CLASS = 20  # training labels of each venue
@@ -109,8 +109,7 @@ def run(cell: Cell) -> Row:
     name, _, outer = cell.method.partition(", ")
     data, began = dataset(cell.graph), time.perf_counter()
     settings = _SETTINGS | {"outer": outer, "window": ANALYSES[name][1], "random_state": cell.seed}
-    if cell.graph in read_table("table2").sizes:
-        settings["dim"] = read_table("table2").sizes[cell.graph]
+    settings |= {"dim": _DIM[cell.graph]} if cell.graph in _DIM else {}
     paths = Sampled(data.graph, settings["window"], cell.seed)
     row = _by_class(data, paths, settings) if name == "classes" else _by_path(name, data, paths, settings)
     told = {"sampled": int(paths.counts[paths.several].sum()), "window": settings["window"]}

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import figures, figures_report, tables, weights, weights_report
+from studies import figures, figures_report, tables, tables_report, weights, weights_report
 from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
@@ -47,6 +47,6 @@ def study(name: str, folder: Path) -> Study:
     return Study(
         partial(tables.cells, name),
         partial(tables.run, name=name, folder=folder / name / "vectors"),
-        partial(tables.write_report, name),
+        partial(tables_report.write_report, name),
         partial(tables.current, name=name),
     )

@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from cge.cli.main import run
-from studies.tables import write_report
+from studies.tables_report import write_report
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -103,7 +103,7 @@ def test_a_study_is_continued(tmp_path: Path) -> None:
     journal = str(tmp_path / "new" / "gcn.journal")
     calls: list[tuple[int, float | None, str]] = []
 
-    def search(trials: int, storage: Any) -> tuning.SearchResult:
+    def search(trials: int, storage: Any) -> tuning.TuningResult:
         calls.clear()
         return tune(groups(), "gcn", trials, storage, fixed=FEW, on_trial=lambda *call: calls.append(call))
 

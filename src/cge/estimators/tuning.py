@@ -24,13 +24,13 @@ from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import expand_classes, split_of
 from cge.metrics import classification_metrics
 
-__all__ = ["SearchResult", "as_toml", "open_storage", "search_space", "tune"]
+__all__ = ["TuningResult", "as_toml", "open_storage", "search_space", "tune"]
 
 _REASON, _DATA = "reason", "data"  # attributes of a trial: why it failed; of a study: a hash of its graph and labels
 
 
 @dataclass(frozen=True)
-class SearchResult:
+class TuningResult:
     """The best trial of a study: its settings and mean validation accuracy; the number of finished trials."""
 
     settings: dict[str, Any]
@@ -85,7 +85,7 @@ def tune(
     n_jobs: int | None = None,
     fixed: Mapping[str, Any] | None = None,
     on_trial: Callable[[int, float | None, str], None] | None = None,
-) -> SearchResult:
+) -> TuningResult:
     """Search until the study of this data set, method and `fixed` settings in `storage` has `trials` finished trials.
 
     A trial trains on the training labels of `seeds` splits or seeds, starting with `first_seed`, and is scored by its
@@ -137,7 +137,7 @@ def tune(
     states = [trial.state for trial in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
         raise InputError(f"no trial was completed; {reason}")
-    return SearchResult(
+    return TuningResult(
         fixed | dict(study.best_params),
         float(study.best_value),
         _finished(study),
