@@ -15,8 +15,8 @@ from cge.data.dataset import Dataset
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import find_method, make
-from cge.evaluation.protocol import run_once, split_of, unpacked
-from cge.evaluation.significance import mcnemar, mean_interval, paired
+from cge.evaluation.protocol import run_once, split_of, unpack_flags
+from cge.evaluation.significance import mcnemar, mean_interval, paired_t_test
 from studies.cells import Cell
 from studies.shared_vectors import SharedVectors
 
@@ -150,8 +150,8 @@ def _summary(table: Table, rows: Mapping[Cell, dict[str, Any]], dataset: str, me
     seeds = sorted(set(runs) & set(baseline_runs))
     if seeds:
         ours, theirs = ([side[seed]["test"] for seed in seeds] for side in (runs, baseline_runs))
-        summary["against"] = vars(paired(ours, theirs)) | {"method": baseline}
+        summary["against"] = vars(paired_t_test(ours, theirs)) | {"method": baseline}
         first = seeds[0]  # the nodes are the same for every seed and must not be counted more than once
-        sides = [unpacked(side[first]["correct"], side[first]["n_test"]) for side in (runs, baseline_runs)]
+        sides = [unpack_flags(side[first]["correct"], side[first]["n_test"]) for side in (runs, baseline_runs)]
         summary["mcnemar"] = vars(mcnemar(*sides)) | {"seed": first}
     return summary

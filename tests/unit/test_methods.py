@@ -51,11 +51,11 @@ def quick(method: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", list(METHODS))
 def test_every_method_learns_and_predicts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(
-        graph_networks, "CGE", partial(cge.CGE, weighting="degree", classifier="mlp", max_epochs=4, dim=4)
+        graph_networks, "CGE", partial(cge.CGE, "degree", 4, classifier="mlp", training={"max_epochs": 4})
     )
     row = run_once(make(name, 0, 1, **quick(name)), groups(), SPLIT)
     assert 0 <= row["metrics"]["accuracy"] <= 1
-    assert (row["labels"]["train"], row["labels"]["selection"], row["n_test"]) == (6, 4, 6)
+    assert (row["labels"]["train"], row["labels"]["validation"], row["n_test"]) == (6, 4, 6)
     learns = name.startswith(("cge-t", "cge-i"))
     assert (row["labels"]["outer"] > 0) == learns or name == "cge"  # the labels that trained the weighting
     json.dumps(row)
@@ -99,11 +99,11 @@ def test_the_methods_of_the_paper() -> None:
         "cge",
         "cge-uniform",
     ]
-    for letter, encoder in (("t", "table"), ("i", "features")):
-        assert METHODS[f"planetoid-{letter}"].settings == {"encoder": encoder, "weighting": "uniform"}
+    for letter, setting in (("t", "transductive"), ("i", "inductive")):
+        assert METHODS[f"planetoid-{letter}"].settings == {"setting": setting, "weighting": "uniform"}
         for kind in ("average", "cnn", "lstm"):
             method = METHODS[f"cge-{letter}-{kind}"]
-            assert method.settings == {"encoder": encoder, "weighting": kind}
+            assert method.settings == {"setting": setting, "weighting": kind}
             assert method.description.startswith(f"the paper's CGE-{letter.upper()}: paths weighted by ")
     assert METHODS["cge"].settings == {}
     assert METHODS["node2vec+features"].settings == {"vectors": "node2vec", "features": True}
@@ -186,7 +186,7 @@ def test_a_registered_method_is_evaluated_and_tuned(
     assert run(["evaluate", "cora", "--method", "majority", "--set", "smoothing=2.5", "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     assert result["settings"] == {"smoothing": 2.5}
-    assert result["labels"] == {"train": 140, "outer": 0, "selection": 500}
+    assert result["labels"] == {"train": 140, "outer": 0, "validation": 500}
     assert result["accuracy"]["per_seed"] == [0.13]  # class 0; all classes have 20 training labels
     monkeypatch.chdir(tmp_path)
     assert run(["tune", "cora", "--method", "majority", "--trials", "1"]) == 0

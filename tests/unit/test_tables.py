@@ -14,7 +14,7 @@ from cge.data import Dataset, Split, catalog
 from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import make, methods_for
-from cge.evaluation.protocol import packed
+from cge.evaluation.protocol import pack_flags
 from studies import tables
 from studies.cells import Cell, read_cells
 from studies.tables import TABLES, cells, read_table, tables_of
@@ -71,7 +71,7 @@ def test_tables_agree_with_methods_and_data_sets(name: str) -> None:
     assert set(table.datasets) <= {entry.name for entry in catalog()}
     for method in table.methods:
         if method.endswith(", strict"):
-            assert METHODS[method.removesuffix(", strict")].settings["encoder"] == "features"
+            assert METHODS[method.removesuffix(", strict")].settings["setting"] == "inductive"
 
 
 def test_vectors_have_the_sizes_of_the_paper() -> None:
@@ -168,7 +168,7 @@ def test_how_a_cell_is_run(
 def row(test: float, correct: Any = (1, 1, 0, 0), **changed: Any) -> dict[str, Any]:
     return {
         "test": test,
-        "correct": packed(np.array(correct, bool)),
+        "correct": pack_flags(np.array(correct, bool)),
         "n_test": len(correct),
         "labels": {"train": 140, "outer": 0, "validation": 500},
         "seconds": 2.0,

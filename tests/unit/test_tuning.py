@@ -15,8 +15,8 @@ from cge.data import Dataset, Split
 from cge.errors import InputError
 from cge.estimators import tuning
 from cge.estimators.baselines import SGC
+from cge.estimators.configs import flat_settings
 from cge.estimators.methods import Range, make, methods_for
-from cge.estimators.settings import settings_of
 from cge.estimators.settings_file import read_settings
 from cge.estimators.tuning import as_toml, open_storage, search_space, tune
 from cge.training.history import Epoch
@@ -37,11 +37,11 @@ UNTUNED = ("features", "label-propagation", "label-propagation-mass")
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name not in UNTUNED])
 def test_every_value_in_the_space_is_legal(name: str) -> None:
-    space, known = search_space(name), settings_of(METHODS[name].estimator_class())
+    space, known = search_space(name), flat_settings(METHODS[name].estimator_class())
     assert space
     assert not set(space) & {*METHODS[name].settings, "random_state", "n_jobs"}
     for setting, values in space.items():
-        kind, legal, _ = known[setting]
+        kind, legal, *_ = known[setting]
         ends = values if isinstance(values, tuple) else (values.low, values.high)
         assert all(legal.allows(kind, value) for value in ends), setting
         assert len(set(ends)) == len(ends) > 1
@@ -62,7 +62,7 @@ def test_methods_without_a_space(name: str) -> None:
 
 def test_fixed_settings_are_not_searched() -> None:
     assert set(search_space("gcn", {"hidden": 8})) == {"drop", "learning_rate", "weight_decay"}
-    assert search_space("cge")["classifier"] == settings_of(cge.CGE)["classifier"][1].choices  # all of them
+    assert search_space("cge")["classifier"] == flat_settings(cge.CGE)["classifier"].setting.choices  # all of them
     with pytest.raises(InputError, match="gcn has no setting 'dim'; it has append"):
         search_space("gcn", {"dim": 3})
     with pytest.raises(InputError, match="hidden must be a whole number of at least 1 and of at most 4096, found 0"):

@@ -176,7 +176,7 @@ def _told(found: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tu
     return [
         *rows,
         ("test nodes" if edges is None else "test pairs", f"{found['n_test']:,}"),
-        ("labels seen", ", ".join(f"{name} {labels[name]:,}" for name in ("train", "outer", "selection"))),
+        ("labels seen", ", ".join(f"{name} {labels[name]:,}" for name in ("train", "outer", "validation"))),
         ("seconds per run", f"{found['seconds']:.1f}"),
         ("peak memory", f"{found['peak_mb']:,} MB"),
         *[("note", one) for one in found["notes"]],

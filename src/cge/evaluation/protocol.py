@@ -128,16 +128,13 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         probabilities = estimator.predict_proba(ids)
     seconds = time.perf_counter() - start
     probabilities = expand_classes(probabilities, estimator.classes_, data.num_classes)
+    labels_seen = {"train": len(split.train), "outer": 0, "validation": len(split.validation)}
     row: dict[str, Any] = {"metrics": classification_metrics(probabilities, data.labels[split.test])}
     if not data.multilabel:
-<<<<<<< HEAD
         row["correct"] = pack_flags(probabilities.argmax(1) == data.labels[split.test])
-=======
-        row["correct"] = packed(every.argmax(1) == data.labels[split.test])
->>>>>>> a1d45c1 (Tables of the paper: reports in a module of their own, stored cells and reports in the usual terms)
     return row | {
         "n_test": len(ids),
-        "labels": dict(estimator.labels_seen_),
+        "labels": dict(getattr(estimator, "labels_seen_", labels_seen)),
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
     }
