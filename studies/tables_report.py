@@ -8,7 +8,7 @@ from typing import Any
 
 from cge.errors import InputError
 from cge.evaluation.significance import stars
-from cge.store.atomic import write_text, write_files
+from cge.store.atomic import write_files, write_text
 from studies.cells import read_cells
 from studies.tables import Table, current, read_table, tables_of
 
