@@ -1,4 +1,4 @@
-"""The command `cge`: its sub-commands, and what becomes of a wrong call."""
+"""The command `cge`: its sub-commands, and messages for wrong usage."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ from cge.cli import (
 )
 from cge.cli.command import Command, Group
 from cge.cli.estimator_options import late
-from cge.cli.main import complain
+from cge.cli.main import print_error
 
 __all__ = ["app", "call"]
 
-_OTHER_WORDS = {"export": "embed", "train": "fit"}  # for commands, which look like no name or like a wrong one
+_SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(
     name="cge",
@@ -39,7 +39,7 @@ app = typer.Typer(
 )
 app.command(cls=Command)(demo.demo)
 app.command(cls=Command)(check.check)
-app.command(cls=late(fit.fit))(fit.fit)
+app.command(cls=late(fit.fit, fit.COMMON))(fit.fit)
 app.command(cls=Command)(predict.predict)
 app.command(cls=Command)(explain.explain)
 app.command(cls=Command)(embed.embed)
@@ -56,8 +56,8 @@ app.command(
 )(bench.bench)
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
+def _version(requested: bool) -> None:
+    if requested:
         from cge import __version__
 
         print(__version__)
@@ -69,30 +69,32 @@ def options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
     debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error (anywhere on the line)."),
 ) -> None:
-    """Take the options that stand before a command."""
+    """Parse the options before a command."""
 
 
 def call(arguments: Sequence[str]) -> int:
     """Run a command and return its exit code; errors of the library pass through."""
     try:
-        outcome = app(list(arguments), prog_name="cge", standalone_mode=False)
-        return outcome if isinstance(outcome, int) else 0
+        result = app(list(arguments), prog_name="cge", standalone_mode=False)
+        return result if isinstance(result, int) else 0
     except typer.Exit as end:
         return end.exit_code
-    except typer.TyperException as wrong:
-        return _misused(wrong)
+    except typer.TyperException as error:
+        return _print_usage_error(error)
     except typer.Abort:
         raise KeyboardInterrupt from None
 
 
-def _misused(wrong: typer.TyperException) -> int:
-    """Say what is wrong with a call, in one sentence."""
-    what = str(wrong.format_message() if hasattr(wrong, "format_message") else wrong).rstrip(".")
-    if what:
-        context = getattr(wrong, "ctx", None)
+def _print_usage_error(error: typer.TyperException) -> int:
+    """Print what is wrong with a command line, in one sentence."""
+    problem = str(error.format_message() if hasattr(error, "format_message") else error).rstrip(".")
+    if problem:
+        context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cge"
-        what = what.replace(". Did you mean", "; did you mean")
-        meant = [one for word, one in _OTHER_WORDS.items() if what.startswith(f"No such command '{word}'")]
-        what = f"{what.partition(';')[0]}; did you mean '{meant[0]}'?" if meant else what
-        complain(f"{what}{'' if what.endswith('?') else ';'} '{command} --help' lists what there is")
+        synonym = next(
+            (name for word, name in _SYNONYMS.items() if problem.startswith(f"No such command '{word}'")), ""
+        )
+        problem, _, hint = problem.partition(". Did you mean")  # the words of Typer
+        hint = f"; did you mean '{synonym}'?" if synonym else f"; did you mean{hint}" if hint else ";"
+        print_error(f"{problem}{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
     return 2

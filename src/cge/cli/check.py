@@ -1,4 +1,4 @@
-"""`cge check`: read a graph's files and say how they were read and what is in them, before anything is trained."""
+"""`cge check`: read the files of a graph, and print how they were read and what they contain."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import typer
 
 from cge.cli.common_options import Json, Quiet
 from cge.cli.flags import shell_message
-from cge.cli.graph_options import FILES, Files, need_file, takes_files
-from cge.cli.printing import facts, print_json
+from cge.cli.graph_options import FILES, Files, require_file, takes_files
+from cge.cli.printing import print_json, print_pairs
 from cge.errors import format_list
 
 if TYPE_CHECKING:
@@ -25,15 +25,15 @@ _QUANTILES = ("min", "p25", "median", "p75", "p90", "p99", "max")
 def check(
     *,
     labels: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Labels: a table of node and label.", rich_help_panel=FILES)
+        str | None, typer.Option(metavar="FILE", help="Labels: a table of nodes and labels.", rich_help_panel=FILES)
     ] = None,
     files: Files,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Read the files of a graph and say what is in them, or what is wrong with them.
+    """Read the files of a graph and print a summary, or what is wrong with them.
 
-    What looks odd is told as a note. With --quiet only the exit code says whether all is well.
+    Notes point out what may not be intended. With --quiet only the exit code tells whether the files can be read.
 
     For example:
 
@@ -42,38 +42,38 @@ def check(
     """
     from cge.data import Dataset
 
-    need_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
+    require_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:
-        codes, names, more = files.read_labels(labels, graph)
-        data, notes = Dataset(labels, graph, codes, names), notes + more
+        codes, names, label_notes = files.read_labels(labels, graph)
+        data, notes = Dataset(labels, graph, codes, names), notes + label_notes
     if as_json:
-        numbers = asdict(summary) | {
-            "degree_quantiles": dict(zip(_QUANTILES, summary.degree_quantiles, strict=True)),
-        }
-        how = {name: value for name, value in asdict(reading).items() if name != "notes"}
+        quantiles = dict(zip(_QUANTILES, summary.degree_quantiles, strict=True))
+        graph_json = asdict(summary) | {"degree_quantiles": quantiles}
+        reading_json = {name: value for name, value in asdict(reading).items() if name != "notes"}
         labeled, classes = (0, {}) if data is None else (len(data.labeled), data.label_counts())
-        print_json({"reading": how, "graph": numbers, "labeled": labeled, "classes": classes, "notes": notes})
+        result = {"reading": reading_json, "graph": graph_json, "labeled": labeled, "classes": classes}
+        print_json(result | {"notes": notes})
         return
     if quiet:
         return
-    rows = [*_told(reading, graph.num_nodes), *summary.rows(), *([] if data is None else data.label_rows())]
-    facts([*rows, *(("note:", note) for note in notes)])
+    rows = [*_reading_rows(reading, graph.num_nodes), *summary.rows(), *([] if data is None else data.label_rows())]
+    print_pairs([*rows, *(("note:", note) for note in notes)])
 
 
-def _told(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
+def _reading_rows(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
     """Return how edges were read as (name, value) pairs of text."""
     rows = [("read from", reading.path)]
     if reading.delimiter is not None:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
-        read = ", ".join(f"{part} {column}" for part, column in reading.columns.items())
-        rows.append(("columns", f"{read}; not read: {format_list(reading.unread)}" if reading.unread else read))
+        columns = ", ".join(f"{part} {column}" for part, column in reading.columns.items())
+        rows.append(("columns", f"{columns}; not read: {format_list(reading.unread)}" if reading.unread else columns))
     first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
-    what = [f"{reading.rows:,} read"]
+    counts = [f"{reading.rows:,} read"]
     if reading.duplicates_merged:
-        what.append(f"{reading.duplicates_merged:,} duplicates merged")
+        counts.append(f"{reading.duplicates_merged:,} duplicates merged")
     if reading.self_loops_dropped:
-        what.append(f"{reading.self_loops_dropped:,} self-loops dropped")
-    return [*rows, ("ids", f"{reading.ids}: {first}"), ("rows", ", ".join(what))]
+        counts.append(f"{reading.self_loops_dropped:,} self-loops dropped")
+    return [*rows, ("ids", f"{reading.ids}: {first}"), ("rows", ", ".join(counts))]

@@ -1,4 +1,4 @@
-"""How the help of a command looks: paragraphs that flow, and a word for what an option takes, none for a flag."""
+"""How the help of a command looks: paragraphs are wrapped, and an option that takes a value shows its kind."""
 
 from __future__ import annotations
 
@@ -9,27 +9,29 @@ from typer.core import TyperCommand, TyperGroup
 
 from cge.cli.flags import use_flags
 
-__all__ = ["Command", "Group", "flowing"]
+__all__ = ["Command", "Group", "unwrapped"]
 
-_SIGNS = {bool: "", int: "INT", float: "NUM", str: "WORD"}
+_METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 
 
-def flowing(text: str) -> str:
+def unwrapped(text: str) -> str:
     r"""Join the lines of each paragraph; indented ones, such as examples, stay as they are.
 
-    >>> flowing("One\nparagraph.\n\n  cge a\n  cge b")
+    >>> unwrapped("One\nparagraph.\n\n  cge a\n  cge b")
     'One paragraph.\n\n  cge a\n  cge b'
     """
     parts = inspect.cleandoc(text).split("\n\n")
     return "\n\n".join(part if part.startswith(" ") else part.replace("\n", " ") for part in parts)
 
 
-def _tidy(parameter: Any) -> None:
-    """Let an option say what it takes in a word, and an argument nothing but its name."""
-    if parameter.param_type_name == "argument":
-        parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005
-    elif parameter.metavar is None:
-        parameter.metavar = _SIGNS.get(parameter.type_descriptor.annotation)
+def _with_metavars(parameters: list[Any]) -> list[Any]:
+    """Give each option a metavariable, and hide the type of arguments."""
+    for parameter in parameters:
+        if parameter.param_type_name == "argument":
+            parameter.display_type_rich = lambda ctx: ""  # noqa: ARG005
+        elif parameter.metavar is None:
+            parameter.metavar = _METAVARS.get(parameter.type_descriptor.annotation)
+    return parameters
 
 
 class Command(TyperCommand):
@@ -37,7 +39,7 @@ class Command(TyperCommand):
 
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
-        self.help = None if self.help is None else flowing(self.help)
+        self.help = None if self.help is None else unwrapped(self.help)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse arguments; from now on messages name the flags of this command."""
@@ -45,11 +47,11 @@ class Command(TyperCommand):
         return super().make_context(info_name, args, parent, **extra)
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, and let them look well."""
-        return _tidied(super().get_params(ctx))
+        """Return the parameters with their metavariables."""
+        return _with_metavars(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the words of the usage line, arguments without braces."""
+        """Return the parts of the usage line, arguments without braces."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
 
@@ -57,11 +59,5 @@ class Group(TyperGroup):
     """The command `cge` itself."""
 
     def get_params(self, ctx: Any) -> Any:
-        """Return the parameters, and let them look well."""
-        return _tidied(super().get_params(ctx))
-
-
-def _tidied(parameters: list[Any]) -> list[Any]:
-    for one in parameters:
-        _tidy(one)
-    return parameters
+        """Return the parameters with their metavariables."""
+        return _with_metavars(super().get_params(ctx))

@@ -1,4 +1,4 @@
-"""Options that commands share, so that they read alike everywhere."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ from typing import Annotated
 import typer
 
 __all__ = [
+    "MAX_INT",
     "DatasetName",
+    "FirstSeed",
     "Jobs",
     "Json",
+    "ModelFolder",
     "ModelJobs",
     "PerClass",
     "Quiet",
@@ -21,17 +24,24 @@ __all__ = [
     "method_names",
 ]
 
+MAX_INT = 2**63 - 1  # what 64 bits hold
+_MAX_JOBS = 2**16
+
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-PerClass = Annotated[int, typer.Option(min=1, help="Training labels of each class, where the data set has no split.")]
+PerClass = Annotated[
+    int, typer.Option(min=1, max=MAX_INT, help="Training labels per class, where the data set has no split.")
+]
 TrainShare = Annotated[
-    float | None, typer.Option(min=0, max=0.99, help="Draw splits with this share of the labels instead.")
+    float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
 ]
 TrustData = Annotated[
     bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
 ]
-Jobs = Annotated[int | None, typer.Option(min=1, help="Threads \\[one for each core].")]
-ModelJobs = Annotated[int | None, typer.Option("--jobs", min=1, help="Threads \\[as many as in training].")]
+FirstSeed = Annotated[int, typer.Option("--seed", "--first-seed", min=0, max=MAX_INT, help="The first seed.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=-1, max=_MAX_JOBS, help="Threads \\[all cores].")]
+ModelJobs = Annotated[int | None, typer.Option("--jobs", min=-1, max=_MAX_JOBS, help="Threads \\[as in training].")]
+ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
 
 
 def among(*words: str) -> Callable[[], list[str]]:
@@ -40,14 +50,14 @@ def among(*words: str) -> Callable[[], list[str]]:
 
 
 def dataset_names() -> list[str]:
-    """Return what completes the name of a data set."""
+    """Return the names of the data sets, for completion in the shell."""
     from cge.data import catalog
 
     return [entry.name for entry in catalog()]
 
 
 def method_names() -> list[str]:
-    """Return what completes the name of a method."""
+    """Return the names of the methods, for completion in the shell."""
     from cge.estimators.methods import methods_for
 
     return list(methods_for())

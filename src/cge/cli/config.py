@@ -1,4 +1,4 @@
-"""A TOML file in the place of options: whatever an option of the command is called may stand in it."""
+"""A TOML file in place of options: it may contain any option of the command, and any setting by its Python name."""
 
 from __future__ import annotations
 
@@ -6,48 +6,50 @@ from typing import Any
 
 import typer
 
+from cge.cli.estimator_options import METHODS, estimator_of, method_in
+from cge.cli.main import command_arguments
 from cge.errors import FileFormatError, format_value
 
-__all__ = ["take_config"]
+__all__ = ["use_config"]
 
 
-def take_config(context: typer.Context, file: str | None) -> str | None:
-    """Let a file say what the command line does not; it becomes the default of the options.
-
-    Settings have the names and values of the constructor of `cge.CGE`, other options those of the command line.
-    """
+def use_config(context: typer.Context, file: str | None) -> str | None:
+    """Use the values in a file as defaults of the options."""
     if file is None or context.resilient_parsing:
         return file
-    from cge.estimators.cge import CGE
-    from cge.estimators.settings import settings_of
-    from cge.estimators.settings_file import read_settings
+    from cge.estimators.configs import flat_settings
+    from cge.estimators.settings_file import read_settings, read_toml
 
-    known = settings_of(CGE)
-    options = {_word(one): one for one in context.command.params if one.name not in ("config", *known)}
-    seed = {"seed": known["random_state"]}  # as the command line calls it
-    given = read_settings(file, known | seed, options)
-    if "seed" in given and "random_state" in given:
+    method = method_in(command_arguments()) or read_toml(file)[1].get("method", METHODS[0])
+    if method not in METHODS:
+        raise FileFormatError(file, f"method must be one of {', '.join(METHODS)}, found {format_value(method)}")
+    known = flat_settings(estimator_of(method))
+    every = {name for other in METHODS for name in flat_settings(estimator_of(other))}
+    options = {_key(option): option for option in context.command.params if option.name not in ("config", *every)}
+    specs = {name: spec[:3] for name, spec in known.items()}
+    values = read_settings(file, specs | {"seed": specs["random_state"]}, options)
+    if "seed" in values and "random_state" in values:
         raise FileFormatError(file, "seed and random_state are the same; keep one")
-    if "seed" in given:
-        given["random_state"] = given.pop("seed")
+    if "seed" in values:
+        values["random_state"] = values.pop("seed")
     context.default_map = {
-        options[word].name if word in options else word: _value(file, word, value, options.get(word))
-        for word, value in given.items()
-        if value is not None or word in known
+        options[key].name if key in options else key: _default(file, key, value, options.get(key))
+        for key, value in values.items()
+        if value is not None or key in known
     }
     return file
 
 
-def _word(parameter: Any) -> str:
-    """Return how an option is called in a file."""
+def _key(parameter: Any) -> str:
+    """Return the name of an option in a file."""
     return str(parameter.opts[0]).lstrip("-").replace("-", "_")
 
 
-def _value(file: str, word: str, value: Any, option: Any) -> Any:
-    """Return a value as the command line takes it: flags as they are, all else as text."""
-    if option is not None and isinstance(value, bool) != bool(option.is_flag if hasattr(option, "is_flag") else False):
-        wanted = "true or false" if not isinstance(value, bool) else "text"
-        raise FileFormatError(file, f"{word} must be {wanted}, found {format_value(value)}")
+def _default(file: str, key: str, value: Any, option: Any) -> Any:
+    """Return a value as the command line takes it: flags as they are, everything else as text."""
+    if option is not None and isinstance(value, bool) != bool(getattr(option, "is_flag", False)):
+        expected = "true or false" if not isinstance(value, bool) else "text"
+        raise FileFormatError(file, f"{key} must be {expected}, found {format_value(value)}")
     if isinstance(value, list | dict):
-        raise FileFormatError(file, f"{word} must be one value, found {format_value(value)}")
+        raise FileFormatError(file, f"{key} must be one value, found {format_value(value)}")
     return value if isinstance(value, bool) else str(value)

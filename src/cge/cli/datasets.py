@@ -1,4 +1,4 @@
-"""`cge datasets`: which data sets there are, and which are on this machine."""
+"""`cge datasets`: list the data sets, and which of them are on this machine."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from cge.cli.common_options import Json
-from cge.cli.main import complain
-from cge.cli.printing import facts, print_json, print_table
+from cge.cli.main import print_error
+from cge.cli.printing import print_json, print_pairs, print_table
 
 if TYPE_CHECKING:
     from cge.data import DatasetInfo
 
 __all__ = ["datasets"]
 
-_KEPT = ("name", "title", "nodes", "edges", "classes", "features", "source", "license", "location", "downloadable")
+_FIELDS = ("name", "title", "nodes", "edges", "classes", "features", "source", "license", "location", "downloadable")
 
 
 def datasets(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the names alone, one on a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the names, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the data sets that load by name, and whether they are here.
+    """List the data sets that load by name, and whether they are on this machine.
 
-    CORA comes with cge. Others are fetched when they are first loaded, or made by hand (docs/datasets.md).
+    CORA is part of cge. Others are downloaded when they are first loaded, or prepared by hand (docs/datasets.md).
 
     For example:
 
@@ -36,33 +36,33 @@ def datasets(
 
     entries, folder, cache = catalog(), data_dir(), cache_dir()
     if folder is not None and not folder.is_dir():
-        complain(
-            f"CGE_DATA_DIR is {str(folder)!r}, which is not a folder; name the one that holds planetoid/ and so on"
+        print_error(
+            f"CGE_DATA_DIR is {str(folder)!r}, which is not a folder; set it to the one with planetoid/ and so on"
         )
     elif folder is not None and all(entry.location != "CGE_DATA_DIR" for entry in entries):
-        complain(
-            f"CGE_DATA_DIR is {str(folder)!r}, which holds none of the sets; "
-            f"files are looked for at {entries[1].files[0].path} and so on"
+        print_error(
+            f"CGE_DATA_DIR is {str(folder)!r}, which contains none of the data sets; "
+            f"files are expected at {entries[1].files[0].path} and so on"
         )
     if as_json:
-        found = [{key: getattr(entry, key) for key in _KEPT} for entry in entries]
-        print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": found})
+        rows = [{key: getattr(entry, key) for key in _FIELDS} for entry in entries]
+        print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": rows})
         return
     if quiet:
         print("\n".join(entry.name for entry in entries))
         return
     sizes = [("nodes", "right"), ("edges", "right"), ("classes", "right"), ("features", "right")]
     print_table(
-        [("name", "left"), *sizes, ("here", "left"), ("comes by", "left"), ("what", "left")],
+        [("name", "left"), *sizes, ("location", "left"), ("access", "left"), ("title", "left")],
         [(entry.name, *_sizes(entry), entry.location, entry.access, entry.title) for entry in entries],
     )
     print()
-    facts((entry.name, entry.source) for entry in entries)
+    print_pairs((entry.name, entry.source) for entry in entries)
     print()
-    facts([("CGE_DATA_DIR", "not set" if folder is None else str(folder)), ("cache", str(cache))])
+    print_pairs([("CGE_DATA_DIR", "not set" if folder is None else str(folder)), ("cache", str(cache))])
     print(
-        "\nLooked for in the folder that CGE_DATA_DIR names, then in the cache. What comes by download is then "
-        "fetched;\nwhat comes by hand is not offered in this form by its home: docs/datasets.md tells how to make it."
+        "\nFiles are searched in CGE_DATA_DIR, then in the cache, and then downloaded where the access is 'download'.\n"
+        "Data sets with the access 'by hand' are described in docs/datasets.md."
     )
 
 

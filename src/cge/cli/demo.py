@@ -1,4 +1,4 @@
-"""`cge demo`: what the library does, on a citation graph that comes with it."""
+"""`cge demo`: what the library does, on the citation graph that is part of it."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Jobs, Json, Quiet
+from cge.cli.common_options import MAX_INT, Jobs, Json, Quiet
 from cge.cli.output_folder import output_folder
-from cge.cli.printing import facts, heading, print_json, print_table
+from cge.cli.printing import heading, print_json, print_pairs, print_table
 
 __all__ = ["demo"]
 
-_EXPLAINED, _PATHS = 3, 4  # papers, and paths of each
+_PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -27,18 +27,22 @@ if TYPE_CHECKING:
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="DIR", help="Folder for the trained model.")] = "runs/demo",
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the training.")] = 0,
+    out: Annotated[str, typer.Option(metavar="DIR", help="Output folder for model and report.")] = "runs/demo",
+    seed: Annotated[int, typer.Option(min=0, max=MAX_INT, help="Seed of the training.")] = 0,
     max_epochs: Annotated[
-        int | None, typer.Option(min=1, help="Epochs at most of each training, for a quick look \\[as many as pay].")
+        int | None,
+        typer.Option(
+            min=1, max=MAX_INT, help="Maximum number of epochs, for a quick look \\[the classifier's default]."
+        ),
     ] = None,
     n_jobs: Jobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Train on CORA, a citation graph that comes with cge, and say how well and why.
+    """Train on the citation graph CORA, print the accuracy and explain predictions.
 
-    Nodes are papers, edges are citations, classes are fields; 140 papers have a label. Needs no network and no files.
+    Nodes are papers, edges are citations, classes are research fields; 140 papers are training nodes. Needs no network
+    and no files.
 
     For example:
 
@@ -46,55 +50,58 @@ def demo(
     """
     from cge.data import load_dataset
 
-    began, data = time.perf_counter(), load_dataset("cora")
+    start, data = time.perf_counter(), load_dataset("cora")
     papers = _Papers(data)
     with output_folder(out) as folder:
-        watch = _Watch(sys.stderr.isatty() and not (quiet or as_json))
-        model, twin = (_fitted(papers, weighting, seed, max_epochs, n_jobs, watch) for weighting in ("auto", "uniform"))
-        watch.end()
+        progress = _Progress(sys.stderr.isatty() and not (quiet or as_json))
+        model, uniform = (
+            _fit(papers, weighting, seed, max_epochs, n_jobs, progress) for weighting in ("auto", "uniform")
+        )
+        progress.clear()
         model.save(folder)
-        accuracy = _accuracies(papers, model, twin)
-        _page(papers, model, accuracy, folder / "report.html")
-    found = {
+        accuracy = _accuracies(papers, model, uniform)
+        _write_report(papers, model, accuracy, folder / "report.html")
+    result = {
         "dataset": data.name,
         "labels": model.labels_seen_,
         "test_nodes": len(papers.split.test),
-        "accuracy": [{key: one[key] for key in ("method", "accuracy", "interval")} for one in accuracy],
-        "weights": model.weighting_,
+        "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in accuracy],
+        "weighting": model.weighting_,
         "weight_parameters": model.weight_parameters_,
         "classifiers": model.classifiers_,
-        "compared": model.search_results_,
-        "explained": _explained(papers, model),
+        "search_results": model.search_results_,
+        "explanations": _explanations(papers, model),
         "folder": out,
         "report": str(Path(out) / "report.html"),
-        "seconds": time.perf_counter() - began,
+        "seconds": time.perf_counter() - start,
     }
     if as_json:
-        print_json(found)
+        print_json(result)
     elif not quiet:
-        _print(data, found)
+        _print(data, result)
 
 
-class _Watch:
+class _Progress:
     """Counts epochs on one line of the error stream."""
 
-    def __init__(self, format_value: bool) -> None:
-        self._shown, self._count = format_value, 0
+    def __init__(self, visible: bool) -> None:
+        self._visible, self._count = visible, 0
 
-    def __call__(self, one: Any) -> None:
+    def __call__(self, epoch: Any) -> None:
         self._count += 1
-        if self._shown and self._count % 10 == 0:
-            accuracy = "" if one.validation_accuracy is None else f", validation {one.validation_accuracy:.1%}"
-            print(f"\r{one.stage}: epoch {one.epoch}{accuracy}      ", end="", file=sys.stderr, flush=True)
+        if self._visible and self._count % 10 == 0:
+            value = epoch.validation_accuracy
+            accuracy = "" if value is None else f", validation accuracy {value:.1%}"
+            print(f"\r{epoch.stage}: epoch {epoch.epoch}{accuracy}      ", end="", file=sys.stderr, flush=True)
 
-    def end(self) -> None:
+    def clear(self) -> None:
         """Clear the line."""
-        if self._shown:
-            print("\r" + " " * 60 + "\r", end="", file=sys.stderr, flush=True)
+        if self._visible:
+            print("\r" + " " * 70 + "\r", end="", file=sys.stderr, flush=True)
 
 
 class _Papers:
-    """CORA as its people know it: nodes have the ids of papers, classes the names of fields."""
+    """CORA with the ids of papers as node ids and the names of fields as classes."""
 
     def __init__(self, data: Dataset) -> None:
         from dataclasses import replace
@@ -103,118 +110,125 @@ class _Papers:
 
         assert data.split is not None  # noqa: S101 - CORA has one
         assert data.node_titles is not None  # noqa: S101 - the ids of its papers
-        ids = np.array([str(one) for one in data.node_titles], object)
+        ids = np.array([str(title) for title in data.node_titles], object)
         self.graph, self.split = replace(data.graph, node_ids=ids), data.split
         names = np.array([name.replace("_", " ") for name in data.class_names], object)
         self.fields: Array = names[data.labels]
 
-    def labeled(self, nodes: Array) -> dict[str, str]:
-        """Return the fields of some papers."""
+    def labels(self, nodes: Array) -> dict[str, str]:
+        """Return the fields of papers by id."""
         return dict(zip(self.graph.node_ids[nodes].tolist(), self.fields[nodes].tolist(), strict=True))
 
-    def truth(self, model: CGE) -> Array:
+    def test_codes(self, model: CGE) -> Array:
         """Return the fields of test papers as class numbers of a model, `(n,)`, −1 for all others."""
         import numpy as np
 
-        found, test = np.full(len(self.fields), -1), self.split.test
-        found[test] = np.searchsorted(model.classes_.astype(str), self.fields[test].astype(str))
-        return found
+        codes, test = np.full(len(self.fields), -1), self.split.test
+        codes[test] = np.searchsorted(model.classes_.astype(str), self.fields[test].astype(str))
+        return codes
 
 
-def _fitted(
-    papers: _Papers, weighting: str, seed: int, max_epochs: int | None, n_jobs: int | None, watch: _Watch
+def _fit(
+    papers: _Papers, weighting: str, seed: int, max_epochs: int | None, n_jobs: int | None, progress: _Progress
 ) -> CGE:
     from cge.estimators.cge import CGE
 
-    y, validation = papers.labeled(papers.split.train), papers.labeled(papers.split.validation)
+    y, validation = papers.labels(papers.split.train), papers.labels(papers.split.validation)
     model = CGE(weighting, training={"max_epochs": max_epochs}, random_state=seed, n_jobs=n_jobs)
-    return model.fit(papers.graph, y, validation, callback=watch)
+    model.fit(papers.graph, y, validation, callback=progress)
+    return model
 
 
-def _accuracies(papers: _Papers, model: CGE, twin: CGE) -> list[dict[str, Any]]:
-    """Return the share of test nodes that each method has right, with its interval."""
+def _accuracies(papers: _Papers, model: CGE, uniform: CGE) -> list[dict[str, Any]]:
+    """Return the test accuracy of each method, with its confidence interval."""
     from cge.report import compared, measured_by
 
-    measured = measured_by(model, papers.truth(model))
+    measured = measured_by(model, papers.test_codes(model))
     assert measured is not None  # noqa: S101 - there are test nodes
-    return compared(model, measured, twin=twin)
+    return compared(model, measured, twin=uniform)
 
 
-def _page(papers: _Papers, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
-    """Write the report."""
+def _write_report(papers: _Papers, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
     from cge.report import write_page
 
-    write_page(model, file, truth=papers.truth(model), command="cge demo", name="CORA", accuracy=accuracy)
+    write_page(model, file, truth=papers.test_codes(model), command="cge demo", name="CORA", accuracy=accuracy)
 
 
-def _explained(papers: _Papers, model: CGE) -> list[dict[str, Any]]:
-    """Return the strongest paths of the first test papers that are right and have several neighbors."""
+def _explanations(papers: _Papers, model: CGE) -> list[dict[str, Any]]:
+    """Return the strongest paths of the first test papers that are predicted correctly and have enough neighbors."""
     test = papers.split.test
-    right = model.predict()[test] == papers.fields[test]
-    several = papers.graph.degrees[test] >= _EXPLAINED
-    found = []
-    for node in test[right & several][:_EXPLAINED].tolist():
+    correct = model.predict()[test] == papers.fields[test]
+    connected = papers.graph.degrees[test] >= _PAPERS
+    explanations = []
+    for node in test[correct & connected][:_PAPERS].tolist():
         paper = papers.graph.node_ids[node]
         paths = [
             {
-                "papers": list(one.path),
-                "fields": papers.fields[papers.graph.indices_of(one.path)].tolist(),
-                "weight": one.weight,
-                "contribution": one.contribution,
+                "papers": list(row.path),
+                "fields": papers.fields[papers.graph.indices_of(row.path)].tolist(),
+                "weight": row.weight,
+                "contribution": row.contribution,
             }
-            for one in model.explain(paper, top=_PATHS)
+            for row in model.explain(paper, top=_PATHS)
         ]
-        chance = float(model.predict_proba([paper]).max())
-        found.append({"paper": paper, "field": papers.fields[node], "chance": chance, "paths": paths})
-    return found
+        probability = float(model.predict_proba([paper]).max())
+        explanations.append({"paper": paper, "field": papers.fields[node], "probability": probability, "paths": paths})
+    return explanations
 
 
-def _print(data: Dataset, found: dict[str, Any]) -> None:
-    seen = found["labels"]
-    heading("CORA: papers that cite each other")
-    facts(data.rows())
+def _print(data: Dataset, result: dict[str, Any]) -> None:
+    labels = result["labels"]
+    heading("CORA: papers and their citations")
+    print_pairs(data.rows())
     print()
-    heading(f"Right on {found['test_nodes']:,} test papers")
-    print(f"{seen['train']} labels train, {seen['validation']} choose; brackets are 95 % intervals.")
+    heading(f"Accuracy on {result['test_nodes']:,} test papers")
+    counts = f"{labels['train']} training labels, {labels['validation']} validation labels"
+    print(f"{counts}; 95 % confidence intervals in brackets.")
     print_table(
-        [("method", "left"), ("right", "right"), ("interval", "left")],
+        [("method", "left"), ("accuracy", "right"), ("", "left")],
         [
-            (one["method"], f"{one['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*one["interval"]))
-            for one in found["accuracy"]
+            (row["method"], f"{row['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*row["interval"]))
+            for row in result["accuracy"]
         ],
     )
     print()
-    heading(f"Weights of paths: {found['weights']}")
-    print(_verdict(found))
-    hops = found["weight_parameters"]["hops"]
-    print("Weight of paths by steps: " + ", ".join(f"{step}: {share:.2f}" for step, share in enumerate(hops)) + ".")
+    heading(f"Selected path weighting: {result['weighting']}")
+    print(_search_sentence(result["search_results"]))
+    hops = ", ".join(f"{hop}: {weight:.2f}" for hop, weight in enumerate(result["weight_parameters"]["hops"]))
+    print(f"Weight of paths by their number of edges: {hops}.")
     print()
-    print("Three papers that it has right, with the true field of every paper on their paths:")
-    for one in found["explained"]:
+    print("Why three papers are predicted correctly; fields are the true ones of all papers on a path:")
+    for explanation in result["explanations"]:
         print()
-        heading(f"Why paper {one['paper']} is in {one['field']} ({one['chance']:.0%} sure)")
+        confidence = f"{explanation['probability']:.0%} confidence"
+        heading(f"Paper {explanation['paper']} is in {explanation['field']} ({confidence})")
         print_table(
-            [("path", "left"), ("fields", "left"), ("weight", "right"), ("brings", "right")],
-            [_row(path) for path in one["paths"]],
+            [("path", "left"), ("fields", "left"), ("weight", "right"), ("contribution", "right")],
+            [_path_row(path) for path in explanation["paths"]],
         )
     print()
-    first = found["explained"][0]["paper"] if found["explained"] else None
-    asked = f" or cge explain {found['folder']} --node {first}" if first else ""
-    print(f"The model is in {found['folder']}: cge.load({found['folder']!r}){asked}. {found['seconds']:.0f} seconds.")
-    print(f"Open {found['report']} in a browser for a map, every paper's paths, and more.")
+    print(f"Model: {result['folder']} (cge.load({result['folder']!r})). Time: {result['seconds']:.0f} seconds.")
+    if result["explanations"]:
+        print(f"More paths: cge explain {result['folder']} --node {result['explanations'][0]['paper']}")
+    print(f"Report with a map of all papers: open {result['report']} in a browser.")
 
 
-def _row(path: dict[str, Any]) -> tuple[str, ...]:
+def _path_row(path: dict[str, Any]) -> tuple[str, ...]:
     numbers = f"{path['weight']:.2f}", f"{path['contribution']:+.3f}"
     return (" → ".join(path["papers"]), _fields(path["fields"]), *numbers)
 
 
-def _verdict(found: dict[str, Any]) -> str:
-    """Say how the weights were chosen."""
-    told = ("uniform", "cosine", "edges", "edges+hops")
-    rows = [one for one in found["compared"] if one["gain"] is not None and one["weights"] in told]
-    words = [f"{one['weights']} {100 * one['gain']:+.1f} ± {100 * one['error']:.1f} points" for one in rows]
-    return "Compared on the selection labels: " + "; ".join(words) + "." if words else "Nothing was compared."
+def _search_sentence(search_results: list[dict[str, Any]]) -> str:
+    """Return how candidates did in the comparison that selected the weighting."""
+    names = ("uniform", "cosine", "edges", "edges+hops")
+    rows = [row for row in search_results if row["accuracy_gain"] is not None and row["weighting"] in names]
+    gains = [
+        f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_error']:.1f} points"
+        for row in rows
+    ]
+    if not gains:
+        return "Only one weighting was trained."
+    return f"Difference in validation accuracy from the best one before, ± standard error: {'; '.join(gains)}."
 
 
 def _fields(names: list[str]) -> str:

@@ -1,14 +1,14 @@
-"""Settings of an estimator as options of a command: one flag for each argument of the constructor, made from it.
+"""Settings of estimators as options of `cge fit`: one flag for each, made from constructors and config objects.
 
-The constructor says what a setting is called, what it means, which values are legal and which is the default. Values
-come as text, become numbers where they can, and are judged by the library alone, so that a wrong one gets its sentence.
+Name, meaning, legal values and default come from the estimators. Values are read as text, converted to numbers where
+possible, and checked by the library alone.
 """
 
 from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,100 +17,139 @@ import typer
 from cge.cli.command import Command
 from cge.cli.common_options import among
 from cge.cli.flags import flag_of
+from cge.errors import InputError
 
 if TYPE_CHECKING:
+    from cge.estimators.configs import FlatSetting
     from cge.estimators.settings import Setting
 
-__all__ = ["late", "values_of", "with_settings"]
+__all__ = ["METHODS", "estimator_of", "late", "method_in", "parsed_settings"]
 
+METHODS = ("cge", "paper")  # the values of --method, and the estimators CGE and PaperCGE
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
-_SETTINGS = "Settings"
-_SIGNS = {"int": "INT", "float": "NUM", "str": "WORD"}
+_MODEL, _TRAINING, _OUTER, _PAPER = (
+    "Model",
+    "Training",
+    "Training of a learned weighting (outer problem)",
+    "Only with --method paper (the paper's algorithm)",
+)
+_PANELS = {"training": _TRAINING, "outer_problem": _OUTER, None: _MODEL}
+_METAVARS = {"int": "INT", "float": "NUM", "str": "NAME"}
 
 
-def late(command: Callable[..., None]) -> type[Command]:
-    """Return the class of a command that gets the settings of `cge.CGE` as options only when it is called.
+def estimator_of(method: str) -> type:
+    """Return the class that a value of --method stands for."""
+    from cge.estimators.cge import CGE
+    from cge.estimators.paper_cge import PaperCGE
 
-    `cge.CGE` is slow to import, and `cge --help` need not wait for it.
+    if method not in METHODS:
+        raise InputError(parameter="method", expected=f"one of {', '.join(METHODS)}", found=method)
+    return {"cge": CGE, "paper": PaperCGE}[method]
+
+
+def method_in(arguments: Collection[str]) -> str | None:
+    """Return the value of --method on a command line, None where it is not given.
+
+    >>> method_in(["edges.csv", "--method", "paper"]), method_in(["--method=cge"]), method_in(["--hops", "2"])
+    ('paper', 'cge', None)
+    """
+    words = list(arguments)
+    values = [following for word, following in zip(words, words[1:], strict=False) if word == "--method"]
+    values += [word.removeprefix("--method=") for word in words if word.startswith("--method=")]
+    return values[-1] if values else None
+
+
+def late(command: Callable[..., None], common: Collection[str]) -> type[Command]:
+    """Return the class of a command that gets its options for settings only when it is called.
+
+    The estimators are slow to import, and `cge --help` need not wait for them. `--help` shows the parameters in
+    `common`, `--help-all` all of them.
     """
 
     class Late(Command):
         def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
-            """Parse arguments for the whole command, which takes this one's place."""
-            from cge.estimators.cge import CGE
-
+            """Parse arguments with the complete command, which replaces this one."""
             app = typer.Typer(add_completion=False, rich_markup_mode=self.rich_markup_mode)
-            app.command(self.name, cls=Command)(with_settings(command, CGE))
-            return typer.main.get_command(app).make_context(info_name, args, parent, **extra)
+            app.command(self.name, cls=Command)(_with_settings(command))
+            complete = typer.main.get_command(app)
+            if "--help" in args:
+                for parameter in complete.params:
+                    hidden = parameter.name not in (*common, "help_all") and parameter.param_type_name == "option"
+                    parameter.hidden = hidden  # type: ignore[attr-defined]
+            return complete.make_context(info_name, args, parent, **extra)
 
     return Late
 
 
-def with_settings(command: Callable[..., None], estimator: type) -> Callable[..., None]:
-    """Give a command an option for each setting of an estimator; it takes them as `**settings`, as text."""
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each setting of the estimators; it gets those given as `**settings`, as text."""
     from cge.estimators.configs import flat_settings
 
-    known = flat_settings(estimator)
+    flat, paper = (flat_settings(estimator_of(method)) for method in METHODS)
+    panels: dict[str | None, list[tuple[str, FlatSetting, str]]] = {
+        panel: [] for panel in (None, _MODEL, _TRAINING, _OUTER, _PAPER)
+    }
+    for name, spec in (paper | flat).items():
+        panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
+        default = _default_text(spec.default)
+        if name in flat and name in paper and paper[name].default != spec.default:
+            default += f"; with --method paper {_default_text(paper[name].default)}"
+        panels[panel].append((name, spec, default))
     parameters = [
         inspect.Parameter(
-            name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=known[name][2],
-            annotation=_option(name, panel, *known[name][:3]),
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, panel, spec, default)
         )
-        for panel, names in _panels(known).items()
-        for name in names
+        for panel, specs in panels.items()
+        for name, spec, default in specs
     ]
 
     @wraps(command)
-    def whole(**given: Any) -> None:
-        command(**given)
+    def complete(**options: Any) -> None:
+        command(**options)
 
     signature = inspect.signature(command)
-    own = list(signature.parameters.values())
-    whole.__signature__ = signature.replace(parameters=[*own, *parameters])  # type: ignore[attr-defined]
-    return whole
+    complete.__signature__ = signature.replace(  # type: ignore[attr-defined]
+        parameters=[*signature.parameters.values(), *parameters]
+    )
+    return complete
 
 
-def _panels(known: Iterable[str]) -> dict[str | None, list[str]]:
-    """Return the settings in the panels of the help that they stand in."""
-    panels: dict[str | None, list[str]] = {None: [], _SETTINGS: []}
-    for name in known:
-        panels[None if name in _RUN else _SETTINGS].append(name)
-    return panels
-
-
-def _option(name: str, panel: str | None, kind: str, setting: Setting, default: Any) -> Any:
+def _option(name: str, panel: str | None, spec: FlatSetting, default: str) -> Any:
     """Return the annotation by which Typer makes the option of a setting."""
-    told: dict[str, Any] = {"help": _help(setting, default), "rich_help_panel": panel, "show_default": False}
+    settings: dict[str, Any] = {
+        "help": _help(spec.setting, default),
+        "rich_help_panel": panel,
+        "show_default": False,
+    }
     flag = flag_of(name)
-    if kind == "bool":
-        return Annotated[bool, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", **told)]
-    if setting.choices:
-        told["autocompletion"] = among(*setting.choices)
-    return Annotated[str | None, typer.Option(flag, metavar=_SIGNS[kind], **told)]
+    if spec.kind == "bool":
+        return Annotated[bool | None, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", **settings)]
+    if spec.setting.choices:
+        settings["autocompletion"] = among(*spec.setting.choices)
+    return Annotated[str | None, typer.Option(flag, metavar=_METAVARS[spec.kind], **settings)]
 
 
-def _help(setting: Setting, default: Any) -> str:
-    """Return the help of a setting as a sentence, with legal values and default in few words."""
-    text = setting.help
-    parts = [part for part in text.split("; ") if not part.startswith("a callable")]  # which only Python has
+def _help(setting: Setting, default: str) -> str:
+    """Return the help of a setting as a sentence, with the range of legal values and the default."""
+    parts = [part for part in setting.help.split("; ") if not part.startswith("a callable")]  # which only Python has
     if not all(f"'{choice}'" in setting.help for choice in setting.choices):
         parts.append("one of " + ", ".join(setting.choices))
-    words = "; ".join(part for part in (*parts, _range(setting)) if part)
-    words = re.sub(r"`(\w+)`", lambda found: flag_of(found[1]), words)
-    begin = words[0].upper() if words[0].isascii() else words[0]  # λ stays what it is
-    return f"{begin}{words[1:]} \\[{_shown(default)}]"
+    text = "; ".join(part for part in (*parts, _range(setting)) if part)
+    text = re.sub(r"`(\w+)`", lambda name: flag_of(name[1]), text)
+    first = text[0].upper() if text[0].isascii() else text[0]  # λ and ξ keep their case
+    return f"{first}{text[1:]} \\[{default}]"
 
 
-def _shown(default: Any) -> str:
+def _default_text(default: Any) -> str:
     if isinstance(default, bool):
         return "yes" if default else "no"
+    if default is None:
+        return "none"
     return f"{default:g}" if isinstance(default, float) else f"{default}"
 
 
 def _range(setting: Setting) -> str:
-    """Say between which numbers a setting lies.
+    """Return between which numbers a setting lies.
 
     >>> from cge.estimators.settings import Setting
     >>> _range(Setting("", low=1)), _range(Setting("", low=0, high=1e6)), _range(Setting("", above=0, high=10))
@@ -122,21 +161,30 @@ def _range(setting: Setting) -> str:
     return ", ".join(f"{word} {number:g}" for word, number in bounds if number is not None)
 
 
-def values_of(estimator: type, given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings that came as text as the constructor takes them; what is no number stays as it is."""
+def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings that were given, with values as the constructors take them.
+
+    A setting that the method does not have is refused; text that is no number stays as it is.
+    """
     from cge.estimators.configs import flat_settings
 
-    return {
-        name: _value(given[name], kind, setting) for name, (kind, setting, _, _) in flat_settings(estimator).items()
-    }
+    known = flat_settings(estimator_of(method))
+    given = {name: value for name, value in options.items() if value is not None}
+    foreign = next((name for name in given if name not in known), None)
+    if foreign is not None:
+        other = next(name for name in METHODS if name != method and foreign in flat_settings(estimator_of(name)))
+        problem = f"{flag_of(foreign)} is an option of --method {other}, not of --method {method}"
+        raise InputError(problem, parameter=foreign, hint="leave it out, or change the method")
+    return {name: parse_value(value, known[name].kind, known[name].setting) for name, value in given.items()}
 
 
-def _value(text: Any, kind: str, setting: Setting) -> Any:
-    if not isinstance(text, str) or setting.choices:
+def parse_value(text: Any, kind: str, setting: Setting) -> Any:
+    """Return the value of a setting from text."""
+    if not isinstance(text, str):
         return text
     if setting.optional and text.lower() == "none":
         return None
-    for number in (int, float) if kind == "int" else (float,):
+    for number in () if setting.choices else (int, float) if kind == "int" else (float,):
         try:
             return number(text)
         except ValueError:

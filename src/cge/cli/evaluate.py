@@ -1,4 +1,4 @@
-"""`cge evaluate`: how well a method predicts on a data set, over several seeds."""
+"""`cge evaluate`: the accuracy of a method on a data set, over several seeds."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, method_names
-from cge.cli.printing import facts, print_json
+from cge.cli.common_options import DatasetName, FirstSeed, Jobs, Json, PerClass, TrainShare, TrustData, method_names
+from cge.cli.printing import print_json, print_pairs
 from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
@@ -23,12 +23,12 @@ _METRICS = {
     "accuracy": "accuracy",
     "micro_f1": "micro-F1",
     "macro_f1": "macro-F1",
-    "micro_f1_above_half": "micro-F1, chances above ½",
-    "macro_f1_above_half": "macro-F1, chances above ½",
+    "micro_f1_above_half": "micro-F1, threshold ½",
+    "macro_f1_above_half": "macro-F1, threshold ½",
     "auc": "AUC",
     "ap": "AP",
 }
-_TASKS = {"label": "cge", "link": "deepwalk"}  # and the method that is evaluated where none is named
+_TASKS = {"label": "cge", "link": "deepwalk"}  # with the default method of each
 
 
 def evaluate(
@@ -37,25 +37,25 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="What to evaluate; 'list' prints the names \\[cge; for links deepwalk].",
+            help="Method to evaluate; 'list' prints all of them \\[cge; for links deepwalk].",
             autocompletion=method_names,
         ),
     ] = None,
     task: Annotated[
-        str, typer.Option(metavar="TASK", help="What is predicted: 'label' of a node, or 'link' between two.")
+        str, typer.Option(metavar="TASK", help="Predict the 'label' of a node, or a 'link' between two.")
     ] = "label",
-    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Runs, each with a seed of its own.")] = 5,
-    first_seed: Annotated[int, typer.Option("--seed", "--first-seed", min=0, help="The first seed.")] = 0,
+    seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Number of runs, each with its own seed.")] = 5,
+    first_seed: FirstSeed = 0,
     settings: Annotated[
         list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
     ] = None,
     config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set wins over it.")
+        str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set has precedence.")
     ] = None,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Test nodes are not in the graph in training (inductive methods).")
+        bool, typer.Option("--strict", help="Remove test nodes from the training graph (inductive methods).")
     ] = False,
     trust_data: TrustData = False,
     n_jobs: Jobs = None,
@@ -64,45 +64,45 @@ def evaluate(
 ) -> None:
     """Train a method on a data set and score it on the test labels, for several seeds.
 
-    Validation labels choose what a method leaves open; test labels score once. With --task link a tenth of the edges is
-    held out and has to be told from pairs that are none. A folder holds edges, labels, and perhaps features and a split
-    (docs/datasets.md).
+    Models are selected on the validation labels and scored once on the test labels. With --task link a tenth of the
+    edges is held out and has to be distinguished from pairs of nodes without an edge. A folder contains edges, labels,
+    and optionally features and a split (docs/datasets.md).
 
     For example:
 
       cge evaluate cora --method gcn --seeds 10
-      cge evaluate cora --set weighting=steps --set hops=6 --json
+      cge evaluate cora --set weighting=edges+hops --set hops=6 --json
       cge evaluate cora --task link --method node2vec
     """
     from cge.estimators.methods import find_method, make, methods_for, settings_from_text
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
-    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summarize
+    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summary
 
     if task not in _TASKS:
         raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")
     links, name = task == "link", method or _TASKS[task]
     if links and strict:
-        raise InputError("--strict takes test nodes out of the graph, and links have none; leave it out")
+        raise InputError("--strict removes test nodes, and link prediction has none", hint="leave it out")
     kind = "links" if links else "nodes"
     if name == "list":
-        told = {one: what.description for one, what in methods_for(kind).items()}
-        print_json(told) if as_json else facts(told.items())
+        descriptions = {key: entry.description for key, entry in methods_for(kind).items()}
+        print_json(descriptions) if as_json else print_pairs(descriptions.items())
         return
     given = settings_from_text(settings or [])
     make(name, 0, n_jobs, kind, **given)  # refuse a wrong name before data are read
-    chosen_method = find_method(name, kind)
+    entry = find_method(name, kind)
     if config is not None:
-        known = chosen_method.declared_settings()
+        known = entry.declared_settings()
         if known is not None:
             known.pop("random_state", None)
         given = read_settings(config, known) | given
     data, rows = any_dataset(dataset, trust_data), []
     notes = [data.notes] if data.notes else []
     given_split = train_share is None and len(data.splits) == 1
-    if given_split and not links and seeds > 1 and "random_state" not in chosen_method.parameters():
+    if given_split and not links and seeds > 1 and "random_state" not in entry.parameters():
         seeds = 1
-        notes.append(f"nothing in {name} is random and the split is given, so it is run once")
+        notes.append(f"{name} is deterministic and the split is fixed, so there is one run")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
         estimator = make(name, seed, n_jobs, kind, **given)
@@ -112,22 +112,22 @@ def evaluate(
 
         rows.append(_links(estimator, data, seed, labels) if links else run_once(estimator, *labels(), strict))
         if not quiet and not as_json:
-            scores = ", ".join(f"{what} {value:.4f}" for what, value in rows[-1]["metrics"].items())
+            scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
-    params = {what: _plain(value) for what, value in estimator.get_params().items() if what != "random_state"}
-    found = (link_summary if links else summarize)(data.name, name, params, rows)
-    found["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
+    params = {key: _plain(value) for key, value in estimator.get_params().items() if key != "random_state"}
+    result = (link_summary if links else summary)(data.name, name, params, rows)
+    result["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
     drawn = not links and train_share is None and not data.splits
-    found["protocol"] |= {"per_class": per_class if drawn else None, "train_share": train_share}
-    found["notes"] = notes
+    result["protocol"] |= {"per_class": per_class if drawn else None, "train_share": train_share}
+    result["notes"] = notes
     if as_json:
-        print_json(found)
+        print_json(result)
     else:
-        facts(_told(found, strict, given))
+        print_pairs(_result_rows(result, strict, given))
 
 
 def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
-    """Run link prediction once; only what predicts classes is given labels."""
+    """Run link prediction once; only classifiers get labels."""
     from cge.data.link_split import hold_out_links
     from cge.evaluation.links import run_links
 
@@ -140,7 +140,7 @@ def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[
 
 
 def any_dataset(name: str, trust: bool = False) -> Dataset:
-    """Return a data set by its name, or the one that a folder holds."""
+    """Return a data set by its name, or the one in a folder."""
     from cge.data import catalog, load_dataset
     from cge.data.dataset_folder import load_folder
 
@@ -149,35 +149,39 @@ def any_dataset(name: str, trust: bool = False) -> Dataset:
         return load_folder(name)
     if name.lower() in known:
         return load_dataset(name, trust=trust)
-    format_list = ", ".join(entry.name for entry in catalog())
-    raise InputError(f"there is no data set and no folder {name!r}; the data sets are {format_list}")
+    names = ", ".join(entry.name for entry in catalog())
+    raise InputError(f"there is no data set and no folder {name!r}", hint=f"the data sets are {names}")
 
 
 def _plain(value: Any) -> Any:
     return getattr(value, "__qualname__", str(value)) if callable(value) else value
 
 
-def _told(found: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:
+def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:
     """Return a result as (name, value) pairs of text."""
-    rows = [("data set", found["dataset"]), ("method", found["method"] + (", strict" if strict else ""))]
+    rows = [("data set", result["dataset"]), ("method", result["method"] + (", strict" if strict else ""))]
     if given:
         rows.append(("settings", ", ".join(f"{name}={value}" for name, value in given.items())))
     for name in _METRICS:
-        if name in found:
-            told = found[name]
-            spread = "" if told["sd"] is None else f" ± {told['sd']:.4f}"
-            interval = "" if told["sd"] is None else f", 95 % interval {told['ci95'][0]:.4f} to {told['ci95'][1]:.4f}"
-            runs = "1 seed" if len(told["per_seed"]) == 1 else f"{len(told['per_seed'])} seeds"
-            rows.append((_METRICS[name], f"{told['mean']:.4f}{spread} ({runs}{interval})"))
-    labels, edges = found["labels"], found.get("edges")
+        if name in result:
+            score = result[name]
+            spread = "" if score["sd"] is None else f" ± {score['sd']:.4f}"
+            interval = (
+                ""
+                if score["sd"] is None
+                else f", 95 % confidence interval {score['ci95'][0]:.4f} to {score['ci95'][1]:.4f}"
+            )
+            runs = "1 seed" if len(score["per_seed"]) == 1 else f"{len(score['per_seed'])} seeds"
+            rows.append((_METRICS[name], f"{score['mean']:.4f}{spread} ({runs}{interval})"))
+    labels, edges = result["labels"], result.get("edges")
     if edges is not None:
         rows.append(("edges", ", ".join(f"{name} {count:,}" for name, count in edges.items())))
-        rows.append(("chosen scorers", "; ".join(dict.fromkeys(found["scorers"]))))
+        rows.append(("selected scorers", "; ".join(dict.fromkeys(result["scorers"]))))
     return [
         *rows,
-        ("test nodes" if edges is None else "test pairs", f"{found['n_test']:,}"),
+        ("test nodes" if edges is None else "test pairs", f"{result['n_test']:,}"),
         ("labels seen", ", ".join(f"{name} {labels[name]:,}" for name in ("train", "outer", "validation"))),
-        ("seconds per run", f"{found['seconds']:.1f}"),
-        ("peak memory", f"{found['peak_mb']:,} MB"),
-        *[("note", one) for one in found["notes"]],
+        ("seconds per run", f"{result['seconds']:.1f}"),
+        ("peak memory", f"{result['peak_mb']:,} MB"),
+        *[("note", note) for note in result["notes"]],
     ]

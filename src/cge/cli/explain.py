@@ -1,4 +1,4 @@
-"""`cge explain`: the paths behind the predictions of a saved model."""
+"""`cge explain`: the paths that contribute to the predictions of a saved model."""
 
 from __future__ import annotations
 
@@ -7,44 +7,44 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from cge.cli.common_options import Json, ModelJobs, Quiet
-from cge.cli.model_files import EXACT, ids_of, load_model, note_of_guards, output_file, printable, tell
-from cge.cli.printing import facts, heading, print_json, print_table, width
+from cge.cli.common_options import MAX_INT, Json, ModelFolder, ModelJobs, Quiet
+from cge.cli.model_files import EXACT, escape_note, ids_of, load_model, output_file, printable
+from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError, UnknownNodeError
 
 if TYPE_CHECKING:
-    from cge.estimators.cge import CGE
+    from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
 
 __all__ = ["explain"]
 
-_TEXTS = ("path", "known labels", "edge types")  # columns of the table that may be folded, to that many letters
-_FOLDED, _NAME = 16, 14
-_DISPENSABLE = ("edge types", "diversity", "length", "known labels")  # columns to leave out first in a narrow terminal
+_TEXTS = ("path", "training labels", "edge types")  # columns of the table that may be folded, to _FOLDED characters
+_FOLDED, _MAX_NAME = 16, 14
+_DISPENSABLE = ("edge types", "diversity", "length", "training labels")  # left out first in a narrow terminal
 
 
 def explain(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a model that was saved.")],
+    folder: ModelFolder,
     node: Annotated[str | None, typer.Option(metavar="ID", help="Explain the prediction for this node.")] = None,
-    to: Annotated[
-        str | None, typer.Option(metavar="ID", help="Of the paths from --node, only look at those to this one.")
-    ] = None,
-    name: Annotated[
+    to: Annotated[str | None, typer.Option(metavar="ID", help="Only paths from --node to this node.")] = None,
+    target_class: Annotated[
         str | None,
-        typer.Option(
-            "--class", metavar="NAME", help="Explain a class: which paths speak for it; with --node, at this node."
-        ),
+        typer.Option("--class", metavar="NAME", help="Explain the score of this class; with --node, at that node."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many paths.")] = 20,
-    hop: Annotated[int | None, typer.Option(min=0, help="List only paths of that many steps.")] = None,
+    top: Annotated[int, typer.Option(min=1, max=MAX_INT, help="How many paths to list.")] = 20,
+    hop: Annotated[
+        int | None, typer.Option(min=0, max=MAX_INT, help="List only paths with this number of edges.")
+    ] = None,
     compare: Annotated[
         bool,
         typer.Option(
             "--compare",
-            help="Without --node and --class: train the twin with A ≡ 1, and say how far ahead of it the weights are.",
+            help="Without --node and --class: train a second model with uniform weights and compare with it.",
         ),
     ] = False,
-    classifier: Annotated[int, typer.Option(min=0, help="Which reader, where several are averaged.")] = 0,
+    classifier: Annotated[
+        int, typer.Option(min=0, max=MAX_INT, help="Number of the classifier, from 0, where several are averaged.")
+    ] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
     exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
@@ -52,10 +52,10 @@ def explain(
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """Say which paths of the graph carry a prediction, and how much each brings.
+    """List the paths of the graph that contribute most to a prediction.
 
-    With --node or --class; without them, what the weights of paths came to. All paths, a constant and the votes of
-    known labels add up to the score of a class (docs/explanations.md); the strongest paths are listed.
+    Use --node or --class; without them, the path weighting is described and compared with uniform weights. The
+    contributions of all paths, a constant and label propagation add up to the score of a class (docs/explanations.md).
 
     For example:
 
@@ -68,8 +68,8 @@ def explain(
     """
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
-    if compare and (node is not None or name is not None):
-        raise InputError("--compare is about all weights; leave out --node and --class")
+    if compare and (node is not None or target_class is not None):
+        raise InputError("--compare is about the whole model; leave out --node and --class")
     files = [
         (output_file(given, [suffix], option), suffix)
         for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
@@ -77,54 +77,49 @@ def explain(
     ]
     model = load_model(folder, n_jobs)
     if not hasattr(model, "explain"):
-        kind = type(model).__name__
-        raise InputError(f"{folder} holds a {kind}, which has no paths to explain it by; train one with 'cge fit'")
-    if node is None and name is None:
-        _say_worth(
-            model,
-            folder,
-            [option for option, given in (("--csv", csv), ("--parquet", parquet)) if given],
-            compare,
-            quiet,
-            as_json,
-        )
+        problem = f"{folder} contains a {type(model).__name__}, whose predictions are not based on paths"
+        raise InputError(problem, hint="train a model with 'cge fit'")
+    if node is None and target_class is None:
+        if files:
+            raise InputError("--csv and --parquet write paths", hint="add --node or --class")
+        _compare_weighting(model, folder, compare, quiet, as_json)
         return
-    told = {"top": top, "hop": hop, "classifier": classifier}
-    found = _found(model, node, to, name, told)
-    notes = [note for path, suffix in files for note in _write(found, path, suffix, exact)]
+    explanation = _explain(model, node, to, target_class, {"top": top, "hop": hop, "classifier": classifier})
+    notes = [note for path, suffix in files for note in _write(explanation, path, suffix, exact)]
     if not quiet:
-        tell(notes)
-        tell([] if as_json else [f"{len(found):,} paths are written to {path}" for path, _ in files])
+        print_notes(notes)
+        print_notes([] if as_json else [f"{len(explanation):,} paths are written to {path}" for path, _ in files])
     if as_json:
-        print_json({"folder": folder, **found.facts()})
+        print_json({"folder": folder, **explanation.facts()})
     elif not quiet:
-        _print(found)
+        _print(explanation)
 
 
-def _say_worth(model: CGE, folder: str, files: list[str], compare: bool, quiet: bool, as_json: bool) -> None:
-    """Say what the weights of paths came to."""
-    if files:
-        raise InputError(f"{files[0]} writes paths; say which with --node or --class")
-    worth = model.compare_weighting(train_uniform=compare)
+def _compare_weighting(model: PathEstimator, folder: str, compare: bool, quiet: bool, as_json: bool) -> None:
+    """Print the path weighting and how it compares with uniform weights."""
+    comparison = model.compare_weighting(train_uniform=compare)
     if as_json:
-        print_json({"folder": folder, "weight_parameters": getattr(model, "weight_parameters_", {}), **worth.facts()})
+        parameters = getattr(model, "weight_parameters_", None)
+        print_json({"folder": folder, "weight_parameters": parameters, **comparison.facts()})
     elif not quiet:
-        heading("What the weights of paths came to")
-        print("\n".join(map(printable, worth.sentences())))
+        heading("Path weighting")
+        print("\n".join(map(printable, comparison.sentences())))
 
 
-def _found(model: CGE, node: str | None, to: str | None, name: str | None, told: dict[str, Any]) -> Explanation:
-    classes = {str(one): one for one in model.classes_.tolist()}
+def _explain(
+    model: PathEstimator, node: str | None, to: str | None, target_class: str | None, options: dict[str, Any]
+) -> Explanation:
+    classes = {str(label): label for label in model.classes_.tolist()}
+    label = None if target_class is None else classes.get(target_class, target_class)
     if node is None:
-        return model.explain_class(classes.get(str(name), name), **told)
-    first = _known_id(model, node, "--node")
-    told = told | {"target_class": None if name is None else classes.get(name, name)}
-    return (
-        model.explain(first, **told) if to is None else model.explain_pair(first, _known_id(model, to, "--to"), **told)
-    )
+        return model.explain_class(label, **options)
+    start = _known_id(model, node, "--node")
+    if to is None:
+        return model.explain(start, target_class=label, **options)
+    return model.explain_pair(start, _known_id(model, to, "--to"), target_class=label, **options)
 
 
-def _known_id(model: CGE, text: str, option: str) -> Any:
+def _known_id(model: PathEstimator, text: str, option: str) -> Any:
     """Return the id of a node of the model."""
     node = ids_of(model, [text], option)[0]
     if node not in model.graph_:
@@ -135,12 +130,12 @@ def _known_id(model: CGE, text: str, option: str) -> Any:
 # ---------------------------------------------------------------------- files
 
 
-def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
-    """Write the paths as a table, which is there as a whole or not at all; return what to note about it."""
+def _write(explanation: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
+    """Write the paths as a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
     from cge.store.export_tables import count_escaped_cells, write_parquet_table, write_text_table
 
-    columns = _columns(found, text=suffix == ".csv")
+    columns = _columns(explanation, text=suffix == ".csv")
 
     def write(stream: BinaryIO) -> None:
         if suffix == ".csv":
@@ -149,29 +144,29 @@ def _write(found: Explanation, path: Any, suffix: str, exact: bool) -> list[str]
             write_parquet_table(stream, columns)
 
     write_files({path: write})
-    return [] if exact or suffix != ".csv" else note_of_guards(count_escaped_cells(columns))
+    return [] if exact or suffix != ".csv" else escape_note(count_escaped_cells(columns))
 
 
-def _columns(found: Explanation, text: bool) -> dict[str, Any]:
+def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     """Return the paths as columns; lists are joined where cells are text."""
     import numpy as np
 
     def cells(name: str) -> list[Any]:
-        rows = [getattr(one, name) for one in found]
-        return [_joined(row, str) if text else [_cell(one) for one in row] for row in rows]
+        rows = [getattr(path, name) for path in explanation]
+        return [_joined(row, str) if text else [_cell(value) for value in row] for row in rows]
 
-    paths = list(found)
-    names = ("path", "labels", "types") if found.edge_types else ("path", "labels")
+    paths = list(explanation)
+    names = ("path", "labels", "types") if explanation.edge_types else ("path", "labels")
     columns: dict[str, Any] = {"rank": np.arange(1, len(paths) + 1)} | {name: cells(name) for name in names}
     for name in ("length", "diversity", "weight", "contribution"):
         kind = np.int64 if name in ("length", "diversity") else np.float64
-        columns[name] = np.array([getattr(one, name) for one in paths], kind)
-    brought = np.array([one.contributions for one in paths]).reshape(len(paths), len(found.classes))
-    for name, column in zip(found.classes.tolist(), brought.T, strict=True):
+        columns[name] = np.array([getattr(path, name) for path in paths], kind)
+    contributions = np.array([path.contributions for path in paths]).reshape(len(paths), len(explanation.classes))
+    for name, column in zip(explanation.classes.tolist(), contributions.T, strict=True):
         columns[f"contribution to {name}"] = np.ascontiguousarray(column)
-    columns["classifier"] = np.full(len(paths), found.classifier.place)
-    columns["classifiers"] = np.full(len(paths), found.classifier.count)
-    columns["reader_name"] = [found.classifier.name] * len(paths)
+    columns["classifier"] = np.full(len(paths), explanation.classifier.place)
+    columns["classifiers"] = np.full(len(paths), explanation.classifier.count)
+    columns["classifier_name"] = [explanation.classifier.name] * len(paths)
     return columns
 
 
@@ -185,87 +180,93 @@ def _text(label: Any) -> str:
 
 
 def _cell(label: Any) -> Any:
-    """Return an id or a label as Parquet holds it: integers stay integers, and what is not known is nothing."""
+    """Return an id or a label as Parquet stores it: integers stay integers, a missing one is null."""
     return label if label is None or isinstance(label, int) else _text(label)
 
 
-def _joined(names: Iterable[Any], format_value: Callable[[str], str]) -> str:
-    """Return what is known along a path; a dot stands for what is not."""
-    return " → ".join("·" if one is None else format_value(_text(one)) for one in names)
+def _joined(values: Iterable[Any], escape: Callable[[str], str]) -> str:
+    """Return the values along a path; a dot stands for a missing one."""
+    return " → ".join("·" if value is None else escape(_text(value)) for value in values)
 
 
 # ---------------------------------------------------------------------- the terminal
 
 
-def _print(found: Explanation) -> None:
-    chance, name = found.probabilities[found.place], printable(found.explained)
-    if found.node is None:
-        heading(f"Which paths speak for {name}")
-        facts([("nodes", f"{found.num_nodes:,} are predicted to be in it"), ("chance", f"{chance:.0%} on average")])
+def _print(explanation: Explanation) -> None:
+    probability, label = explanation.probabilities[explanation.place], printable(explanation.explained)
+    if explanation.node is None:
+        heading(f"Paths that contribute most to {label}")
+        nodes = f"{explanation.num_nodes:,} nodes are predicted to be in it"
+        print_pairs([("nodes", nodes), ("mean probability", f"{probability:.0%}")])
     else:
-        via = "" if found.end is None else f", and what paths to {printable(found.end)} bring"
-        told = found.explained in found.predicted_all
-        why = f"Why {printable(found.node)} is in" if told else f"What speaks for {printable(found.node)} being in"
-        heading(f"{why} {name} ({chance:.0%} sure){via}")
-        if found.predicted_all != (found.explained,):
-            facts([("predicted", _predicted(found))])
-    if found.classifier_words():
-        print(printable(found.classifier_words()))
-    print()
-    print_table([("of the score", "left"), ("brings", "right")], _parts(found))
-    if not found.exact:
-        print(
-            "This encoder trains vectors by paths; that these paths bring what they do is an attribution, no identity."
+        node = printable(explanation.node)
+        predicted = explanation.explained in explanation.predicted_all
+        via = "" if explanation.end is None else f", paths to {printable(explanation.end)}"
+        heading(f"Why {node} is in {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
+        print_pairs(
+            [
+                ("probability", f"{probability:.0%}"),
+                *(
+                    [("predicted", _predicted(explanation))]
+                    if explanation.predicted_all != (explanation.explained,)
+                    else []
+                ),
+            ]
         )
+    if explanation.classifier_words():
+        print(printable(explanation.classifier_words()))
     print()
-    if not len(found):
-        print("No such path brings anything.")
+    print_table([("part of the score", "left"), ("contribution", "right")], _parts(explanation))
+    if not explanation.exact:
+        print("The paper's algorithm has no exact sum over paths: contributions are an attribution, with a remainder.")
+    print()
+    if not len(explanation):
+        print("No such path contributes anything.")
         return
-    if found.node is not None:
-        format_list, every = sum(one.contribution for one in found), found.hops[:, found.place].sum()
-        which = "all paths" if found.end is None else "all paths between the two"
-        print(
-            f"These {len(found)} paths bring {format_list:+.2f} of the {every:+.2f} that {which} bring:".replace(
-                "-", "−"
-            )
-        )
-    columns = _told(found)
-    for name in _DISPENSABLE:  # as many as there is room for
-        if sum(_room(title, cells) for title, cells in columns.items()) > width():
-            columns.pop(name, None)
+    if explanation.node is not None:
+        total, every = sum(path.contribution for path in explanation), explanation.hops[:, explanation.place].sum()
+        which = "all paths" if explanation.end is None else "all paths between the two nodes"
+        print(f"Contribution of these {len(explanation)} paths: {_minus(total)} of {_minus(every)} from {which}.")
+    columns = _table(explanation)
+    for title in _DISPENSABLE:
+        if sum(_needed_width(name, cells) for name, cells in columns.items()) > width():
+            columns.pop(title, None)
     sides = ["left" if title in _TEXTS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
 
 
-def _told(found: Explanation) -> dict[str, list[str]]:
-    """Return what is told of paths, by title; nothing that is nowhere known."""
+def _table(explanation: Explanation) -> dict[str, list[str]]:
+    """Return the paths as columns of text, by title."""
     columns = {
-        "path": [_joined(one.path, printable) for one in found],
-        "known labels": [_joined(one.labels, printable) for one in found],
-        "edge types": [_joined(one.types, printable) for one in found],
-        "length": [str(one.length) for one in found],
-        "diversity": [str(one.diversity) for one in found],
-        "weight": [f"{one.weight:.3g}" for one in found],
-        "brings": [_signed(one.contribution) for one in found],
+        "path": [_joined(path.path, printable) for path in explanation],
+        "training labels": [_joined(path.labels, printable) for path in explanation],
+        "edge types": [_joined(path.types, printable) for path in explanation],
+        "length": [str(path.length) for path in explanation],
+        "diversity": [str(path.diversity) for path in explanation],
+        "weight": [f"{path.weight:.3g}" for path in explanation],
+        "contribution": [_signed(path.contribution) for path in explanation],
     }
-    if not found.edge_types:
+    if not explanation.edge_types:
         del columns["edge types"]
-    if found.runner_up is not None:
-        place, name = found.runner_up, printable(found.classes.tolist()[found.runner_up])
-        columns[f"to {name if len(name) <= _NAME else name[: _NAME - 1] + '…'}"] = [
-            _signed(float(one.contributions[place])) for one in found
-        ]
+    if explanation.runner_up is not None:
+        name = printable(explanation.classes.tolist()[explanation.runner_up])
+        title = f"to {name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + '…'}"
+        columns[title] = [_signed(float(path.contributions[explanation.runner_up])) for path in explanation]
     return columns
 
 
-def _room(title: str, cells: list[str]) -> int:
+def _needed_width(title: str, cells: list[str]) -> int:
     """Return how many columns of a terminal a column needs; text may be folded."""
-    wide = max(len(title), *map(len, cells))
-    return min(wide, _FOLDED) + 2 if title in _TEXTS else wide + 2
+    longest = max(len(title), *map(len, cells))
+    return min(longest, _FOLDED) + 2 if title in _TEXTS else longest + 2
+
+
+def _minus(number: float) -> str:
+    return f"{number:+.2f}".replace("-", "−")
 
 
 def _signed(number: float) -> str:
-    """Return a number with its sign; what is small has two digits that tell.
+    """Return a number with its sign; a small one with two significant digits.
 
     >>> _signed(0.25), _signed(-0.0000314)
     ('+0.2500', '-3.1e-05')
@@ -273,28 +274,28 @@ def _signed(number: float) -> str:
     return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
 
 
-def _predicted(found: Explanation) -> str:
-    """Return the predicted classes with their chances."""
-    probabilities = dict(zip(found.classes.tolist(), found.probabilities.tolist(), strict=True))
-    if found.predicted_all:
-        return "; ".join(f"{printable(one)} ({probabilities[one]:.0%})" for one in found.predicted_all)
-    return f"nothing; the most likely is {printable(found.predicted)} ({probabilities[found.predicted]:.0%})"
+def _predicted(explanation: Explanation) -> str:
+    """Return the predicted classes with their probabilities."""
+    probabilities = dict(zip(explanation.classes.tolist(), explanation.probabilities.tolist(), strict=True))
+    if explanation.predicted_all:
+        return "; ".join(f"{printable(name)} ({probabilities[name]:.0%})" for name in explanation.predicted_all)
+    likely = explanation.predicted
+    return f"no class; the most probable is {printable(likely)} ({probabilities[likely]:.0%})"
 
 
-def _parts(found: Explanation) -> Iterator[tuple[str, str]]:
-    """Return what the score of the explained class is made of."""
-    place = found.place
+def _parts(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield the parts that the score of the explained class is made of."""
 
     def row(name: str, numbers: Any) -> tuple[str, str]:
-        return name, _signed(numbers[place])
+        return name, _signed(numbers[explanation.place])
 
-    yield row("constant", found.constant)
-    if found.votes.any():
-        yield row("votes of known labels", found.votes)
-    for steps, brought in enumerate(found.hops):
-        yield row(f"paths of {steps} step{'' if steps == 1 else 's'}", brought)
-    if found.end is not None or not found.exact:
-        yield row("anything else", found.remainder)
-    yield row("score", found.scores)
-    for name, brought in found.edge_types.items():
-        yield row(f"of the paths, by {printable(name)}", brought)
+    yield row("constant", explanation.constant)
+    if explanation.votes.any():
+        yield row("label propagation", explanation.votes)
+    for hop, contributions in enumerate(explanation.hops):
+        yield row(f"paths with {hop} edge{'' if hop == 1 else 's'}", contributions)
+    if explanation.end is not None or not explanation.exact:
+        yield row("remainder", explanation.remainder)
+    yield row("score", explanation.scores)
+    for name, contributions in explanation.edge_types.items():
+        yield row(f"of the paths, edge type {printable(name)}", contributions)

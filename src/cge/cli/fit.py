@@ -1,4 +1,4 @@
-"""`cge fit`: train `cge.CGE` on files and save the model."""
+"""`cge fit`: train a model on files and save it."""
 
 from __future__ import annotations
 
@@ -11,135 +11,159 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cge.cli.common_options import Json
-from cge.cli.config import take_config
-from cge.cli.dry_run import content_of, print_plan
-from cge.cli.estimator_options import values_of
-from cge.cli.fit_summary import facts_of, print_facts, rounds_of
+from cge.cli.common_options import Json, among
+from cge.cli.config import use_config
+from cge.cli.dry_run import plan_json, print_plan
+from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings
+from cge.cli.fit_summary import fit_summary, histories, print_summary
 from cge.cli.flags import shell_message
 from cge.cli.graph_options import FILES, Files, takes_files
 from cge.cli.main import Stopped, command_line
 from cge.cli.memory import available_memory, refuse_too_large
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
-from cge.cli.printing import print_json
+from cge.cli.printing import print_json, print_notes
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError, Message
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-    from cge.estimators.cge import CGE
     from cge.estimators.fit_plan import FitPlan
+    from cge.estimators.path_estimator import PathEstimator
     from cge.graph import Graph
 
     Array = npt.NDArray[Any]
 
-__all__ = ["fit"]
+__all__ = ["COMMON", "fit"]
+
+# What `cge fit --help` shows; `--help-all` shows every option.
+COMMON = (
+    "labels",
+    "validation",
+    "features",
+    "directed",
+    "out",
+    "resume",
+    "dry_run",
+    "weighting",
+    "hops",
+    "max_epochs",
+    "random_state",
+    "n_jobs",
+)
+
+
+def _help_all(context: typer.Context, requested: bool) -> None:
+    if requested:
+        print(context.get_help())
+        raise typer.Exit
 
 
 @takes_files
 def fit(
     *,
     labels: Annotated[
-        str, typer.Option(metavar="FILE", help="Labels to train on: a table of node and label.", rich_help_panel=FILES)
+        str,
+        typer.Option(metavar="FILE", help="Training labels: a table of nodes and labels.", rich_help_panel=FILES),
     ],
     validation: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Labels of other nodes, best a random sample, that choose the best round and calibrate chances; "
-            "by default, a share of the labels does.",
+            help="Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
+            "\\[a fraction of the training labels is held out].",
             rich_help_panel=FILES,
         ),
     ] = None,
     files: Files,
     out: Annotated[
+        str, typer.Option(metavar="DIR", help="Output folder; a model in it is replaced when the new one is done.")
+    ],
+    method: Annotated[
         str,
         typer.Option(
-            metavar="DIR", help="Folder for the model; a model that is there is replaced when the new one is done."
+            metavar="NAME",
+            help="'cge', or 'paper' for the algorithm of the paper.",
+            autocompletion=among(*METHODS),
         ),
-    ],
-    config: Annotated[  # noqa: ARG001 - its callback does it
+    ] = METHODS[0],
+    config: Annotated[  # noqa: ARG001 - used by its callback
         str | None,
         typer.Option(
             metavar="FILE",
-            help="Settings and other options as TOML, such as 'cge tune' writes; the command line goes before it.",
-            callback=take_config,
+            help="Settings and other options as TOML, such as 'cge tune' writes; the command line has precedence.",
+            callback=use_config,
             is_eager=True,
         ),
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on where a fit was stopped.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
     dry_run: Annotated[
-        bool,
-        typer.Option(
-            "--dry-run", help="Read the files, print what would be done and what it costs, and write nothing."
-        ),
+        bool, typer.Option("--dry-run", help="Read the files and print what would be trained; write nothing.")
     ] = False,
     no_memory_check: Annotated[
-        bool, typer.Option("--no-memory-check", help="Begin even if the memory seems too small.")
+        bool, typer.Option("--no-memory-check", help="Start even if the memory seems too small.")
     ] = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
     as_json: Json = False,
+    help_all: Annotated[  # noqa: ARG001 - used by its callback
+        bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
+    ] = False,
     **settings: Any,
 ) -> None:
-    """Learn which paths of a graph matter for your labels, and save the model.
+    """Train a node classifier on a graph and save the model.
 
-    The defaults suit most graphs. A fit that was stopped goes on with --resume, to the same model. Settings have their
-    defaults in brackets.
+    It learns how to weight the paths of the graph for your labels. The defaults suit most graphs; default values are
+    in brackets.
 
     For example:
 
       cge fit edges.csv --labels labels.csv --out model
-      cge fit edges.csv --labels labels.csv --features words.npz --out model --dry-run
-      cge fit edges.csv --labels labels.csv --weighting steps --seed 3 --out model --resume
-      cge fit --config fit.toml --threads 4
+      cge fit edges.csv --labels labels.csv --features features.npz --out model --dry-run
+      cge fit edges.csv --labels labels.csv --weighting edges+hops --seed 3 --out model
+      cge fit --config fit.toml --jobs 4
     """
-    from cge.estimators.cge import CGE
     from cge.estimators.configs import flat_params, make_estimator
-    from cge.estimators.settings import check_settings
 
-    model: CGE = make_estimator(CGE, values_of(CGE, settings))
-    check_settings(model)
+    model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
     if dry_run:
-        folder, task = folder_of(out), _read(files, labels, validation)
-        told = _planned(model, task), task.graph, str(folder), available_memory()
+        folder, task = folder_of(out), _read(files, labels, validation, model)
+        plan = _plan(model, task), task.graph, str(folder), available_memory()
         if as_json:
-            said = {"notes": task.notes, "settings": flat_params(model)}
-            print_json(content_of(*told) | said)
+            print_json(plan_json(*plan) | {"notes": task.notes, "method": method, "settings": flat_params(model)})
         elif not quiet:
-            _tell("note", task.notes)
-            print_plan(*told)
+            print_notes(task.notes)
+            print_plan(*plan)
         return
     with output_folder(out) as folder:
         checkpoint = Checkpoint(folder)
-        task = _read(files, labels, validation)
-        plan, notes = _planned(model, task), task.notes
+        task = _read(files, labels, validation, model)
+        notes = task.notes
         if not no_memory_check:
-            refuse_too_large(plan, available_memory())
+            refuse_too_large(_plan(model, task), available_memory())
         if not resume:
             checkpoint.remove()
         elif not checkpoint.folder.exists():
-            notes.append(f"there is no checkpoint in {folder}, so the fit starts with the first round")
+            notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
         if not (quiet or as_json):
-            _tell("note", notes)
-        began, format_value = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
+            print_notes(notes)
+        start, visible = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
         try:
-            warned = _fit(model, task, checkpoint, format_value)
-            seconds = time.perf_counter() - began
+            warning_texts = _fit(model, task, checkpoint, visible)
+            seconds = time.perf_counter() - start
             model.fit_call_["command"] = command_line(without=["--resume"])
             model.save(folder)
         except KeyboardInterrupt:
-            raise Stopped(_way_on(checkpoint)) from None
+            raise Stopped(_resume_hint(checkpoint)) from None
         checkpoint.remove()
-    _tell("warning", warned)
-    found = facts_of(model, out, seconds)
+    print_notes(warning_texts, "warning")
+    summary = fit_summary(model, out, seconds)
     if as_json:
-        print_json(found | {"warnings": warned, "notes": notes, **rounds_of(model)})
+        print_json(summary | {"warnings": warning_texts, "notes": notes, "method": method, **histories(model)})
     elif not quiet:
-        print_facts(found, model, files.multilabel)
+        print_summary(summary, model)
 
 
 class _Task(NamedTuple):
-    """What the files tell: graph, labels and validation labels by node, and what to note about them."""
+    """The content of the files: graph, training and validation labels by node, and notes about them."""
 
     graph: Graph
     y: Any
@@ -147,86 +171,83 @@ class _Task(NamedTuple):
     notes: list[str]
 
 
-def _read(files: Files, labels: str, validation: str | None) -> _Task:
+def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
+    """Check the settings, then read the files."""
+    from cge.estimators.settings import check_settings
+
+    check_settings(model)
     graph, reading = files.read_graph()
-    y, more, notes = _labels(files, labels, validation, graph)
-    return _Task(graph, y, more, [*map(shell_message, reading.notes), *notes])
+    y, validation_labels, notes = _read_labels(files, labels, validation, graph)
+    return _Task(graph, y, validation_labels, [*map(shell_message, reading.notes), *notes])
 
 
-def _labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
-    """Return labels and validation labels by node, as `CGE.fit` takes them, and what to note about them."""
+def _read_labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
+    """Return training and validation labels by node, as `fit` takes them, and notes about them."""
     codes, names, notes = files.read_labels(labels, graph)
     y = _by_node(graph, codes, names)
     if validation is None:
         return y, None, notes
-    codes, names, others = files.read_labels(validation, graph)
-    more, notes = _by_node(graph, codes, names), notes + others
-    both = len(more.keys() & y.keys())
-    if both == len(more):
+    codes, names, validation_notes = files.read_labels(validation, graph)
+    validation_labels, notes = _by_node(graph, codes, names), notes + validation_notes
+    shared = len(validation_labels.keys() & y.keys())
+    if shared == len(validation_labels):
         raise InputError(
-            f"{validation}: every node in it has a label in {labels}, too, so none is left to choose the round; "
-            f"remove the nodes of one file from the other"
+            f"{validation}: every node in it has a label in {labels}, too, so no validation label is left",
+            hint="remove the nodes of one file from the other",
         )
-    if not both:
-        return y, more, notes
-    twice = f"{both:,} of {len(more):,} nodes in {validation} have a label in {labels}, too: they train only"
-    return y, more, [*notes, twice]
+    if not shared:
+        return y, validation_labels, notes
+    count = f"{shared:,} of {len(validation_labels):,} nodes in {validation} have a label in {labels}, too"
+    return y, validation_labels, [*notes, f"{count}: they are used for training only"]
 
 
-def _planned(model: CGE, task: _Task) -> FitPlan:
-    """Return what a fit will do; what no fit can begin with is told here."""
+def _plan(model: PathEstimator, task: _Task) -> FitPlan:
     from cge.estimators.fit_plan import plan_fit
 
     return plan_fit(model, task.graph, task.y, task.validation)
 
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
-    """Return {node id: name of its class}, or the list of names where nodes may have several."""
-    from cge.data.label_arrays import labeled
+    """Return {node id: name of its class}, or a list of names in a multilabel task."""
+    from cge.data.labels import labeled
 
     ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
     if codes.ndim == 1:
         return {ids[node]: names[codes[node]] for node in nodes}
-    return {ids[node]: [names[place] for place in codes[node].nonzero()[0].tolist()] for node in nodes}
+    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}
 
 
-def _fit(model: CGE, task: _Task, checkpoint: Checkpoint, format_value: bool) -> list[str]:
-    """Train, and return the warnings of the library as sentences, but for that of idle settings, which was told."""
-    from cge.cli.progress import Watch
+def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
+    """Train, and return the warnings of the library."""
+    from cge.cli.progress import FitProgress
 
-    again = bool(model.refit and task.validation is None and model.validation_fraction)
+    refit = bool(model.refit and task.validation is None and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        watch = Watch(checkpoint, again, format_value)
-        with _resuming(), watch:
-            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, callback=watch)
-    for one in caught:
-        if not issubclass(one.category, CgeWarning):
-            warnings.warn_explicit(one.message, one.category, one.filename, one.lineno)
-    messages = [warning.message for warning in caught if issubclass(warning.category, CgeWarning)]
-    return [shell_message(one) for one in messages if isinstance(one, Warning)]
+        progress = FitProgress(checkpoint, refit, visible)
+        with _checkpoint_hints(), progress:
+            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, callback=progress)
+    for warning in caught:
+        if not issubclass(warning.category, CgeWarning):
+            warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
+    return [shell_message(warning.message) for warning in caught if issubclass(warning.category, CgeWarning)]
 
 
-def _way_on(checkpoint: Checkpoint) -> str:
-    again, first = checkpoint.max_epochs("refit"), checkpoint.max_epochs("select") or checkpoint.max_epochs("train")
+def _resume_hint(checkpoint: Checkpoint) -> str:
+    refit, first = checkpoint.epochs("refit"), checkpoint.epochs("select") or checkpoint.epochs("train")
     if not first and checkpoint.any():
-        return "the same command with --resume goes on"
+        return "the same command with --resume continues"
     if not first:
-        return "no round was done, so there is nothing to go on from"
-    done = f"{again} of the training on all labels" if again else f"{first}"
-    return f"the same command with --resume goes on from round {done}"
+        return "no epoch was finished, so there is no checkpoint to continue from"
+    epoch = f"{refit} of the training on all labels" if refit else f"{first}"
+    return f"the same command with --resume continues from epoch {epoch}"
 
 
 @contextmanager
-def _resuming() -> Iterator[None]:
-    """Replace the hint of a checkpoint that cannot be used: its folder lies in that of the model."""
+def _checkpoint_hints() -> Iterator[None]:
+    """Replace the hint of a checkpoint that cannot be used: its folder is part of the output folder."""
     try:
         yield
     except (CheckpointError, FileFormatError) as error:
         hint = "leave out --resume to start again, or give --out another folder"
         raise InputError(Message(error.place, error.problem), hint=hint) from error
-
-
-def _tell(kind: str, sentences: list[str]) -> None:
-    for sentence in sentences:
-        print(f"{kind}: {sentence}", file=sys.stderr)

@@ -1,70 +1,53 @@
-"""What `cge fit` says about a model that it has trained."""
+"""What `cge fit` prints about a model that it has trained."""
 
 from __future__ import annotations
 
 import json
 from typing import TYPE_CHECKING, Any
 
-from cge.cli.printing import facts
+from cge.cli.printing import print_pairs
 
 if TYPE_CHECKING:
-    from cge.estimators.cge import CGE
+    from cge.estimators.path_estimator import PathEstimator
 
-__all__ = ["facts_of", "print_facts", "rounds_of"]
+__all__ = ["fit_summary", "histories", "print_summary"]
+
+_SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
 
 
-def facts_of(model: CGE, out: str, seconds: float) -> dict[str, Any]:
-    """Return what there is to say about a trained model."""
-    chosen = model.history_ if model.selection_history_ is None else model.selection_history_
-    last, best = model.history_[model.best_epoch_ - 1], chosen[model.best_epoch_ - 1]
-    names = {"mean": "weight_mean", "spread": "weight_std", "effective_share": "effective_paths"}
-    weights = {short: vars(last).get(name) for short, name in names.items()}
+def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any]:
+    """Return a summary of a trained model as a JSON object; what `PaperCGE` does not have is None."""
+    selection = model.history_ if model.selection_history_ is None else model.selection_history_
+    last, best = vars(model.history_[model.best_epoch_ - 1]), selection[model.best_epoch_ - 1]
+    weights = {"mean": last.get("weight_mean"), "std": last.get("weight_std")}
+    weights["effective_paths"] = last.get("effective_paths")
     return {
         "folder": out,
         "nodes": model.graph_.num_nodes,
         "edges": model.graph_.num_edges,
         "classes": model.classes_.tolist(),
         "labels_seen": model.labels_seen_,
-        "best_round": model.best_epoch_,
+        "best_epoch": model.best_epoch_,
         "refitted": model.selection_history_ is not None,
-        "validation_accuracy": _right(model, best.validation_accuracy),
-        "validation_labels": model.labels_seen_["validation"],
-        "weights": None if weights["mean"] is None else weights,
+        "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
         "weighting": model.weighting_,
-        "compared": [],
-        "classifiers": [],
-        **_search(model),
-        "worth": model.compare_weighting().facts(),
+        "path_weights": None if weights["mean"] is None else weights,
+        **{name: getattr(model, f"{name}_", None) for name in _SEARCH},
+        "weighting_comparison": model.compare_weighting().facts(),
         "seconds": seconds,
     }
 
 
-def _search(model: Any) -> dict[str, Any]:
-    """Return what the model search of `CGE` selected."""
-    if not hasattr(model, "search_results_"):
-        return {}
-    return {
-        "weight_parameters": model.weight_parameters_,
-        "classifiers": model.classifiers_,
-        "label_propagation": model.label_propagation_,
-        "prior_correction": model.prior_correction_,
-        "compared": model.search_results_,
-    }
+def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
+    """Return the validation accuracy of the calibrated ensemble; in a multilabel task that of the best epoch."""
+    validation = model.fitted_.validation
+    if of_epoch is None or model.fitted_.multilabel or not len(validation):
+        return of_epoch
+    return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
 
 
-def _right(model: CGE, told: float | None) -> float | None:
-    """Return how right the model is about the labels that chose, all its readers and shares of classes together.
-
-    With several labels per node, and with the paper's encoders, it is what the best round was `told` by.
-    """
-    fitted, chosen = model.fitted_, model.fitted_.validation
-    if told is None or fitted.multilabel or not len(chosen):
-        return told
-    return float((chosen.probabilities.argmax(1) == chosen.matrix.argmax(1)).mean())
-
-
-def rounds_of(model: CGE) -> dict[str, Any]:
-    """Return the settings of a trained model, and its rounds as rows."""
+def histories(model: PathEstimator) -> dict[str, Any]:
+    """Return the settings of a trained model, and its epochs as rows."""
     from cge.estimators.configs import flat_params
 
     selection = model.selection_history_
@@ -72,73 +55,62 @@ def rounds_of(model: CGE) -> dict[str, Any]:
     return {"settings": flat_params(model), **rows}
 
 
-def print_facts(found: dict[str, Any], model: CGE, several: bool) -> None:
-    """Print a summary, and how to go on."""
-    from cge.estimators.fitted_model import learned_weights_unused
-
-    seen, weights, accuracy = found["labels_seen"], found["weights"], found["validation_accuracy"]
-    best = f"{found['best_epoch']} of {len(model.selection_history_ or model.history_)}"
-    if found["refitted"]:
-        best += ", chosen by labels held out; then trained again on all labels"
-    elif accuracy is None:
-        best += ", the last: there were no labels to choose it by"
-    score = "none"
-    if accuracy is not None:
-        share = f"micro-F1 {accuracy:.3f}" if several else f"{accuracy:.1%} right"
-        score = f"{share} on {found['validation_labels']:,} labels"
-    learned = "not learned: all paths weigh alike" if found["weighting"] == "uniform" else found["weighting"]
-    if weights is not None:
-        learned = f"{weights['mean']:.3g} ± {weights['spread']:.2g}, effective share {weights['effective_share']:.0%}"
-    worth = model.compare_weighting()
-    if worth.gain is not None:
-        learned += f", {worth.gain}"
-    elif found["compared"]:
-        learned += f", {_verdict(found)}"
-    told = worth.sentences()[1:]
-    what = "epoch" if found["classifiers"] else "round"
-    weigh = "taught weights that are not used" if learned_weights_unused(model.fitted_) else "weigh paths"
-    served = f"{seen['train']:,} train, {seen['outer']:,} {weigh}, {seen['validation']:,} choose the {what}"
-    facts(
+def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
+    """Print a summary, and how to use the model."""
+    comparison = model.compare_weighting().sentences()
+    rows = [
+        ("nodes", f"{summary['nodes']:,}"),
+        ("edges", f"{summary['edges']:,}"),
+        ("labels", _labels(summary, model)),
+        ("best epoch", _best_epoch(summary, model)),
+        ("validation", _score(summary, model)),
+        ("weighting", " ".join(comparison)),
+    ]
+    if summary["path_weights"] is not None:
+        weights = summary["path_weights"]
+        spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
+        rows.append(("path weights", f"{spread}, effective number of paths {weights['effective_paths']:.0%}"))
+    if summary["classifiers"]:
+        rows.append(("classifier", _classifiers(summary)))
+    folder = json.dumps(summary["folder"], ensure_ascii=False)
+    print_pairs(
         [
-            ("nodes", f"{found['nodes']:,}"),
-            ("edges", f"{found['edges']:,}"),
-            ("labels", served),
-            (f"best {what}", best),
-            ("validation", score),
-            ("path weights", learned),
-            *([("worth it", " ".join(told))] if told else []),
-            *([("read by", _classifiers(found, model.n_estimators))] if found["classifiers"] else []),
-            ("seconds", f"{found['seconds']:.1f}"),
-            ("saved to", found["folder"]),
-            ("in Python", f"model = cge.load({json.dumps(found['folder'], ensure_ascii=False)})"),
-            ("", "model.predict(), model.embedding_, model.path_weights([…])"),
+            *rows,
+            ("seconds", f"{summary['seconds']:.1f}"),
+            ("saved to", summary["folder"]),
+            ("in Python", f"model = cge.load({folder}); model.predict()"),
         ]
     )
 
 
-def _classifiers(found: dict[str, Any], models: int) -> str:
-    """Say which readers predict."""
-    words = " and ".join(found["classifiers"]) + (" readers, averaged" if len(found["classifiers"]) > 1 else " reader")
-    words += f", {models} trainings of each averaged" if models > 1 else ""
-    words += ", and the known labels vote" if found["label_propagation"] else ""
-    return words + ("; classes as common as among the selection labels" if found["prior_correction"] else "")
+def _labels(summary: dict[str, Any], model: PathEstimator) -> str:
+    from cge.estimators.fitted_model import learned_weights_unused
+
+    seen = summary["labels_seen"]
+    text = f"{seen['train']:,} training, {seen['validation']:,} validation"
+    if not seen["outer"]:
+        return text
+    unused = ", though a closed form was selected" if learned_weights_unused(model.fitted_) else ""
+    return f"{text}; {seen['outer']:,} of them trained a weighting{unused}"
 
 
-def _verdict(found: dict[str, Any]) -> str:
-    """Say how the chosen weights did against what they challenged.
+def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:
+    text = f"{summary['best_epoch']} of {len(model.selection_history_ or model.history_)}"
+    if summary["refitted"]:
+        return f"{text}, selected on held-out labels; then trained again on all labels"
+    return f"{text}, the last: there are no validation labels" if summary["validation_accuracy"] is None else text
 
-    Their first gain is over other weights; those after it are of other readers, which these weights were asked with.
 
-    >>> rows = [("degree", None, None), ("gates", 0.022, 0.02), ("gates", None, None), ("gates", -0.39, 0.03)]
-    >>> compared = [dict(zip(("weights", "gain", "error"), row, strict=True)) for row in rows]
-    >>> _verdict({"weighting": "gates", "compared": compared})
-    '+2.2 ± 2.0 points on the selection labels'
-    """
-    mine = [one for one in found["compared"] if one["weights"] == found["weighting"] and one["gain"] is not None]
-    tried = sorted(
-        {one["weights"] for one in found["compared"]} & {"uniform", "degree", "cosine", "edges", "edges+hops"}
-    )
-    others = " or ".join(name for name in tried if name != found["weighting"])
-    if mine and mine[0]["gain"] > 0:
-        return f"{100 * mine[0]['gain']:+.1f} ± {100 * mine[0]['error']:.1f} points on the selection labels"
-    return f"not beaten by {others}" if others else "as asked for"
+def _score(summary: dict[str, Any], model: PathEstimator) -> str:
+    accuracy = summary["validation_accuracy"]
+    if accuracy is None:
+        return "none"
+    score = f"micro-F1 {accuracy:.3f}" if model.fitted_.multilabel else f"accuracy {accuracy:.1%}"
+    return f"{score} on {summary['labels_seen']['validation']:,} labels"
+
+
+def _classifiers(summary: dict[str, Any]) -> str:
+    names = summary["classifiers"]
+    text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
+    text += ", with label propagation" if summary["label_propagation"] else ""
+    return text + (", with prior correction" if summary["prior_correction"] else "")

@@ -1,4 +1,4 @@
-"""The files of a graph, and how to read them: the options that `cge check` and `cge fit` share."""
+"""The files of a graph and how to read them: options of `cge check` and `cge fit`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
     from cge.graph import Graph
 
-__all__ = ["DELIMITERS", "FILES", "Files", "column_of", "need_file", "takes_files"]
+__all__ = ["DELIMITERS", "FILES", "Files", "column_of", "require_file", "takes_files"]
 
 FILES, _READING = "Files", "How to read them"  # panels of the help
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
@@ -32,20 +32,20 @@ def _read(*names: str, **more: Any) -> Any:
 
 
 def column_of(given: str | None) -> str | int | None:
-    """Take digits as the number of a column, anything else as its name."""
+    """Return digits as the number of a column, anything else as its name."""
     return int(given) if given is not None and given.isascii() and given.isdigit() else given
 
 
-def need_file(option: str, given: str | None, about: dict[str, Any]) -> None:
-    """Refuse options that say how to read a file which is not given; `about` has None or False where they are not."""
-    strange = next((name for name, value in about.items() if value not in (None, False)), None)
-    if given is None and strange is not None:
-        raise InputError(f"--{strange.replace('_', '-')} is about the file of {option}; give one, or leave it out")
+def require_file(option: str, given: str | None, about: dict[str, Any]) -> None:
+    """Refuse options that describe a file which is not given; `about` has None or False where they are not given."""
+    unused = next((name for name, value in about.items() if value not in (None, False)), None)
+    if given is None and unused is not None:
+        raise InputError(f"--{unused.replace('_', '-')} describes the file of {option}; add {option}, or leave it out")
 
 
 @dataclass(frozen=True)
 class Files:
-    """What is given on the command line about the files of a graph; each field is an option."""
+    """The options about the files of a graph; each field is an option."""
 
     edges: Annotated[
         str,
@@ -65,7 +65,9 @@ class Files:
     ] = None
     directed: Annotated[bool, _read("--directed", help="Edges have a direction.")] = False
     self_loops: Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")] = False
-    weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Demand weights, or ignore them.")] = None
+    weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")] = (
+        None
+    )
     ids: Annotated[
         str,
         _read(
@@ -74,30 +76,32 @@ class Files:
         ),
     ] = "auto"
     delimiter: Annotated[
-        str | None, _read(metavar="SIGN", help="What separates columns of edges: one sign, 'tab' or 'space'.")
+        str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
     ] = None
     header: Annotated[
         bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")
     ] = None
-    comment: Annotated[str, _read(metavar="SIGN", help="What begins a line to skip; '' for nothing.")] = "#"
-    source: Annotated[str | None, _read(metavar="COLUMN", help="Sources: a name, or a number from 1.")] = None
-    target: Annotated[str | None, _read(metavar="COLUMN", help="Targets, likewise.")] = None
-    weight: Annotated[str | None, _read(metavar="COLUMN", help="Weights of edges, likewise.")] = None
-    edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Types of edges, likewise.")] = None
-    node: Annotated[str | None, _read(metavar="COLUMN", help="Nodes in the file of labels, likewise.")] = None
-    label: Annotated[str | None, _read(metavar="COLUMN", help="Labels in their file, likewise.")] = None
+    comment: Annotated[
+        str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")
+    ] = "#"
+    source: Annotated[str | None, _read(metavar="COLUMN", help="Column of sources: a name, or a number from 1.")] = None
+    target: Annotated[str | None, _read(metavar="COLUMN", help="Column of targets.")] = None
+    weight: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge weights.")] = None
+    edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge types.")] = None
+    node: Annotated[str | None, _read(metavar="COLUMN", help="Column of nodes in the labels file.")] = None
+    label: Annotated[str | None, _read(metavar="COLUMN", help="Column of labels in the labels file.")] = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
-        """Read edges, features and nodes, and tell how."""
+        """Read edges, features and nodes; return the graph and how it was read."""
         from cge.data.files.dialect import TextOptions
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
             raise InputError(
-                f"{self.edges}: there is no such file; EDGES is one, data sets by name are for 'cge evaluate', "
-                "tune and reproduce"
+                f"{self.edges}: there is no such file; EDGES is a file, data sets by name work in 'cge evaluate' and "
+                "'cge tune'"
             )
         delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
         text = TextOptions(self.header, delimiter, self.comment or None)
@@ -112,7 +116,7 @@ class Files:
         )
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
-        """Read a file of labels, as `cge.read_labels` returns them, and tell what may not be as meant."""
+        """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
         from cge.data.files.dialect import TextOptions
         from cge.data.files.graph_files import read_labels_with_notes
 
@@ -125,24 +129,24 @@ class Files:
 def takes_files(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command with an argument `files: Files` an option for each field instead.
 
-    Typer knows no options in groups, so the signature that it reads is written here. `**settings` are left out of it:
-    `cge.cli.estimator_options` puts options in their place.
+    Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
+    `cge.cli.estimator_options` adds an option for each.
     """
     hints = get_type_hints(Files, include_extras=True)
     fields = inspect.signature(Files).parameters
     parameters: list[inspect.Parameter] = []
-    for one in inspect.signature(command, eval_str=True).parameters.values():
-        if one.name == "files":
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if parameter.name == "files":
             parameters += [
                 field.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
                 for name, field in fields.items()
             ]
-        elif one.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(one)
+        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters.append(parameter)
 
     @wraps(command)
-    def spread(**given: Any) -> None:
-        command(files=Files(**{name: given.pop(name) for name in fields}), **given)
+    def with_fields(**options: Any) -> None:
+        command(files=Files(**{name: options.pop(name) for name in fields}), **options)
 
-    spread.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return spread
+    with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return with_fields

@@ -1,7 +1,7 @@
-"""The way in: run `cge`, and turn what goes wrong into one sentence and an exit code.
+"""The entry point: run `cge`, and turn errors into one sentence and an exit code.
 
-Only the standard library is imported here: what is slow to import comes within reach of the `except` clauses, so that
-an early Ctrl-C ends in a word and not in a traceback.
+Only the standard library is imported here: slow imports happen inside the `try` statement, so that an early Ctrl-C
+ends without a traceback.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from types import FrameType
 
-__all__ = ["Stopped", "command_line", "complain", "main", "run"]
+__all__ = ["Stopped", "command_arguments", "command_line", "main", "print_error", "run"]
 
 _INTERRUPTED, _TERMINATED = 130, 143  # what shells use for Ctrl-C and SIGTERM
 _arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
 
 
-class Stopped(Exception):  # noqa: N818 - nothing is wrong
-    """Ctrl-C in a command that has a way on to tell; a KeyboardInterrupt would lose its words in Typer."""
+class Stopped(Exception):  # noqa: N818 - not an error
+    """Ctrl-C in a command that can be continued; the message says how. Typer would drop that of a KeyboardInterrupt."""
 
 
-class _Ending:
+class _Interruption:
     """Lets SIGTERM end a command as Ctrl-C does, and remembers which of the two it was."""
 
     def __init__(self) -> None:
@@ -37,29 +37,29 @@ class _Ending:
         self.code, self.word = _TERMINATED, "terminated"
         raise KeyboardInterrupt
 
-    def told(self, more: str = "") -> int:
-        """Say how the command ended, and return the exit code."""
-        complain(f"{self.word}; {more}" if more else self.word)
+    def report(self, hint: str = "") -> int:
+        """Print how the command ended, and return the exit code."""
+        print_error(f"{self.word}; {hint}" if hint else self.word)
         return self.code
 
 
 @contextmanager
-def _listening() -> Iterator[_Ending]:
-    """Listen to SIGTERM, where nobody does yet; only the main thread of a process can."""
-    ending = _Ending()
-    free = threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
-    if not free:
-        yield ending
+def _handling_sigterm() -> Iterator[_Interruption]:
+    """Handle SIGTERM, unless it already has a handler; only the main thread of a process can."""
+    interruption = _Interruption()
+    main_thread = threading.current_thread() is threading.main_thread()
+    if not main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        yield interruption
         return
-    signal.signal(signal.SIGTERM, ending)
+    signal.signal(signal.SIGTERM, interruption)
     try:
-        yield ending
+        yield interruption
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run `cge` and leave with its exit code."""
+    """Run `cge` and exit with its exit code."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -67,48 +67,53 @@ def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
     token = _arguments.set(tuple(arguments))
     try:
-        with _listening() as ending:
-            return _run(arguments, ending)
+        with _handling_sigterm() as interruption:
+            return _run(arguments, interruption)
     finally:
         _arguments.reset(token)
 
 
+def command_arguments() -> tuple[str, ...]:
+    """Return the arguments of the running command."""
+    return _arguments.get()
+
+
 def command_line(without: Sequence[str] = ()) -> str:
-    """Return the command that runs, as a shell takes it, without some options."""
-    words = [one for one in _arguments.get() if one not in ("--debug", *without)]
-    return shlex.join(["cge", *words]).encode(errors="backslashreplace").decode()  # file names may be no text
+    """Return the running command as a shell takes it, without some options."""
+    words = [word for word in _arguments.get() if word not in ("--debug", *without)]
+    return shlex.join(["cge", *words]).encode(errors="backslashreplace").decode()  # file names may not be text
 
 
-def _run(arguments: Sequence[str], ending: _Ending) -> int:
+def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
     debug = "--debug" in arguments
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal that lacks a character shows a question mark
+            stream.reconfigure(errors="replace")  # a terminal without a character prints a question mark
     try:
         from cge.cli.app import call
 
-        code = call([one for one in arguments if one != "--debug"])
+        code = call([word for word in arguments if word != "--debug"])
         if sys.stdout is not None:
             sys.stdout.flush()
-        return ending.told() if code == _INTERRUPTED else code
+        return interruption.report() if code == _INTERRUPTED else code
     except KeyboardInterrupt:
-        return ending.told()
+        return interruption.report()
     except Stopped as stopped:
-        return ending.told(str(stopped))
+        return interruption.report(str(stopped))
     except BrokenPipeError:
-        # Whoever read our output has left (`cge datasets | head`): nothing is wrong, and nothing more can be said.
-        _leave_output()
+        # The reader of our output has finished (`cge datasets | head`): this is no error, and nothing can be printed.
+        _discard_output()
         return 0
     except OSError as error:
         if debug:
             raise
         try:
             sys.stdout.flush()
-        except OSError:  # Python would try again at its end, and complain
-            _leave_output()
+        except OSError:  # Python would try again at exit, and print a traceback
+            _discard_output()
         return _failed(error)
     except SystemExit as end:
-        if isinstance(end.__context__, BrokenPipeError):  # so rich ends when it prints help into a closed pipe
+        if isinstance(end.__context__, BrokenPipeError):  # raised by rich when it prints help into a closed pipe
             return 0
         raise
     except Exception as error:
@@ -117,7 +122,7 @@ def _run(arguments: Sequence[str], ending: _Ending) -> int:
         return _failed(error)
 
 
-def _leave_output() -> None:
+def _discard_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
@@ -126,20 +131,20 @@ def _failed(error: Exception) -> int:
     from cge.errors import CgeError, disk_hint
 
     if isinstance(error, CgeError):
-        complain(shell_message(error))
+        print_error(shell_message(error))
         return 2
     if isinstance(error, OSError) and error.errno:  # the disk, the network, permissions: no defect of cge
-        complain(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_hint(error)}")
+        print_error(f"{error.filename or 'the output'} cannot be used ({error.strerror}); {disk_hint(error)}")
         return 2
-    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # so torch says it
-        complain("the memory is used up; take a smaller graph or smaller settings, or a machine with more")
+    if isinstance(error, MemoryError) or "can't allocate memory" in str(error):  # the words of torch
+        print_error("out of memory; use a smaller graph, smaller settings, or a machine with more memory")
         return 2
-    complain(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
+    print_error(f"unexpected {type(error).__name__}: {error}; run again with --debug for the traceback")
     return 1
 
 
-def complain(message: str) -> None:
-    """Print one sentence on the error stream, and on one line, whatever the names of files hold."""
+def print_error(message: str) -> None:
+    """Print one sentence on the error stream, on one line even if it contains line breaks."""
     from cge.cli.model_files import printable
 
     print(f"cge: {printable(message)}", file=sys.stderr)

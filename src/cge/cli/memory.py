@@ -1,4 +1,4 @@
-"""How much memory there is for a fit, and whether one needs more."""
+"""How much memory is available, and whether a fit needs more."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     from cge.estimators.fit_plan import FitPlan
 
-__all__ = ["available_memory", "refuse_too_large", "size_of"]
+__all__ = ["available_memory", "format_bytes", "refuse_too_large"]
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process may have in all, None where the system does not say.
+    """Return the bytes that this process may use in all, None where the system does not report it.
 
-    That is what it has and what is free, of the machine, of the control group (a container's limit, say) or of what
-    `ulimit` allows, whichever is least.
+    That is what it uses now and what is free: of the machine, of the control group (the limit of a container) or of
+    what `ulimit` allows, whichever is least.
     """
-    own = _number(root / "proc/self/statm", place=1)
-    free = [left for left in (_free(root), *_groups(root), *_limits(root)) if left is not None]
-    return min(free) + 4096 * (own or 0) if free else None
+    used = _number(root / "proc/self/statm", place=1)
+    free = [size for size in (_free(root), *_groups(root), *_limits(root)) if size is not None]
+    return min(free) + 4096 * (used or 0) if free else None
 
 
 def _limits(root: Path) -> list[int]:
-    """Return what is left of the limits on the addresses and on the data of this process."""
-    found = []
+    """Return what is free of the limits on the address space and the data segment of this process."""
+    free = []
     with suppress(ImportError, OSError):
         import resource
 
         for limit, place in ((resource.RLIMIT_AS, 0), (resource.RLIMIT_DATA, 5)):
-            most, used = resource.getrlimit(limit)[0], _number(root / "proc/self/statm", place=place)
-            if most != resource.RLIM_INFINITY and used is not None:
-                found.append(max(most - 4096 * used, 0))
-    return found
+            maximum, used = resource.getrlimit(limit)[0], _number(root / "proc/self/statm", place=place)
+            if maximum != resource.RLIM_INFINITY and used is not None:
+                free.append(max(maximum - 4096 * used, 0))
+    return free
 
 
 def _free(root: Path) -> int | None:
@@ -47,8 +47,8 @@ def _free(root: Path) -> int | None:
 
 
 def _groups(root: Path) -> list[int]:
-    """Return what is free in each control group with a limit that this process is in, of both versions."""
-    found = []
+    """Return what is free in each control group of this process that has a limit, of both versions."""
+    free = []
     with suppress(OSError, ValueError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():
             _, names, path = line.split(":", 2)
@@ -59,19 +59,19 @@ def _groups(root: Path) -> list[int]:
             limit, used = ("memory.max", "memory.current") if v2 else ("memory.limit_in_bytes", "memory.usage_in_bytes")
             here = top / path.lstrip("/")
             for group in (here, *here.parents):
-                most, now = _number(group / limit), _number(group / used)
-                if most is not None and now is not None:
-                    found.append(max(most - now + _cached(group / "memory.stat"), 0))
+                maximum, now = _number(group / limit), _number(group / used)
+                if maximum is not None and now is not None:
+                    free.append(max(maximum - now + _cached(group / "memory.stat"), 0))
                 if group == top:
                     break
-    return found
+    return free
 
 
 def _cached(stat: Path) -> int:
-    """Return the bytes of files that the system lets go when memory is asked for."""
+    """Return the bytes of cached files that the system can release."""
     with suppress(OSError, ValueError):
-        facts = dict(line.split() for line in stat.read_text().splitlines())
-        return int(facts.get("inactive_file", 0))
+        counters = dict(line.split() for line in stat.read_text().splitlines())
+        return int(counters.get("inactive_file", 0))
     return 0
 
 
@@ -81,10 +81,10 @@ def _number(file: Path, place: int = 0) -> int | None:
     return None
 
 
-def size_of(count: float) -> str:
+def format_bytes(count: float) -> str:
     """Return a number of bytes in words.
 
-    >>> size_of(583e6), size_of(41.2e9)
+    >>> format_bytes(583e6), format_bytes(41.2e9)
     ('580 MB', '41 GB')
     """
     if count < 0.995e9:
@@ -93,18 +93,18 @@ def size_of(count: float) -> str:
 
 
 def refuse_too_large(plan: FitPlan, available: int | None) -> None:
-    """Refuse a fit that is going to need more memory than there is."""
+    """Refuse a fit that needs more memory than there is."""
     if available is None or plan.cost.peak_bytes <= available:
         return
-    if plan.encoder != "paths":
-        hint = "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"
+    if not plan.classifiers:
+        hint = "use fewer --walks-per-node, a smaller --window or --dim, or --weighting uniform"
     elif len(plan.weightings) > 1 or len(plan.classifiers) > 1:
-        hint = "compare less (--weighting degree --reader plain), or take a smaller --dim"
+        hint = "compare fewer candidates (--weighting degree --classifier mlp), or use a smaller --dim"
     elif plan.inputs == "learned":
-        hint = "take a smaller --dim, or give --features"
+        hint = "use a smaller --dim, or add --features"
     else:
-        hint = "take a smaller --dim, or fewer features"
+        hint = "use a smaller --dim, or fewer features"
     raise InputError(
-        f"this fit needs about {size_of(plan.cost.peak_bytes)} of memory, and {size_of(available)} are available; "
-        f"{hint}, or try it all the same with --no-memory-check"
+        f"this fit needs about {format_bytes(plan.cost.peak_bytes)} of memory, and {format_bytes(available)} are available",
+        hint=f"{hint}; --no-memory-check starts it anyway",
     )

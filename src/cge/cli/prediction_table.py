@@ -1,100 +1,107 @@
-"""What `cge predict` says: predictions as columns of a table, as JSON, and on the terminal."""
+"""The output of `cge predict`: predictions as columns of a table, as JSON, and on the terminal."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from cge.cli.model_files import printable
-from cge.cli.printing import facts, print_table
+from cge.cli.printing import print_pairs, print_table
 
 if TYPE_CHECKING:
     from cge.estimators.predictions import Predictions
 
-__all__ = ["columns_of", "content_of", "print_predictions"]
+__all__ = ["print_predictions", "to_columns", "to_json"]
 
-_SHOWN = 20  # rows that are printed
+_MAX_ROWS = 20  # rows that are printed
 
 
-def columns_of(found: Predictions) -> dict[str, Any]:
+def to_columns(predictions: Predictions) -> dict[str, Any]:
     """Return predictions as columns of a table."""
     from cge.estimators.predictions import EVIDENCE
     from cge.store.text import checked_texts
 
-    ids = found.nodes if found.nodes.dtype.kind == "i" else checked_texts(found.nodes)
-    probabilities = {
-        f"probability_{name}": column
-        for name, column in zip(found.classes.tolist(), found.probabilities.T, strict=True)
-    }
+    ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
+    names, columns = predictions.classes.tolist(), predictions.probabilities.T
     return {
         "node": ids,
-        "class": _classes(found),
-        "confidence": found.confidence,
-        "evidence": [EVIDENCE[way] for way in found.evidence.tolist()],
-        **probabilities,
+        "class": _class_column(predictions),
+        "confidence": predictions.confidence,
+        "evidence": [EVIDENCE[code] for code in predictions.evidence.tolist()],
+        **{f"probability_{name}": column for name, column in zip(names, columns, strict=True)},
     }
 
 
-def _classes(found: Predictions) -> Any:
+def _class_column(predictions: Predictions) -> Any:
     """Return predicted classes as a column: numbers, text, or lists of text."""
     import numpy as np
 
-    if found.multilabel:
-        return [[str(one) for one in row] for row in found.predicted]
-    if found.classes.dtype.kind in "if":
-        return np.asarray(found.predicted, found.classes.dtype)
-    return [str(one) for one in found.predicted]
+    if predictions.multilabel:
+        return [[str(name) for name in row] for row in predictions.predicted]
+    if predictions.classes.dtype.kind in "if":
+        return np.asarray(predictions.predicted, predictions.classes.dtype)
+    return [str(name) for name in predictions.predicted]
 
 
-def content_of(found: Predictions, *, full: bool = True) -> dict[str, Any]:
-    """Return predictions as JSON holds them; where it is not to be `full`, without the nodes."""
+def to_json(predictions: Predictions, *, full: bool = True) -> dict[str, Any]:
+    """Return predictions as a JSON object; without the nodes unless `full`."""
     from cge.estimators.predictions import EVIDENCE
 
-    counts = {"nodes": len(found.nodes), "classes": found.classes.tolist(), "evidence": found.counts()}
+    counts = {
+        "nodes": len(predictions.nodes),
+        "classes": predictions.classes.tolist(),
+        "evidence": predictions.counts(),
+    }
     if not full:
         return counts | {"predictions": None}
-    names, rows = [str(name) for name in found.classes.tolist()], _short(found.probabilities)
-    columns = (found.nodes.tolist(), found.predicted, _short(found.confidence), found.evidence.tolist(), rows)
-    predictions = [
+    names = [str(name) for name in predictions.classes.tolist()]
+    columns = (
+        predictions.nodes.tolist(),
+        predictions.predicted,
+        _short_floats(predictions.confidence),
+        predictions.evidence.tolist(),
+        _short_floats(predictions.probabilities),
+    )
+    rows = [
         {
             "node": node,
             "class": predicted,
             "confidence": confidence,
-            "evidence": EVIDENCE[way],
+            "evidence": EVIDENCE[evidence],
             "probabilities": dict(zip(names, probabilities, strict=True)),
         }
-        for node, predicted, confidence, way, probabilities in zip(*columns, strict=True)
+        for node, predicted, confidence, evidence, probabilities in zip(*columns, strict=True)
     ]
-    return counts | {"predictions": predictions}
+    return counts | {"predictions": rows}
 
 
-def _short(values: Any) -> Any:
-    """Return float32 as Python's numbers, without the digits that they do not have."""
+def _short_floats(values: Any) -> Any:
+    """Return float32 as Python floats without spurious digits."""
     if values.ndim == 2:
-        return [_short(row) for row in values]
+        return [_short_floats(row) for row in values]
     return [float(str(value)) for value in values]
 
 
-def print_predictions(found: Predictions, out: str | None) -> None:
-    """Print the first predictions, or where they were written and how they came about."""
+def print_predictions(predictions: Predictions, out: str | None) -> None:
+    """Print the first predictions, or the file they were written to and the evidence they are based on."""
     from cge.estimators.predictions import EVIDENCE
 
     if out is not None:
-        ways = ", ".join(f"{count:,} {way}" for way, count in found.counts().items())
-        facts([("nodes", f"{len(found.nodes):,}"), ("predicted", ways), ("written to", out)])
+        counts = ", ".join(f"{count:,} from {name}" for name, count in predictions.counts().items())
+        print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("evidence", counts), ("written to", out)])
         return
-    format_value = [
-        (printable(node), _text(predicted), f"{confidence:.3f}", EVIDENCE[way])
-        for node, predicted, confidence, way in zip(
-            found.nodes[:_SHOWN].tolist(),
-            found.predicted[:_SHOWN],
-            found.confidence[:_SHOWN],
-            found.evidence,
+    rows = [
+        (printable(node), _text(predicted), f"{confidence:.3f}", EVIDENCE[evidence])
+        for node, predicted, confidence, evidence in zip(
+            predictions.nodes[:_MAX_ROWS].tolist(),
+            predictions.predicted[:_MAX_ROWS],
+            predictions.confidence[:_MAX_ROWS],
+            predictions.evidence,
             strict=False,
         )
     ]
-    print_table([("node", "left"), ("class", "left"), ("confidence", "right"), ("evidence", "left")], format_value)
-    if len(found.nodes) > _SHOWN:
-        print(f"and {len(found.nodes) - _SHOWN:,} more; --out FILE writes all of them, --json prints them")
+    print_table([("node", "left"), ("class", "left"), ("confidence", "right"), ("evidence", "left")], rows)
+    if len(predictions.nodes) > _MAX_ROWS:
+        print(f"and {len(predictions.nodes) - _MAX_ROWS:,} more; --out FILE writes all of them, --json prints them")
 
 
 def _text(predicted: Any) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -12,7 +13,7 @@ from rich.text import Text
 
 from cge.cli.model_files import printable
 
-__all__ = ["facts", "heading", "print_json", "print_table", "width"]
+__all__ = ["heading", "print_json", "print_notes", "print_pairs", "print_table", "width"]
 
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 
@@ -24,11 +25,11 @@ def _console() -> Console:
     return console
 
 
-def _print(what: Table | Text) -> None:
-    """Print through our own stream: rich would pad lines with blanks, and end the process if the reader has left."""
+def _print(content: Table | Text) -> None:
+    """Print through our own stream: rich would pad lines with blanks, and end the process at a broken pipe."""
     console = _console()
     with console.capture() as captured:
-        console.print(what)
+        console.print(content)
     text = captured.get()
     if not console.is_terminal:
         text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
@@ -45,12 +46,18 @@ def print_json(value: dict[str, Any]) -> None:
     print(json.dumps(value, ensure_ascii=False))
 
 
+def print_notes(notes: Iterable[str], kind: str = "note") -> None:
+    """Print notes or warnings on the error stream, one per line."""
+    for note in notes:
+        print(f"{kind}: {note}", file=sys.stderr)
+
+
 def heading(text: str) -> None:
     """Print a line that starts a section."""
     _print(Text(text, style="bold"))
 
 
-def facts(rows: Iterable[tuple[str, str]]) -> None:
+def print_pairs(rows: Iterable[tuple[str, str]]) -> None:
     """Print (name, value) pairs as two columns."""
     table = Table.grid(padding=(0, 2))
     table.add_column(style="dim", no_wrap=True)

@@ -1,4 +1,4 @@
-"""A fit as it is watched on a terminal: round, stage, losses, accuracy, weights, time left."""
+"""The progress of a fit on a terminal: epoch, stage, losses, accuracy, path weights, time left."""
 
 from __future__ import annotations
 
@@ -17,93 +17,91 @@ from cge.cli.output_folder import Checkpoint
 if TYPE_CHECKING:
     from cge.training.history import Epoch, PaperEpoch
 
-__all__ = ["Watch", "line_of"]
+__all__ = ["FitProgress", "epoch_line"]
+
+_LOSSES = {"path loss": "path_loss", "label loss": "supervised_loss", "consistency loss": "consistency_loss"}
 
 
-def line_of(one: PaperEpoch | Epoch) -> str:
-    """Return what there is to say about a round or an epoch, in one line."""
-    told = vars(one)
-    losses = {"path loss": "path_loss", "label loss": "supervised_loss", "disagreement": "consistency_loss"}
-    parts = [f"{words} {told[name]:.3f}" for words, name in losses.items() if name in told]
-    if one.validation_accuracy is not None:
-        parts.append(f"validation {one.validation_accuracy:.1%}")
-    if told.get("weight_mean") is not None and told.get("weight_std") is not None:
-        parts.append(f"weights {told['weight_mean']:.2f} ± {told['weight_std']:.2f}")
+def epoch_line(epoch: PaperEpoch | Epoch) -> str:
+    """Return the numbers of an epoch in one line."""
+    values = vars(epoch)
+    parts = [f"{title} {values[name]:.3f}" for title, name in _LOSSES.items() if name in values]
+    if epoch.validation_accuracy is not None:
+        parts.append(f"validation accuracy {epoch.validation_accuracy:.1%}")
+    if values.get("weight_mean") is not None and values.get("weight_std") is not None:
+        parts.append(f"path weights {values['weight_mean']:.2f} ± {values['weight_std']:.2f}")
     return " · ".join(parts)
 
 
-class Watch(AbstractContextManager["Watch"]):
-    """Shows the rounds of a fit on the error stream; called with each `PaperEpoch`.
+class FitProgress(AbstractContextManager["FitProgress"]):
+    """Shows the epochs of a fit on the error stream; the callback of `fit`.
 
     Parameters
     ----------
     checkpoint : Checkpoint
-        Where the fit keeps its rounds: those of an earlier run count as done.
-    again : bool
+        Where the fit stores its epochs: those of an earlier run count as done.
+    refit : bool
         Whether a second training on all labels is to be expected.
-    shown : bool
+    visible : bool
         Whether to show anything.
     """
 
-    def __init__(self, checkpoint: Checkpoint, again: bool, format_value: bool) -> None:
-        self._checkpoint, self._again, self._shown = checkpoint, again, format_value
-        self._first = checkpoint.max_epochs("select") or checkpoint.max_epochs("train")
+    def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool) -> None:
+        self._checkpoint, self._refit, self._visible = checkpoint, refit, visible
+        self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
         self._seconds: list[float] = []
-        self._bar = _Bar(f"after round {self._first}" if self._first else "reading the graph")
+        self._bar = _Bar(f"after epoch {self._first}" if self._first else "preparing the graph")
 
-    def __enter__(self) -> Watch:
-        if self._shown:
+    def __enter__(self) -> FitProgress:
+        if self._visible:
             self._bar.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        if self._shown:
+        if self._visible:
             self._bar.stop()
 
-    def __call__(self, one: PaperEpoch | Epoch) -> None:
-        """Show a round or an epoch that is done."""
-        if not self._shown:
+    def __call__(self, epoch: PaperEpoch | Epoch) -> None:
+        """Show an epoch that is done."""
+        if not self._visible:
             return
-        if one.epoch == 1:
+        if epoch.epoch == 1:
             self._seconds = []
-        self._seconds.append(one.seconds)
-        if not hasattr(one, "path_loss"):  # an epoch: of one training among several
-            left = (one.max_epochs - one.epoch) * sum(self._seconds) / len(self._seconds)
-            text = f"{one.stage} · epoch {one.epoch}/{one.max_epochs}"
-            self._bar.advance_to(one.epoch, one.max_epochs, text, line_of(one), left)
-            return
-        done, of, total = one.epoch, one.max_epochs, one.max_epochs * (2 if self._again else 1)
-        if one.stage == "refit":  # which ends after the round that the first training has chosen
-            of = self._checkpoint.best_epoch() or one.max_epochs
-            done, total = self._first + one.epoch, self._first + of
-        else:
-            self._first = one.epoch
-        left = (total - done) * sum(self._seconds) / len(self._seconds)
-        self._bar.advance_to(done, total, f"{one.stage} · round {one.epoch}/{of}", line_of(one), left)
+        self._seconds.append(epoch.seconds)
+        done, total, last = epoch.epoch, epoch.max_epochs, epoch.max_epochs
+        if hasattr(epoch, "path_loss"):  # the paper's algorithm: one training, and perhaps a second on all labels
+            total = epoch.max_epochs * (2 if self._refit else 1)
+            if epoch.stage == "refit":  # it ends after the epoch that the first training selected
+                last = self._checkpoint.best_epoch() or epoch.max_epochs
+                done, total = self._first + epoch.epoch, self._first + last
+            else:
+                self._first = epoch.epoch
+        remaining = (total - done) * sum(self._seconds) / len(self._seconds)
+        self._bar.advance_to(done, total, f"{epoch.stage} · epoch {epoch.epoch}/{last}", epoch_line(epoch), remaining)
 
 
 class _Bar(Progress):
     """One bar, with a line of numbers under it."""
 
-    def __init__(self, words: str) -> None:
+    def __init__(self, description: str) -> None:
         self.numbers = ""
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
         super().__init__(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
-        self._task = self.add_task(words, total=None, ends=None)
+        self._task = self.add_task(description, total=None, ends=None)
 
     def get_renderables(self) -> Iterable[RenderableType]:
         yield self.make_tasks_table(self.tasks)
         if self.numbers:
             yield Text(f"  {self.numbers}", style="dim", no_wrap=True, overflow="ellipsis")
 
-    def advance_to(self, done: int, total: int, words: str, numbers: str, left: float) -> None:
+    def advance_to(self, done: int, total: int, description: str, numbers: str, remaining: float) -> None:
         self.numbers = numbers
-        told: dict[str, Any] = {"ends": time.monotonic() + left}
-        self.update(self._task, completed=done, total=total, description=words, refresh=True, **told)
+        fields: dict[str, Any] = {"ends": time.monotonic() + remaining}
+        self.update(self._task, completed=done, total=total, description=description, refresh=True, **fields)
 
 
 class _TimeLeft(TextColumn):
-    """Time until the last round if none is saved by patience; it counts down between rounds."""
+    """Time until the last epoch, if training does not stop early; it counts down between epochs."""
 
     def __init__(self) -> None:
         super().__init__("")
@@ -113,6 +111,5 @@ class _TimeLeft(TextColumn):
             return Text("")
         seconds = max(0, math.ceil(task.fields["ends"] - time.monotonic()))
         hours, minutes = seconds // 3600, seconds // 60 % 60
-        return Text(
-            f"up to {hours}:{minutes:02}:{seconds % 60:02} left" if hours else f"up to {minutes}:{seconds % 60:02} left"
-        )
+        clock = f"{hours}:{minutes:02}:{seconds % 60:02}" if hours else f"{minutes}:{seconds % 60:02}"
+        return Text(f"up to {clock} left")

@@ -1,4 +1,4 @@
-"""`cge similar`: the nodes whose vectors are most like a node's."""
+"""`cge similar`: the nodes whose vectors are most similar to that of a node."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.common_options import Json, ModelJobs, among
-from cge.cli.model_files import ids_of, load_model, printable
+from cge.cli.common_options import MAX_INT, Json, ModelFolder, ModelJobs, among
+from cge.cli.model_files import ids_of, load_model, printable, require_vectors
 from cge.cli.printing import print_json, print_table
 from cge.errors import InputError, format_value
 
@@ -15,30 +15,30 @@ __all__ = ["similar"]
 
 
 def similar(
-    folder: Annotated[str, typer.Argument(metavar="DIR", help="Folder of a model that was saved.")],
-    node: Annotated[str, typer.Argument(metavar="ID", help="A node; put -- before one that begins with a minus sign.")],
-    top: Annotated[int, typer.Option(min=1, help="How many nodes.")] = 10,
+    folder: ModelFolder,
+    node: Annotated[str, typer.Argument(metavar="ID", help="A node; write -- before one that starts with a minus.")],
+    top: Annotated[int, typer.Option(min=1, max=MAX_INT, help="How many nodes.")] = 10,
     metric: Annotated[
         str,
         typer.Option(
-            metavar="WORD", help="'cosine', or 'dot' for inner products.", autocompletion=among("cosine", "dot")
+            metavar="NAME", help="'cosine', or 'dot' for inner products.", autocompletion=among("cosine", "dot")
         ),
     ] = "cosine",
     method: Annotated[
         str,
         typer.Option(
-            metavar="WORD",
+            metavar="NAME",
             help="'exact', or 'approximate' with an index of usearch; 'auto' is exact for one node.",
             autocompletion=among("auto", "exact", "approximate"),
         ),
     ] = "auto",
     n_jobs: ModelJobs = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print the ids alone, one on a line.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the ids, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
-    """List the nodes of a saved model whose vectors are most like that of one node.
+    """List the nodes whose vectors are most similar to that of a node.
 
-    Equal ones stand in the order of the graph's nodes. The node itself is left out.
+    Ties are in the order of the graph's nodes. The node itself is left out.
 
     For example:
 
@@ -48,26 +48,24 @@ def similar(
     from cge.estimators.similar import METHODS, METRICS, SimilarNodes
 
     for option, value, legal in (("--metric", metric, METRICS), ("--method", method, METHODS)):
-        if value not in legal:  # told before a large model is read
+        if value not in legal:  # before a large model is read
             raise InputError(f"{option} must be one of {', '.join(map(repr, legal))}, found {format_value(value)}")
     model = load_model(folder, n_jobs)
-    if not hasattr(model, "embedding_"):
-        raise InputError(f"{folder} holds a {type(model).__name__}, which has no vectors; train one with 'cge fit'")
-    name = ids_of(model, [node], "ID")[0]
-    if name not in model.graph_:
+    require_vectors(model, folder)
+    node_id = ids_of(model, [node], "ID")[0]
+    if node_id not in model.graph_:
         first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
-        raise InputError(
-            f"there is no node {format_value(name)} in {folder}, whose first ids are {first}; choose one of its ids"
-        )
+        raise InputError(f"there is no node {format_value(node_id)} in {folder}, whose first ids are {first}")
     search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
-    found = search.of(name, top)
+    neighbors = search.of(node_id, top)
     if as_json:
-        rows = [one._asdict() for one in found]
-        used = {"folder": folder, "node": name, "metric": metric, "method": search.used(1)}
-        print_json(used | {"nodes": len(model.node_ids_), "similar": rows})
+        query = {"folder": folder, "node": node_id, "metric": metric, "method": search.used(1)}
+        print_json(query | {"nodes": len(model.node_ids_), "similar": [row._asdict() for row in neighbors]})
     elif quiet:
-        for one in found:
-            print(printable(one.node))
+        for row in neighbors:
+            print(printable(row.node))
     else:
         title = "cosine" if metric == "cosine" else "inner product"
-        print_table([("node", "left"), (title, "right")], [(printable(one.node), f"{one.score:.4f}") for one in found])
+        print_table(
+            [("node", "left"), (title, "right")], [(printable(row.node), f"{row.score:.4f}") for row in neighbors]
+        )

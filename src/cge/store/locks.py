@@ -82,7 +82,7 @@ def _lock_named_file(path: Path, folder: Path) -> int:
         except BlockingIOError:
             owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
             os.close(handle)
-            raise InputError(f"{owner} is working in {folder}; wait until it is done") from None
+            raise InputError(f"{owner} is working in {folder}", hint="wait until it is done") from None
         try:
             if path.stat().st_ino == os.fstat(handle).st_ino:
                 with suppress(OSError):  # on a full disk the lock holds without a name in it
@@ -100,9 +100,9 @@ def _open_lock_file(path: Path) -> int:
         handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
     except OSError as error:
         if path.is_symlink():
-            raise InputError(f"{path} is a symbolic link; remove it") from None
-        raise InputError(f"{path} cannot be written ({error.strerror}); check its permissions") from None
+            raise InputError(f"{path} is a symbolic link", hint="remove it") from None
+        raise InputError(f"{path} cannot be written ({error.strerror})", hint="check its permissions") from None
     if not stat.S_ISREG(os.fstat(handle).st_mode):
         os.close(handle)
-        raise InputError(f"{path} is not a regular file; remove it")
+        raise InputError(f"{path} is not a regular file", hint="remove it")
     return handle
