@@ -10,8 +10,8 @@
 
     CgeWarning (UserWarning)      the work is done, but the result may differ from what was intended
 
-Each error has the fields `parameter`, `found`, `expected` and `hint` (None where they do not apply). Messages mention parameters as `Param`, so that
-Python and the command line can each use their own spelling.
+Each error has the fields `parameter`, `found`, `expected` and `hint` (None where they do not apply). Messages mention
+parameters as `Param`, so that Python and the command line can each use their own spelling.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ __all__ = [
     "Message",
     "MissingDataError",
     "Param",
+    "Spelling",
     "UnknownNodeError",
     "format_list",
     "format_value",
@@ -91,17 +92,28 @@ class Param:
         return f"{self.name}={format_value(self.value)}" if self.has_value else self.name
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """Text that differs between Python and the shell."""
+
+    python: str
+    shell: str
+
+    def __str__(self) -> str:
+        return self.python
+
+
 class Message(str):
-    """Text made of parts, some of them parameters; as a string it uses Python's spelling, `render` any other.
+    """Text made of parts, some of them parameters; as a string it uses the spelling of Python, `render` of the shell.
 
     >>> message = Message("use ", Param("hops", 2), " or less")
     >>> str(message), message.render(lambda param: f"--{param.name} {param.value}")
     ('use hops=2 or less', 'use --hops 2 or less')
     """
 
-    parts: tuple[str | Param, ...]
+    parts: tuple[str | Param | Spelling, ...]
 
-    def __new__(cls, *parts: str | Param) -> Message:
+    def __new__(cls, *parts: str | Param | Spelling) -> Message:
         """Join the parts; a part that is a `Message` keeps its parameters."""
         message = super().__new__(cls, "".join(map(str, parts)))
         message.parts = parts
@@ -119,12 +131,17 @@ class Message(str):
             parts += [text] if name is None else [text, Param(name, values.get(name, ...))]
         return cls(*parts)
 
-    def render(self, spell: Callable[[Param], str]) -> str:
-        """Return the text with each parameter as `spell` spells it."""
-        return "".join(
-            spell(part) if isinstance(part, Param) else part.render(spell) if isinstance(part, Message) else part
-            for part in self.parts
-        )
+    def render(self, flag: Callable[[Param], str]) -> str:
+        """Return the text for the shell; `flag` returns the spelling of a parameter."""
+        return "".join(_rendered(part, flag) for part in self.parts)
+
+
+def _rendered(part: str | Param | Spelling, flag: Callable[[Param], str]) -> str:
+    if isinstance(part, Param):
+        return flag(part)
+    if isinstance(part, Message):
+        return part.render(flag)
+    return part.shell if isinstance(part, Spelling) else part
 
 
 class CgeError(Exception):
@@ -156,7 +173,7 @@ class CgeError(Exception):
         hint: str | None = None,
     ) -> None:
         if not problem and parameter is not None:
-            problem = Message(Param(parameter), f" must be {expected}, found {format_value(found)}")
+            problem = Message(Param(parameter), " must be ", expected or "legal", f", found {format_value(found)}")
         self.problem, self.parameter, self.found, self.expected, self.hint = problem, parameter, found, expected, hint
         super().__init__(str(self.message))
 

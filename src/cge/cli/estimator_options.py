@@ -7,9 +7,9 @@ possible, and checked by the library alone.
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Collection, Mapping
 from functools import wraps
+from itertools import pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -53,9 +53,8 @@ def method_in(arguments: Collection[str]) -> str | None:
     >>> method_in(["edges.csv", "--method", "paper"]), method_in(["--method=cge"]), method_in(["--hops", "2"])
     ('paper', 'cge', None)
     """
-    words = list(arguments)
-    values = [following for word, following in zip(words, words[1:], strict=False) if word == "--method"]
-    values += [word.removeprefix("--method=") for word in words if word.startswith("--method=")]
+    values = [value for flag, value in pairwise(arguments) if flag == "--method"]
+    values += [word.removeprefix("--method=") for word in arguments if word.startswith("--method=")]
     return values[-1] if values else None
 
 
@@ -89,11 +88,11 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     panels: dict[str | None, list[tuple[str, FlatSetting, str]]] = {
         panel: [] for panel in (None, _MODEL, _TRAINING, _OUTER, _PAPER)
     }
-    for name, spec in (paper | flat).items():
+    for name, spec in (flat | {name: spec for name, spec in paper.items() if name not in flat}).items():
         panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
-        default = _default_text(spec.default)
+        default = _default_text(spec)
         if name in flat and name in paper and paper[name].default != spec.default:
-            default += f"; with --method paper {_default_text(paper[name].default)}"
+            default += f"; with --method paper {_default_text(paper[name])}"
         panels[panel].append((name, spec, default))
     parameters = [
         inspect.Parameter(
@@ -107,10 +106,8 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     def complete(**options: Any) -> None:
         command(**options)
 
-    signature = inspect.signature(command)
-    complete.__signature__ = signature.replace(  # type: ignore[attr-defined]
-        parameters=[*signature.parameters.values(), *parameters]
-    )
+    *own, help_all = inspect.signature(command).parameters.values()
+    complete.__signature__ = inspect.Signature([*own, *parameters, help_all])  # type: ignore[attr-defined]
     return complete
 
 
@@ -131,20 +128,19 @@ def _option(name: str, panel: str | None, spec: FlatSetting, default: str) -> An
 
 def _help(setting: Setting, default: str) -> str:
     """Return the help of a setting as a sentence, with the range of legal values and the default."""
-    parts = [part for part in setting.help.split("; ") if not part.startswith("a callable")]  # which only Python has
-    if not all(f"'{choice}'" in setting.help for choice in setting.choices):
-        parts.append("one of " + ", ".join(setting.choices))
-    text = "; ".join(part for part in (*parts, _range(setting)) if part)
-    text = re.sub(r"`(\w+)`", lambda name: flag_of(name[1]), text)
+    documented = all(f"'{choice}'" in setting.help for choice in setting.choices)
+    choices = "" if documented else "one of " + ", ".join(setting.choices)
+    text = "; ".join(part for part in (setting.help, choices, _range(setting)) if part)
     first = text[0].upper() if text[0].isascii() else text[0]  # λ and ξ keep their case
     return f"{first}{text[1:]} \\[{default}]"
 
 
-def _default_text(default: Any) -> str:
+def _default_text(spec: FlatSetting) -> str:
+    default = spec.default
     if isinstance(default, bool):
         return "yes" if default else "no"
     if default is None:
-        return "none"
+        return spec.setting.none or "none"
     return f"{default:g}" if isinstance(default, float) else f"{default}"
 
 

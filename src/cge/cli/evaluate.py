@@ -77,7 +77,7 @@ def evaluate(
     from cge.estimators.methods import find_method, make, methods_for, settings_from_text
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
-    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summary
+    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summarize
 
     if task not in _TASKS:
         raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")
@@ -115,7 +115,7 @@ def evaluate(
             scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
     params = {key: _plain(value) for key, value in estimator.get_params().items() if key != "random_state"}
-    result = (link_summary if links else summary)(data.name, name, params, rows)
+    result = (link_summary if links else summarize)(data.name, name, params, rows)
     result["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
     drawn = not links and train_share is None and not data.splits
     result["protocol"] |= {"per_class": per_class if drawn else None, "train_share": train_share}

@@ -117,8 +117,8 @@ def fit(
     For example:
 
       cge fit edges.csv --labels labels.csv --out model
-      cge fit edges.csv --labels labels.csv --features features.npz --out model --dry-run
-      cge fit edges.csv --labels labels.csv --weighting edges+hops --seed 3 --out model
+      cge fit edges.csv --labels labels.csv --features x.npz --out model
+      cge fit edges.csv --labels labels.csv --out model --dry-run
       cge fit --config fit.toml --jobs 4
     """
     from cge.estimators.configs import flat_params, make_estimator
@@ -209,7 +209,7 @@ def _plan(model: PathEstimator, task: _Task) -> FitPlan:
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
     """Return {node id: name of its class}, or a list of names in a multilabel task."""
-    from cge.data.labels import labeled
+    from cge.data.label_arrays import labeled
 
     ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
     if codes.ndim == 1:

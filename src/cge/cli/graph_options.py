@@ -63,7 +63,7 @@ class Files:
             rich_help_panel=FILES,
         ),
     ] = None
-    directed: Annotated[bool, _read("--directed", help="Edges have a direction.")] = False
+    directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
     self_loops: Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")] = False
     weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")] = (
         None

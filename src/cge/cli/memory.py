@@ -105,6 +105,6 @@ def refuse_too_large(plan: FitPlan, available: int | None) -> None:
     else:
         hint = "use a smaller --dim, or fewer features"
     raise InputError(
-        f"this fit needs about {format_bytes(plan.cost.peak_bytes)} of memory, and {format_bytes(available)} are available",
+        f"this fit needs about {format_bytes(plan.cost.peak_bytes)} of memory, {format_bytes(available)} are available",
         hint=f"{hint}; --no-memory-check starts it anyway",
     )

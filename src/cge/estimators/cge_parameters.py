@@ -60,15 +60,14 @@ Weighting = Annotated[
         "path weighting: 'uniform' gives all paths weight 1, 'degree' is the symmetric normalization of GCN, 'cosine' "
         "prefers edges between nodes with similar features, 'edges' learns edge weights, 'edges+hops' also hop weights "
         "and the normalization, 'average', 'cnn' and 'lstm' are networks over the whole path; 'auto' compares the "
-        "closed forms and learned edge weights on the validation labels; a callable takes the input size and returns a "
-        "PathWeighting",
+        "closed forms and learned edge weights on the validation labels",
         choices=("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"),
-        open_to_callables=True,
+        callables="a callable takes the size of its input and returns a PathWeighting",
     ),
 ]
 Dim = Annotated[
     int | None,
-    Setting("size of the vectors; None is 32, or 64 for more than 32 classes", low=1, high=4096, optional=True),
+    Setting("size of the vectors", low=1, high=4096, optional=True, none="32, or 64 for more than 32 classes"),
 ]
 Hops = Annotated[int, Setting("largest number of edges in a path; 0 uses only the node itself", low=0, high=100)]
 Inputs = Annotated[
@@ -143,10 +142,9 @@ SettingName = Annotated[
 PaperWeighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "weighting network A(p): 'average', 'cnn' (Eq. 1) or 'lstm' (Eq. 2); 'uniform' is A(p) = 1, which is "
-        "Planetoid; a callable takes the size of the vectors and returns a PathWeighting",
+        "weighting network A(p): 'average', 'cnn' (Eq. 1) or 'lstm' (Eq. 2); 'uniform' is A(p) = 1, which is Planetoid",
         choices=("uniform", "average", "cnn", "lstm"),
-        open_to_callables=True,
+        callables="a callable takes the size of its input and returns a PathWeighting",
     ),
 ]
 PaperDim = Annotated[int, Setting("size of the vectors", low=1, high=4096)]

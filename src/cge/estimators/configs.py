@@ -33,11 +33,11 @@ Config = TypeVar("Config")
 
 Patience = Annotated[int, Setting("epochs without a better validation accuracy after which training stops", low=1)]
 
-_BY_CLASSIFIER = "None uses the default of the classifier"
+_BY_CLASSIFIER = "the default of the classifier"
 
 
 def _probability(help_text: str) -> Setting:
-    return Setting(f"{help_text}; {_BY_CLASSIFIER}", low=0, high=0.95, optional=True)
+    return Setting(help_text, low=0, high=0.95, optional=True, none=_BY_CLASSIFIER)
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ class TrainingConfig:
     """How the classifiers of `CGE` are trained; None in a field uses the default of the classifier."""
 
     learning_rate: Annotated[
-        float | None, Setting(f"learning rate of Adam; {_BY_CLASSIFIER}", above=0, high=10, optional=True)
+        float | None, Setting("learning rate of Adam", above=0, high=10, optional=True, none=_BY_CLASSIFIER)
     ] = None
-    weight_decay: Annotated[float | None, Setting(f"weight decay; {_BY_CLASSIFIER}", low=0, high=10, optional=True)] = (
-        None
-    )
-    max_epochs: Annotated[int | None, Setting(f"largest number of epochs; {_BY_CLASSIFIER}", low=1, optional=True)] = (
-        None
-    )
+    weight_decay: Annotated[
+        float | None, Setting("weight decay", low=0, high=10, optional=True, none=_BY_CLASSIFIER)
+    ] = None
+    max_epochs: Annotated[
+        int | None, Setting("largest number of epochs", low=1, optional=True, none=_BY_CLASSIFIER)
+    ] = None
     patience: Annotated[
         int, Setting("epochs without a better validation accuracy after which training stops", low=1)
     ] = 100
     n_augmentations: Annotated[
         int | None,
-        Setting(f"augmented forward passes per epoch; {_BY_CLASSIFIER}", low=1, high=100, optional=True),
+        Setting("augmented forward passes per epoch", low=1, high=100, optional=True, none=_BY_CLASSIFIER),
     ] = None
     drop_node: Annotated[
         float | None, _probability("probability that an augmentation drops all inputs of a node (DropNode)")
@@ -70,17 +70,17 @@ class TrainingConfig:
     consistency_weight: Annotated[
         float | None,
         Setting(
-            f"weight of the consistency loss between augmentations; {_BY_CLASSIFIER}", low=0, high=100, optional=True
+            "weight of the consistency loss between augmentations", low=0, high=100, optional=True, none=_BY_CLASSIFIER
         ),
     ] = None
     sharpening: Annotated[
         float | None,
         Setting(
-            "temperature that sharpens the mean prediction in the consistency loss, lower is sharper; "
-            f"{_BY_CLASSIFIER}",
+            "temperature that sharpens the mean prediction in the consistency loss, lower is sharper",
             low=0.01,
             high=1,
             optional=True,
+            none=_BY_CLASSIFIER,
         ),
     ] = None
 
@@ -119,10 +119,11 @@ class PaperTrainingConfig:
     learning_rate: Annotated[
         float | None,
         Setting(
-            "initial learning rate of the vectors, which falls linearly; None uses the optimizer's default",
+            "initial learning rate of the vectors, which falls linearly",
             above=0,
             high=10,
             optional=True,
+            none="the default of the optimizer",
         ),
     ] = None
     supervised_strength: Annotated[

@@ -1,8 +1,8 @@
-"""Settings live in constructors: name, default, legal values and help, once, for checks, command line and docs.
+"""Settings of estimators: name, default, legal values and help, in one place for checks, command line and docs.
 
 A constructor annotates each argument with a `Setting`:
 
-    def __init__(self, dim: Annotated[int, Setting("numbers in a vector", low=1)] = 128) -> None: ...
+    def __init__(self, dim: Annotated[int, Setting("size of the vectors", low=1)] = 128) -> None: ...
 
 The constructor only stores; `check_settings` is called by `fit`.
 """
@@ -15,38 +15,49 @@ from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
 
-from cge.errors import InputError
+from cge.errors import InputError, Message, Spelling
 
 __all__ = ["Setting", "check_settings", "documented", "settings_of"]
 
 T = TypeVar("T")
+
+_MAX_INT = 2**63 - 1  # the largest integer of 64 bits
 
 
 @dataclass(frozen=True)
 class Setting:
     """What a setting means and which values it may have.
 
-    Numbers lie between `low` and `high`, both included; `above` excludes the bound itself. `optional` settings may be
-    None. `choices` are the legal strings; with `open_to_callables` a callable is legal too. `config` is the dataclass
-    of a group of settings, whose fields are settings themselves: legal are None, an object of it, or a dict.
+    Numbers lie between `low` and `high`, both included; `above` excludes the bound itself; `also` are further legal
+    numbers. `optional` settings may be None, which stands for `none`. `choices` are the legal strings; a callable is
+    legal too where `callables` describes it. `config` is the dataclass of a group of settings, whose fields are
+    settings themselves: legal are None, an object of it, or a dict.
     """
 
     help: str
     low: float | None = None
     high: float | None = None
     above: float | None = None
+    also: tuple[int, ...] = ()
     choices: tuple[str, ...] = ()
     optional: bool = False
-    open_to_callables: bool = False
+    none: str = ""
+    callables: str = ""
     config: type | None = None
 
-    def legal(self, kind: str) -> str:
-        """Say in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
+    def legal(self, kind: str) -> Message:
+        """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`).
+
+        >>> Setting("", low=1, optional=True).legal("int")
+        'a whole number of at least 1 or None'
+        """
         if self.config is not None:
-            return f"a {self.config.__name__}, a dict of its fields, or None"
+            return Message(f"a {self.config.__name__}, a dict of its fields, or None")
+        or_none = Spelling(" or None", " or none") if self.optional else ""
         if self.choices:
-            words = "one of " + ", ".join(repr(choice) for choice in self.choices)
-            return words + (" or a callable" if self.open_to_callables else "")
+            values = Spelling(", ".join(map(repr, self.choices)), ", ".join(self.choices))
+            or_callable = Spelling(" or a callable", "") if self.callables else ""
+            return Message("one of " if len(self.choices) > 1 else "", values, or_callable, or_none)
         words = {"int": "a whole number", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
         bounds = []
         if self.above is not None:
@@ -55,22 +66,23 @@ class Setting:
             bounds.append(f"of at least {self.low:g}")
         if self.high is not None:
             bounds.append(f"of at most {self.high:g}")
-        return " ".join([words, " and ".join(bounds)]).strip() + (" or None" if self.optional else "")
+        also = "".join(f" or {number}" for number in self.also)
+        return Message(" ".join([words, " and ".join(bounds)]).strip(), also, or_none)
 
     def allows(self, kind: str, value: Any) -> bool:
-        """Say whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
+        """Return whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
         if self.config is not None:
             return value is None or isinstance(value, self.config | dict)
         if value is None:
             return self.optional
         if self.choices:
-            return (isinstance(value, str) and value in self.choices) or (self.open_to_callables and callable(value))
+            return (isinstance(value, str) and value in self.choices) or (bool(self.callables) and callable(value))
         if kind == "bool":
             return isinstance(value, bool | np.bool_)
         number = int | np.integer if kind == "int" else int | float | np.integer | np.floating
-        if isinstance(value, bool) or not isinstance(value, number):
+        if isinstance(value, bool) or not isinstance(value, number) or _too_large(value):
             return False
-        return bool(
+        return value in self.also or bool(
             np.isfinite(value)
             and (self.low is None or value >= self.low)
             and (self.high is None or value <= self.high)
@@ -78,25 +90,36 @@ class Setting:
         )
 
 
-def settings_of(estimator: type) -> dict[str, tuple[str, Setting, Any]]:
-    """Return the settings of an estimator class: name → (kind, setting, default)."""
-    hints = get_type_hints(estimator.__init__, include_extras=True)  # type: ignore[misc]
-    found: dict[str, tuple[str, Setting, Any]] = {}
-    for name, parameter in inspect.signature(estimator).parameters.items():
+def _too_large(value: Any) -> bool:
+    """Return whether an integer does not fit in 64 bits."""
+    return isinstance(value, int) and abs(value) > _MAX_INT
+
+
+def settings_of(owner: type) -> dict[str, tuple[str, Setting, Any]]:
+    """Return the settings of an estimator or config class: name → (kind, setting, default)."""
+    hints = get_type_hints(owner.__init__, include_extras=True)  # type: ignore[misc]
+    settings: dict[str, tuple[str, Setting, Any]] = {}
+    for name, parameter in inspect.signature(owner).parameters.items():
         annotated = hints[name]
-        setting = next(one for one in annotated.__metadata__ if isinstance(one, Setting))
-        kinds = [
-            one for one in getattr(annotated.__origin__, "__args__", (annotated.__origin__,)) if one is not type(None)
+        setting = next(part for part in annotated.__metadata__ if isinstance(part, Setting))
+        types = [
+            part
+            for part in getattr(annotated.__origin__, "__args__", (annotated.__origin__,))
+            if part is not type(None)
         ]
-        found[name] = (kinds[0].__name__, setting, parameter.default)
-    return found
+        settings[name] = (types[0].__name__, setting, parameter.default)
+    return settings
 
 
 def documented(estimator: type[T]) -> type[T]:
     """Add the settings of an estimator class to its docstring, as its parameters."""
     lines = ["Parameters", "----------"]
     for name, (kind, setting, default) in settings_of(estimator).items():
-        lines += [f"{name} : {kind}, default {default!r}", f"    {setting.help}; {setting.legal(kind)}."]
+        notes = [f"; None: {setting.none}" if setting.none else "", setting.callables and f"; {setting.callables}"]
+        lines += [
+            f"{name} : {kind}, default {default!r}",
+            f"    {setting.help}{''.join(notes)}; {setting.legal(kind)}.",
+        ]
     before, mark, after = inspect.cleandoc(estimator.__doc__ or "").partition("Attributes\n----------")
     estimator.__doc__ = before + "\n".join([*lines, "", ""]) + mark + after
     return estimator
@@ -112,13 +135,19 @@ def check_settings(estimator: Any) -> None:
 
 
 def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
-    known = settings_of(config)
+    fields = settings_of(config)
     for name, value in values.items():
-        if name not in known:
-            raise InputError(parameter=group, expected=f"of the fields {', '.join(known)}", found=name)
-        _check(name, known[name][0], known[name][1], value)
+        if name not in fields:
+            problem = Message.of(f"{{{group}}} has no field {name!r}")
+            raise InputError(problem, parameter=group, found=name, hint=f"its fields are {', '.join(fields)}")
+        _check(name, fields[name][0], fields[name][1], value)
 
 
 def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
     if not setting.allows(kind, value):
-        raise InputError(parameter=name, expected=setting.legal(kind), found=value)
+        legal = setting.legal(kind)
+        raise InputError(
+            parameter=name,
+            expected=Message(legal, " that fits in 64 bits") if _too_large(value) else legal,
+            found=value,
+        )

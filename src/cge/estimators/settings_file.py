@@ -1,4 +1,4 @@
-"""Settings in a TOML file, one on a line, with the names that constructors have."""
+"""Settings in a TOML file, one per line, with the flat names of `cge.estimators.configs.flat_settings`."""
 
 from __future__ import annotations
 
@@ -9,65 +9,63 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from cge.errors import FileFormatError, format_value
-from cge.estimators.settings import Setting
+from cge.errors import FileFormatError, Message, format_value
 
-__all__ = ["read_settings"]
+__all__ = ["read_settings", "read_toml"]
 
 
 def read_settings(
     file: str | Path,
-    known: Mapping[str, tuple[str, Setting, Any]] | None = None,
-    also: Collection[str] = (),
+    known: Mapping[str, tuple[Any, ...]] | None = None,
+    options: Collection[str] = (),
 ) -> dict[str, Any]:
     """Return the settings in a TOML file; "none" stands for None.
 
     Parameters
     ----------
     file : path
-    known : as `settings_of` returns them, optional
-        The settings there are: any other name is refused, and so is a value that is not legal.
-    also : names, optional
-        What may stand there besides; the values are not looked at.
+    known : {name: (kind, setting, …)}, optional
+        The settings there are, as from `flat_settings`: another name is refused, and so is an illegal value.
+    options : names, optional
+        Further names that are allowed; their values are not checked.
     """
     path = Path(file)
-    text, found = _read(path)
-    nested = [name for name, value in found.items() if isinstance(value, dict)]
-    if nested:
-        raise FileFormatError(path, f"settings stand alone, without a table such as [{nested[0]}]")
-    given = {name: None if value == "none" else value for name, value in found.items()}
-    if known is None:
-        return given
-    for name, value in given.items():
-        if name in also:
+    text, content = read_toml(path)
+    table = next((name for name, value in content.items() if isinstance(value, dict)), None)
+    if table is not None:
+        raise FileFormatError(path, f"found the table [{table}]", hint="write all settings at the top level")
+    settings = {name: None if value == "none" else value for name, value in content.items()}
+    for name, value in settings.items() if known is not None else ():
+        if name in options:
             continue
-        if name not in known:
-            near = get_close_matches(name, [*known, *also], n=1, cutoff=0.0)
-            hint = f"the nearest is {near[0]!r}" if near else "there are none"
-            raise FileFormatError(path, f"there is no setting {name!r}; {hint}", _line(text, name))
-        kind, setting, _ = known[name]
-        if value is None and "none" in setting.choices:  # text has one word for None and for this choice
-            given[name] = "none"
+        if known is None or name not in known:
+            close = get_close_matches(name, [*(known or ()), *options], n=1, cutoff=0.0)
+            hint = f"the closest name is {close[0]!r}" if close else "there are none"
+            raise FileFormatError(path, f"there is no setting {name!r}", _line(text, name), hint=hint)
+        kind, setting = known[name][:2]
+        if value is None and "none" in setting.choices:  # a choice of its own
+            settings[name] = "none"
         elif not setting.allows(kind, value):
-            raise FileFormatError(
-                path, f"{name} must be {setting.legal(kind)}, found {format_value(value)}", _line(text, name)
-            )
-    return given
+            problem = Message(f"{name} must be ", setting.legal(kind), f", found {format_value(value)}")
+            raise FileFormatError(path, problem, _line(text, name), parameter=name)
+    return settings
 
 
-def _read(path: Path) -> tuple[str, dict[str, Any]]:
+def read_toml(file: str | Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and its content."""
+    path = Path(file)
     try:
         text = path.read_text(encoding="utf-8")
         return text, tomllib.loads(text)
     except FileNotFoundError:
-        raise FileFormatError(path, "this file is not there") from None
-    except OSError as wrong:
-        raise FileFormatError(path, f"this file cannot be read ({wrong.strerror})") from None
-    except (ValueError, RecursionError) as wrong:
-        raise FileFormatError(path, f"this is no TOML: {wrong}") from None
+        raise FileFormatError(path, "there is no such file") from None
+    except OSError as error:
+        raise FileFormatError(path, f"the file cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(path, f"the file is not valid TOML: {error}") from None
 
 
 def _line(text: str, name: str) -> int | None:
-    """Return the line on which a name is given a value."""
-    begins = re.compile(rf"""\s*(["']?){re.escape(name)}\1\s*=""")
-    return next((number for number, line in enumerate(text.splitlines(), 1) if begins.match(line)), None)
+    """Return the line that sets a name."""
+    assignment = re.compile(rf"""\s*(["']?){re.escape(name)}\1\s*=""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if assignment.match(line)), None)
