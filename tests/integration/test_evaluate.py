@@ -318,7 +318,10 @@ def test_too_few_edges_to_hold_out(tmp_path: Path, capsys: pytest.CaptureFixture
         (["--method", "sgc", "--set", "hops=two"], "hops must be a whole number of at least 1 and of at most 100, "),
         (["--config", "no.toml"], "no.toml: this file is not there"),
         (["--config", "."], ".: this file cannot be read ("),
-        (["--method", "gcn", "--strict"], "this GCN cannot predict nodes that are not in the training graph; leave out --"),
+        (
+            ["--method", "gcn", "--strict"],
+            "this GCN cannot predict nodes that are not in the training graph; leave out --",
+        ),
         (["--method", "planetoid-t", "--strict"], "this PaperCGE cannot predict nodes that are not in the training"),
         (["--seeds", "0"], "Invalid value for '--seeds': Input should be greater than or equal to 1; 'cge evaluate"),
         (["--seed", "-3"], "Invalid value for '--seed'"),
