@@ -1,6 +1,7 @@
-"""What could make learned weights of steps better than closed-form ones? Attempts that are not in the product.
+"""Variants of learned edge weightings that were tried and are not part of the package.
 
-Each learns weights in another way and is read like any others: readers are chosen on validation labels.
+Each variant learns edge and hop weights in another way; classifiers are trained on the result and selected on the
+validation labels as usual.
 """
 
 from __future__ import annotations
@@ -34,204 +35,206 @@ __all__ = ["ATTEMPTS", "attempt"]
 
 Array = npt.NDArray[Any]
 
-_CONFIDENT = 20  # nodes of each class that lend their predicted label
-_UNROLLED = 3  # steps of the last layer
-_RATE = 1.0  # of those steps
-_HOP_WIDTH = 16  # hidden numbers of each hop that has a matrix of its own
+_PSEUDO_LABELS = 20  # nodes of each class that get a pseudo-label
+_UNROLLED_STEPS = 3  # gradient steps of the last layer that are differentiated
+_UNROLLED_RATE = 1.0  # learning rate of these steps
+_HOP_DIM = 16  # hidden units of each hop that has its own matrix
 
 
 @dataclass(frozen=True, eq=False)
-class Situation:
-    """What an attempt starts from; `start` is the prior that the plain reader does better with."""
+class Setup:
+    """What a variant starts from; `start` is the closed-form weighting with the better MLP classifier."""
 
     task: Task
     data: EncoderData
-    maker: ModelSearch
+    search: ModelSearch
     start: NamedWeighting
     settings: OuterSettings
 
-    def learn(self, task: Task | None = None, how: type[OuterProblem] = OuterProblem, **other: Any) -> NamedWeighting:
-        """Return weights of steps learned from `start`; readers see no labels but those of `self.task`."""
-        weights = NamedWeighting("edges+hops", deepcopy(self.start.module))
-        propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weights.edge_weighting)
-        outer = how(task or self.task, self.data.inputs("l2"), propagation, replace(self.settings, **other))
-        outer.others = [np.intersect1d(part, self.task.train.numpy()) for part in outer.others]
+    def learn(
+        self, task: Task | None = None, problem: type[OuterProblem] = OuterProblem, **changed: Any
+    ) -> NamedWeighting:
+        """Return a weighting learned from `start`; fold classifiers see only the training labels of `self.task`."""
+        weighting = NamedWeighting("edges+hops", deepcopy(self.start.module))
+        propagation = EdgePropagation(self.data.transitions, self.data.edge_inputs, weighting.edge_weighting)
+        outer = problem(task or self.task, self.data.inputs("l2"), propagation, replace(self.settings, **changed))
+        outer.others = [np.intersect1d(nodes, self.task.train.numpy()) for nodes in outer.others]
         outer.run()
-        return weights
+        return weighting
 
 
-def more_folds(now: Situation) -> Sequence[NamedWeighting]:
-    """Use ten folds: readers see nine tenths of the labels, as the last one sees all."""
-    labels, train = now.task.labels.numpy(), now.task.train.numpy()
-    parts = stratified_folds(train, labels, min(10, len(train)), now.settings.seed)
-    return [now.learn(replace(now.task, folds=[torch.from_numpy(one) for one in parts]))]
+def more_folds(setup: Setup) -> Sequence[NamedWeighting]:
+    """Use ten folds: fold classifiers see nine tenths of the labels, closer to the final one, which sees all."""
+    labels, train = setup.task.labels.numpy(), setup.task.train.numpy()
+    folds = stratified_folds(train, labels, min(10, len(train)), setup.settings.seed)
+    return [setup.learn(replace(setup.task, folds=[torch.from_numpy(fold) for fold in folds]))]
 
 
-def lent_labels(now: Situation) -> Sequence[NamedWeighting]:
-    """Let the nodes that a first reader is surest of, twenty of each class, serve as further held-out labels."""
-    now.maker.evaluate_candidate(now.start, "mlp")
-    scores = now.maker.trainers[now.start.name, "mlp", False].best_scores()
-    probabilities, told = torch.softmax(scores, dim=1).max(1)
-    free = np.setdiff1d(np.arange(len(told)), torch.cat([now.task.train, now.task.validation]).numpy())
-    lent = []
-    for one in range(now.task.classes):
-        mine = free[told.numpy()[free] == one]
-        lent.append(mine[np.argsort(-probabilities.numpy()[mine], kind="stable")[:_CONFIDENT]])
-    labels = now.task.labels.clone()
-    every = np.concatenate(lent)
-    labels[every] = told[every]
+def pseudo_labels(setup: Setup) -> Sequence[NamedWeighting]:
+    """Add the most confident predictions of a first classifier, twenty of each class, to the outer labels."""
+    setup.search.evaluate_candidate(setup.start, "mlp")
+    scores = setup.search.trainers[setup.start.name, "mlp", False].best_scores()
+    confidence, predicted = torch.softmax(scores, dim=1).max(1)
+    unlabeled = np.setdiff1d(np.arange(len(predicted)), torch.cat([setup.task.train, setup.task.validation]).numpy())
+    chosen = []
+    for label in range(setup.task.classes):
+        nodes = unlabeled[predicted.numpy()[unlabeled] == label]
+        chosen.append(nodes[np.argsort(-confidence.numpy()[nodes], kind="stable")[:_PSEUDO_LABELS]])
+    labels, nodes = setup.task.labels.clone(), np.concatenate(chosen)
+    labels[nodes] = predicted[nodes]
     folds = [
-        torch.from_numpy(np.concatenate([fold.numpy(), every[place :: len(now.task.folds)]]))
-        for place, fold in enumerate(now.task.folds)
+        torch.from_numpy(np.concatenate([fold.numpy(), nodes[number :: len(setup.task.folds)]]))
+        for number, fold in enumerate(setup.task.folds)
     ]
-    train = torch.cat([now.task.train, torch.from_numpy(every)])
-    return [now.learn(replace(now.task, labels=labels, folds=folds, train=train))]
+    train = torch.cat([setup.task.train, torch.from_numpy(nodes)])
+    return [setup.learn(replace(setup.task, labels=labels, folds=folds, train=train))]
 
 
-def unrolled(now: Situation) -> Sequence[NamedWeighting]:
-    """Let the weights know that the reader's last layer follows them: three of its steps are differentiated."""
-    return [now.learn(how=_UnrolledOuter)]
+def unrolled(setup: Setup) -> Sequence[NamedWeighting]:
+    """Differentiate through three gradient steps of the classifier's last layer."""
+    return [setup.learn(problem=_UnrolledOuter)]
 
 
 class _UnrolledOuter(OuterProblem):
-    """Held-out labels are scored by the last layer as it will be some steps later."""
+    """Scores the outer labels with the last layer after some more gradient steps."""
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:
-        """Take the steps and keep how they depend on the weights."""
-        seen, labels = torch.relu(propagated[own] + classifier.bias), self.task.labels[own]
-        matrix: Tensor = classifier.score.weight
-        constant: Tensor = classifier.score.bias
-        for _ in range(_UNROLLED):
-            loss = supervised_loss(functional.linear(seen, matrix, constant), labels, self.class_weights)
-            slopes = torch.autograd.grad(loss, [matrix, constant], create_graph=True)
-            matrix, constant = matrix - _RATE * slopes[0], constant - _RATE * slopes[1]
-        return functional.linear(torch.relu(propagated[held] + classifier.bias), matrix, constant)
+        """Return scores of the nodes `held`, differentiable through the gradient steps on the nodes `own`."""
+        hidden, labels = torch.relu(propagated[own] + classifier.bias), self.task.labels[own]
+        weight: Tensor = classifier.score.weight
+        bias: Tensor = classifier.score.bias
+        for _ in range(_UNROLLED_STEPS):
+            loss = supervised_loss(functional.linear(hidden, weight, bias), labels, self.class_weights)
+            gradients = torch.autograd.grad(loss, [weight, bias], create_graph=True)
+            weight, bias = weight - _UNROLLED_RATE * gradients[0], bias - _UNROLLED_RATE * gradients[1]
+        return functional.linear(torch.relu(propagated[held] + classifier.bias), weight, bias)
 
 
-def fold_ensemble(now: Situation) -> Sequence[NamedWeighting]:
-    """Learn weights for each fold alone, and average what they predict."""
-    return [now.learn(replace(now.task, folds=[fold])) for fold in now.task.folds]
+def fold_ensemble(setup: Setup) -> Sequence[NamedWeighting]:
+    """Learn a weighting for each fold alone, and average their predictions."""
+    return [setup.learn(replace(setup.task, folds=[fold])) for fold in setup.task.folds]
 
 
-def no_penalty(now: Situation) -> Sequence[NamedWeighting]:
-    """Let weights leave the prior freely, for four times as many steps."""
-    return [now.learn(penalty=0.0, steps=4 * now.settings.steps)]
+def no_penalty(setup: Setup) -> Sequence[NamedWeighting]:
+    """Drop the penalty on the distance from the closed form, and take four times as many steps."""
+    return [setup.learn(penalty=0.0, steps=4 * setup.settings.steps)]
 
 
 class HopPropagation:
-    """Weights of steps that are not shared: the t-th step of a path has its own gate and discount."""
+    """Propagation with separate parameters for every hop: own coefficients, self-loops and normalization."""
 
-    def __init__(self, steps: TransitionMatrix, edge_inputs: EdgeInputs, start: EdgeWeighting) -> None:
-        self.rows, self.edge_inputs = steps, edge_inputs
-        self.parts = [deepcopy(start) for _ in range(len(start.hops) - 1)]
-        self._prior = [one.detach().clone() for one in self.parameters()]
+    def __init__(self, transitions: TransitionMatrix, edge_inputs: EdgeInputs, start: EdgeWeighting) -> None:
+        self.transitions, self.edge_inputs = transitions, edge_inputs
+        self.weightings = [deepcopy(start) for _ in range(len(start.hops) - 1)]
+        self._initial = [parameter.detach().clone() for parameter in self.parameters()]
 
     def parameters(self) -> list[nn.Parameter]:
-        """Return those of every hop; hop weights are those of the first."""
-        shared = [self.parts[0].hops]
-        return shared + [one for part in self.parts for one in (part.coefficients, part.self_loop, part.normalization)]
+        """Return the parameters of every hop; the hop weights are those of the first."""
+        own = [(weighting.coefficients, weighting.self_loop, weighting.normalization) for weighting in self.weightings]
+        return [self.weightings[0].hops, *(parameter for group in own for parameter in group)]
 
     def initial_parameters(self) -> list[Tensor]:
-        """Return what they were at the beginning."""
-        return self._prior
+        """Return the parameters before training."""
+        return self._initial
 
-    def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all at once
-        """Return Σ_k h_k M_1 … M_k payload."""
-        values = [part.edge_weights(self.rows, self.edge_inputs) for part in self.parts]
-        hops = self.parts[0].hop_weights()
+    def propagation(self, nodes: Array | None = None) -> Propagation:  # noqa: ARG002 - all nodes at once
+        """Return the function X → Σ_k h_k M_1 … M_k X."""
+        matrices = [weighting.edge_weights(self.transitions, self.edge_inputs) for weighting in self.weightings]
+        hops = self.weightings[0].hop_weights()
 
         def propagated(inputs: Tensor) -> Tensor:
             total = hops[-1] * inputs
-            for place in range(len(values) - 1, -1, -1):
-                total = hops[place] * inputs + sparse_matmul(self.rows, values[place], total)
+            for hop in range(len(matrices) - 1, -1, -1):
+                total = hops[hop] * inputs + sparse_matmul(self.transitions, matrices[hop], total)
             return total
 
         return propagated
 
 
-def hop_gates(now: Situation) -> Propagation:
-    """Learn a gate for each hop."""
-    propagation = HopPropagation(now.data.transitions, now.data.edge_inputs, now.start.edge_weighting)
-    OuterProblem(now.task, now.data.inputs("l2"), propagation, now.settings).run()
-    for one in propagation.parameters():
-        one.requires_grad_(False)
+def coefficients_per_hop(setup: Setup) -> Propagation:
+    """Learn separate coefficients for every hop."""
+    propagation = HopPropagation(setup.data.transitions, setup.data.edge_inputs, setup.start.edge_weighting)
+    OuterProblem(setup.task, setup.data.inputs("l2"), propagation, setup.settings).run()
+    for parameter in propagation.parameters():
+        parameter.requires_grad_(False)
     return propagation.propagation()
 
 
-def hop_maps(now: Situation) -> Propagation:
-    """Give each hop a matrix W_k of its own: what it brings stands beside that of others, not in one sum.
+def matrix_per_hop(setup: Setup) -> Propagation:
+    """Give each hop a matrix W_k of its own: the contributions of hops are concatenated instead of summed.
 
-    Readers that sum class scores keep the sum: they have no numbers to part.
+    Classifiers that propagate class scores keep the sum, since their columns are classes.
     """
-    weights, rows = now.learn().edge_weighting, now.data.transitions
-    hops, width = weights.hop_weights().detach(), _HOP_WIDTH
-    values = weights.edge_weights(rows, now.data.edge_inputs).detach()
-    now.maker.settings = replace(now.maker.settings, dim=len(hops) * width)
+    weighting, transitions = setup.learn().edge_weighting, setup.data.transitions
+    hops, dim = weighting.hop_weights().detach(), _HOP_DIM
+    matrix = weighting.edge_weights(transitions, setup.data.edge_inputs).detach()
+    setup.search.settings = replace(setup.search.settings, dim=len(hops) * dim)
 
     def propagated(inputs: Tensor) -> Tensor:
-        parted = not inputs.shape[1] % (len(hops) * width)  # passes stand side by side
-        parts = inputs.view(len(inputs), -1, len(hops), width) if parted else inputs[:, None, None, :]
-        brought = []
-        for place, hop in enumerate(hops):
-            part = parts[:, :, place if parted else 0].flatten(1)
-            for _ in range(place):
-                part = sparse_matmul(rows, values, part)
-            brought.append(hop * part)
-        if not parted:
-            return torch.stack(brought).sum(0)
-        return torch.stack([one.view(len(inputs), -1, width) for one in brought], dim=2).flatten(1)
+        separate = not inputs.shape[1] % (len(hops) * dim)  # augmentations are concatenated, too
+        parts = inputs.view(len(inputs), -1, len(hops), dim) if separate else inputs[:, None, None, :]
+        contributions = []
+        for hop, hop_weight in enumerate(hops):
+            part = parts[:, :, hop if separate else 0].flatten(1)
+            for _ in range(hop):
+                part = sparse_matmul(transitions, matrix, part)
+            contributions.append(hop_weight * part)
+        if not separate:
+            return torch.stack(contributions).sum(0)
+        return torch.stack([part.view(len(inputs), -1, dim) for part in contributions], dim=2).flatten(1)
 
     return propagated
 
 
-def closed_forms(now: Situation) -> Sequence[NamedWeighting]:
-    """Learn nothing: keep what the guard keeps of A ≡ 1, degree, cosine and hop profiles. Learning has to beat that."""
-    settings = replace(now.maker.settings, weighting="auto")
-    return [ModelSearch(replace(now.task, folds=[]), now.data, settings).make().weighting]
+def closed_forms(setup: Setup) -> Sequence[NamedWeighting]:
+    """Learn nothing: select among uniform, degree, cosine and hop profiles. Learned weights have to be better."""
+    settings = replace(setup.search.settings, weighting="auto")
+    return [ModelSearch(replace(setup.task, folds=[]), setup.data, settings).make().weighting]
 
 
-ATTEMPTS: dict[str, Callable[[Situation], Any]] = {
+ATTEMPTS: dict[str, Callable[[Setup], Any]] = {
     "closed forms": closed_forms,
-    "steps, 10 folds": more_folds,
-    "steps, lent labels": lent_labels,
-    "steps, unrolled": unrolled,
-    "steps, fold ensemble": fold_ensemble,
-    "steps, no penalty": no_penalty,
-    "steps, gate per hop": hop_gates,
-    "steps, map per hop": hop_maps,
+    "edges+hops, 10 folds": more_folds,
+    "edges+hops, pseudo-labels": pseudo_labels,
+    "edges+hops, unrolled": unrolled,
+    "edges+hops, fold ensemble": fold_ensemble,
+    "edges+hops, no penalty": no_penalty,
+    "edges+hops, coefficients per hop": coefficients_per_hop,
+    "edges+hops, matrix per hop": matrix_per_hop,
 }
 
 
 def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings) -> tuple[Tensor, list[str], str]:
-    """Return the chances of all nodes that an attempt ends with, `(n, c)`, its readers and the name of its weights."""
-    maker = ModelSearch(task, data, settings)
-    maker.problem_size = replace(maker.problem_size, columns=0)  # poolings that mix columns cannot be summed before W
-    now = Situation(
-        task, data, maker, maker.best_closed_form("degree", "uniform", "cosine"), OuterSettings(seed=settings.seed)
-    )
-    made = ATTEMPTS[name](now)
-    several = made if isinstance(made, list) else [made]
+    """Return a variant's probabilities `(n, c)` of all nodes, its classifiers and the name of its weighting."""
+    search = ModelSearch(task, data, settings)
+    search.problem_size = replace(search.problem_size, columns=0)  # some propagations mix columns: keep W after them
+    start = search.best_closed_form("degree", "uniform", "cosine")
+    setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
+    result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []
     used, kind = list[str](), ""
-    for place, one in enumerate(several):
-        weights = one if isinstance(one, NamedWeighting) else _Pooled("edges+hops", now.start.module, made=one)
-        kind, weights = weights.name, replace(weights, name=f"{name} {place}")
-        trained = {
-            classifier: maker.trainers[weights.name, classifier, False] for classifier in maker.classifiers(weights)
+    for number, learned in enumerate(result if isinstance(result, list) else [result]):
+        weighting = (
+            learned if isinstance(learned, NamedWeighting) else _Fixed("edges+hops", start.module, fixed=learned)
+        )
+        kind, weighting = weighting.name, replace(weighting, name=f"{name} {number}")
+        trainers = {
+            classifier: search.trainers[weighting.name, classifier, False]
+            for classifier in search.classifiers(weighting)
         }
-        for trainer in trained.values():
+        for trainer in trainers.values():
             trainer.run()
-        used = level({classifier: score_candidate(trainer) for classifier, trainer in trained.items()})
-        probabilities += [torch.softmax(trained[classifier].best_scores(), dim=1) for classifier in used]
+        used = level({classifier: score_candidate(trainer) for classifier, trainer in trainers.items()})
+        probabilities += [torch.softmax(trainers[classifier].best_scores(), dim=1) for classifier in used]
     return torch.stack(probabilities).mean(0), used, kind
 
 
 @dataclass(frozen=True, eq=False)
-class _Pooled(NamedWeighting):
-    """Weights that are given as the pooling they make."""
+class _Fixed(NamedWeighting):
+    """A weighting whose propagation is given."""
 
-    made: Propagation | None = None
+    fixed: Propagation | None = None
 
     def propagation(self, data: EncoderData) -> Propagation:
         """Return it."""
-        return super().propagation(data) if self.made is None else self.made
+        return super().propagation(data) if self.fixed is None else self.fixed

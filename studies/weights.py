@@ -1,4 +1,4 @@
-"""Where do weights of paths pay? A ≡ 1, closed-form and learned weights on graphs of many kinds, and ablations."""
+"""Which weighting of paths is more accurate on which graph: uniform, closed-form and learned weights, and ablations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cge.data.dataset import Dataset
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.estimators.cge import CGE
-from cge.estimators.configs import make_estimator
+from cge.estimators.configs import OuterConfig, make_estimator
 from cge.estimators.encoder_fit import encoder_settings
 from cge.estimators.label_roles import folds_of
 from cge.evaluation.protocol import draw_split
@@ -60,25 +60,25 @@ _WITHOUT_FEATURES = ("vispub",)
 _PER_CLASS = 20  # training labels of each class, where a data set has no split
 
 
-class Alike(PathWeighting):
-    """Weighs all sampled paths alike: A ≡ ½, whatever it is taught."""
+class ConstantNetwork(PathWeighting):
+    """Gives all sampled paths the same weight, A ≡ ½, whatever it is trained on."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()
-        self.nothing = nn.Parameter(torch.zeros(dim))
+        self.unused = nn.Parameter(torch.zeros(dim))
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Look at nothing."""
-        return vectors @ (0 * self.nothing)[:, None]
+        """Return zeros."""
+        return vectors @ (0 * self.unused)[:, None]
 
-    def score(self, projected: Tensor, length: Tensor) -> Tensor:  # noqa: ARG002 - short or long
+    def score(self, projected: Tensor, length: Tensor) -> Tensor:  # noqa: ARG002 - part of the interface
         """Return zeros."""
         return projected.sum((1, 2))
 
 
 METHODS: dict[str, dict[str, Any]] = {
     "auto": {},
-    "auto with shares": {"prior_correction": "auto"},
+    "auto, prior correction": {"prior_correction": "auto"},
     "uniform": {"weighting": "uniform"},
     "degree": {"weighting": "degree"},
     "cosine": {"weighting": "cosine"},
@@ -88,35 +88,35 @@ METHODS: dict[str, dict[str, Any]] = {
     "cnn": {"weighting": "cnn"},
     "lstm": {"weighting": "lstm"},
     "features only": {"weighting": "uniform", "hops": 0, "classifier": "mlp", "label_propagation": "no"},
-    # Ablations, all of the degree discount.
-    "degree, plain": {"weighting": "degree", "classifier": "mlp"},
-    "degree, deep": {"weighting": "degree", "classifier": "consistency"},
+    # Ablations, all with degree weights.
+    "degree, mlp": {"weighting": "degree", "classifier": "mlp"},
+    "degree, consistency": {"weighting": "degree", "classifier": "consistency"},
     "degree, sparse": {"weighting": "degree", "classifier": "sparse"},
     "degree, 2 hops": {"weighting": "degree", "hops": 2},
     "degree, 8 hops": {"weighting": "degree", "hops": 8},
-    "degree, table": {"weighting": "degree", "inputs": "learned"},
-    "degree, labels vote": {"weighting": "degree", "label_propagation": "yes"},
-    "degree, 3 models": {"weighting": "degree", "n_estimators": 3},
-    "degree, deep alone": {"weighting": "degree", "classifier": "consistency", "consistency_weight": 0.0},
-    "sampled, alike": {"weighting": Alike},
+    "degree, learned inputs": {"weighting": "degree", "inputs": "learned"},
+    "degree, label propagation": {"weighting": "degree", "label_propagation": "yes"},
+    "degree, 3 estimators": {"weighting": "degree", "n_estimators": 3},
+    "degree, no consistency loss": {"weighting": "degree", "classifier": "consistency", "consistency_weight": 0.0},
+    "sampled, constant": {"weighting": ConstantNetwork},
     **{name: {} for name in ATTEMPTS},
 }
-_SETS = {
+_GROUPS = {
     "main": ("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "lstm", "features only"),
     "networks": ("average", "cnn", "lstm"),
-    "ablation": tuple(name for name in METHODS if "," in name and name not in ATTEMPTS),
+    "ablation": tuple(name for name in METHODS if name.startswith(("degree, ", "sampled, "))),
     "attempts": tuple(ATTEMPTS),
 }
 
 
 def cells(only: str | None, seeds: int) -> Iterator[Cell]:
-    """Yield the cells of the study, or those of `only`: "cora", "cora/steps", "*/auto" or "cora/ablation"."""
+    """Yield the cells of the study, or those of `only`: "cora", "cora/degree", "*/auto" or "cora/ablation"."""
     wanted, _, method = (only or "*").partition("/")
     if wanted != "*" and wanted not in GRAPHS:
         raise InputError(f"the study has no graph {wanted!r}; it has {', '.join(GRAPHS)}")
-    if method and method not in METHODS and method not in _SETS:
-        raise InputError(f"the study has no method {method!r}; it has {', '.join(map(repr, [*METHODS, *_SETS]))}")
-    methods = _SETS.get(method, (method,)) if method else _SETS["main"]
+    if method and method not in METHODS and method not in _GROUPS:
+        raise InputError(f"the study has no method {method!r}; it has {', '.join(map(repr, [*METHODS, *_GROUPS]))}")
+    methods = _GROUPS.get(method, (method,)) if method else _GROUPS["main"]
     for seed in range(seeds):
         for graph in GRAPHS if wanted == "*" else (wanted,):
             for name in methods:
@@ -130,24 +130,24 @@ def _dataset(graph: str) -> Dataset:
 
 
 def with_random_edges(graph: Graph, share: float, seed: int) -> tuple[Graph, set[tuple[int, int]]]:
-    """Return a graph with `share` times as many random edges added as it has, and the new ones as pairs (u < v)."""
+    """Return a graph with `share` times as many random edges added as it has, and the new edges as pairs (u < v)."""
     source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
-    own = np.stack([source, graph.indices], axis=1)
-    own = own[own[:, 0] <= own[:, 1]]
-    there = set(map(tuple, own.tolist()))
-    draws = generator(seed, "random edges").integers(0, graph.num_nodes, (round(share * len(own)), 2))
-    fresh = {(int(min(a, b)), int(max(a, b))) for a, b in draws if a != b} - there
-    edges = np.concatenate([own, np.array(sorted(fresh), np.int64).reshape(-1, 2)])
-    return Graph.from_edges(edges, features=graph.features, num_nodes=graph.num_nodes), fresh
+    edges = np.stack([source, graph.indices], axis=1)
+    edges = edges[edges[:, 0] <= edges[:, 1]]
+    existing = set(map(tuple, edges.tolist()))
+    draws = generator(seed, "random edges").integers(0, graph.num_nodes, (round(share * len(edges)), 2))
+    added = {(int(min(a, b)), int(max(a, b))) for a, b in draws if a != b} - existing
+    edges = np.concatenate([edges, np.array(sorted(added), np.int64).reshape(-1, 2)])
+    return Graph.from_edges(edges, features=graph.features, num_nodes=graph.num_nodes), added
 
 
 def task_of(cell: Cell) -> tuple[Graph, Array, Split, set[tuple[int, int]]]:
-    """Return graph, labels, split and random edges of a cell; the seed draws edges, and a split where there is none."""
+    """Return graph, labels, split and random edges of a cell; the seed draws edges, and a split where none is given."""
     data = _dataset(cell.graph)
     graph, noise = data.graph, set[tuple[int, int]]()
-    added = re.search(r"\+(\d+)%", cell.graph)
-    if added:
-        graph, noise = with_random_edges(graph, int(added[1]) / 100, cell.seed)
+    percent = re.search(r"\+(\d+)%", cell.graph)
+    if percent:
+        graph, noise = with_random_edges(graph, int(percent[1]) / 100, cell.seed)
     labels = data.labels
     if data.splits:
         return graph, labels, data.splits[cell.seed % len(data.splits)], noise
@@ -159,61 +159,61 @@ def run(cell: Cell) -> dict[str, Any]:
     """Run a cell on one thread."""
     graph, labels, split, noise = task_of(cell)
     if cell.method in ATTEMPTS:
-        return _attempted(cell, graph, labels, split)
-    began = time.process_time()  # other work may run beside
-    y, validation = (np.where(_marked(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
-    settings = {"prior_correction": "no"} | METHODS[cell.method]  # how common classes are is no merit of weights
+        return _run_attempt(cell, graph, labels, split)
+    start = time.process_time()  # of this process, since others may run at the same time
+    y, validation = (np.where(_mask(nodes, len(labels)), labels, -1) for nodes in (split.train, split.validation))
+    settings = {"prior_correction": "no"} | METHODS[cell.method]  # weightings are compared without it
     model = make_estimator(CGE, {**settings, "random_state": cell.seed, "n_jobs": 1}).fit(graph, y, validation)
-    seconds = time.process_time() - began
+    seconds = time.process_time() - start
     ids = graph.node_ids
     row = {
         "test": model.score(ids[split.test], labels[split.test]),
         "validation": model.score(ids[split.validation], labels[split.validation]),
         "n_test": len(split.test),
         "labels": model.labels_seen_,
-        "weights": model.weighting_,
+        "weighting": model.weighting_,
         "classifiers": model.classifiers_,
-        "votes": model.label_propagation_,
-        "shares": model.prior_correction_,
-        "cpu_seconds": round(seconds, 1),
-        "compared": model.search_results_,
-        "parameters": model.weight_parameters_,
+        "label_propagation": model.label_propagation_,
+        "prior_correction": model.prior_correction_,
+        "seconds": round(seconds, 1),
+        "search_results": model.search_results_,
+        "weight_parameters": model.weight_parameters_,
     }
     if noise:
         row["noise_auc"] = _noise_auc(model, graph, noise, cell.seed)
     return row
 
 
-def _attempted(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[str, Any]:
-    """Run an attempt; labels do not vote."""
-    began = time.process_time()
+def _run_attempt(cell: Cell, graph: Graph, labels: Array, split: Split) -> dict[str, Any]:
+    """Run a variant of learned weightings, without label propagation."""
+    start = time.process_time()
     seed, train, validation = cell.seed, torch.tensor(split.train), torch.tensor(split.validation)
-    folds = [torch.from_numpy(one) for one in folds_of(labels, split.train, CGE().folds, seed)]
+    folds = [torch.from_numpy(fold) for fold in folds_of(labels, split.train, OuterConfig().n_folds, seed)]
     codes = torch.from_numpy(labels.astype(np.int64))
     task = Task(graph, None, codes, int(labels.max()) + 1, train, validation, folds)
     settings = encoder_settings(CGE(weighting="edges+hops", label_propagation="no", random_state=seed), task.classes)
-    probabilities, classifiers, kind = attempt(cell.method, task, EncoderData(graph, n_jobs=1), settings)
-    right = (probabilities.argmax(1) == codes).numpy()
+    probabilities, classifiers, weighting = attempt(cell.method, task, EncoderData(graph, n_jobs=1), settings)
+    correct = (probabilities.argmax(1) == codes).numpy()
     return {
-        "test": float(right[split.test].mean()),
-        "validation": float(right[split.validation].mean()),
+        "test": float(correct[split.test].mean()),
+        "validation": float(correct[split.validation].mean()),
         "n_test": len(split.test),
-        "labels": {"train": len(split.train), "outer": len(split.train), "selection": len(split.validation)},
-        "weights": kind,
+        "labels": {"train": len(split.train), "outer": len(split.train), "validation": len(split.validation)},
+        "weighting": weighting,
         "classifiers": classifiers,
-        "votes": False,
-        "cpu_seconds": round(time.process_time() - began, 1),
+        "label_propagation": False,
+        "seconds": round(time.process_time() - start, 1),
     }
 
 
-def _marked(nodes: Array, size: int) -> Array:
-    found = np.zeros(size, bool)
-    found[nodes] = True
-    return found
+def _mask(nodes: Array, size: int) -> Array:
+    mask = np.zeros(size, bool)
+    mask[nodes] = True
+    return mask
 
 
 def _noise_auc(model: CGE, graph: Graph, noise: set[tuple[int, int]], seed: int) -> float:
-    """Return the chance that a two-step path of true edges weighs more than one with a random edge."""
+    """Return the probability that a two-step path of true edges has a larger weight than one with a random edge."""
     walks = Walker(graph, 3, 1, seed=seed, stream=("auc",)).sample(0, graph.num_nodes)
     walks = walks[(walks >= 0).all(axis=1)]
     true = [all((min(a, b), max(a, b)) not in noise for a, b in pairwise(walk)) for walk in walks.tolist()]

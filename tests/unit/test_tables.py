@@ -211,8 +211,8 @@ def test_means_and_tests_by_hand() -> None:
         "method": "gcn"
     }
     assert both["mcnemar"] == {
-        "only_one": 1,
-        "only_other": 0,
+        "only_first": 1,
+        "only_second": 0,
         "p": pytest.approx(1.0),
         "seed": 0,
     }  # first seed
