@@ -1,0 +1,171 @@
+"""What is predicted for a node: the interface of a kind of target.
+
+Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for each
+kind: the loss, predictions from scores, metrics, label propagation, and what a report shows. Training, search,
+explanations and reports only use this interface.
+
+Defaults are those of classification. Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k, c)` have a column for each output.
+"Outputs" are what a model predicts: class probabilities, or values.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+from torch import Tensor
+
+from cge.losses import supervised_loss
+from cge.metrics import (
+    accuracy_or_f1,
+    calibrated_log_losses,
+    fit_temperature,
+    node_accuracy,
+    predicted_indicators,
+    scale_probabilities,
+)
+
+__all__ = ["SMOOTHING", "Target"]
+
+Array = npt.NDArray[Any]
+
+SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
+
+
+class Target(ABC):
+    """A kind of target. `classes (c,)` are the names of the outputs.
+
+    Attributes
+    ----------
+    kind : str
+        The name of the kind, which model folders store.
+    metric : str
+        The name of the score.
+    multilabel : bool
+        Whether a node may have several classes.
+    is_classification : bool
+        Whether outputs are class probabilities, which can be calibrated.
+    """
+
+    kind: ClassVar[str]
+    metric: ClassVar[str]
+    multilabel: ClassVar[bool] = False
+    is_classification: ClassVar[bool] = True
+
+    def __init__(self, classes: Array) -> None:
+        self.classes = classes
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a model folder stores besides the classes."""
+        return {"kind": self.kind}
+
+    # ------------------------------------------------------------------ labels
+
+    @abstractmethod
+    def unlabeled(self, count: int) -> Array:
+        """Return the labels of so many unlabeled nodes."""
+
+    @abstractmethod
+    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+        """Return which nodes have a label, `(n,)`."""
+
+    @abstractmethod
+    def matrix(self, labels: Array) -> Array:
+        """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
+
+    @abstractmethod
+    def from_matrix(self, matrix: Array) -> Array:
+        """Return the labels that `matrix` makes this matrix of."""
+
+    def strata(self, labels: Array) -> Array:
+        """Return classes to stratify by, as for single-label or multilabel targets."""
+        return labels
+
+    # ------------------------------------------------------------------ training
+
+    def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
+        """Return the mean loss of scores `(k, c)`."""
+        return supervised_loss(scores, labels, class_weights)
+
+    @abstractmethod
+    def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
+        """Return the loss of the best constant prediction, which knows nothing of the nodes."""
+
+    @abstractmethod
+    def outputs(self, scores: Tensor) -> Tensor:
+        """Return the outputs of scores `(k, c)`: probabilities, or values."""
+
+    @abstractmethod
+    def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
+        """Return what all augmentations shall predict, given their mean outputs `(k, c)`, and which nodes count."""
+
+    @abstractmethod
+    def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
+        """Return the loss of each node's scores from its propagated labels, `(k,)`."""
+
+    @abstractmethod
+    def balanced_weights(self, matrix: Array) -> Array:
+        """Return weights of the classes that make up for their frequencies among labels `(k, c)`."""
+
+    # ------------------------------------------------------------------ label propagation
+
+    @abstractmethod
+    def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
+        """Return scores `(n, c)` float32 from the weighted sums of labels at path ends, 0 where none is reachable.
+
+        `sums (n, c)` are over the rows of `matrix`, `count (n, 1)` is the sum of their weights.
+        """
+
+    @abstractmethod
+    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+        """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
+
+    # ------------------------------------------------------------------ evaluation
+
+    def score(self, scores: Array, labels: Array) -> float:
+        """Return the validation score of scores or outputs `(k, c)`; higher is better."""
+        return accuracy_or_f1(scores, labels)
+
+    def node_scores(self, scores: Array, labels: Array) -> Array:
+        """Return the score of each node, `(k,)`; their means compare two models."""
+        return node_accuracy(scores, labels)
+
+    def node_losses(self, scores: Array, labels: Array) -> Array:
+        """Return the loss of each node, `(k,)`, whatever the scale of the scores."""
+        return calibrated_log_losses(scores, labels)
+
+    def scale(self, outputs: Array, temperature: float | Array) -> Array:
+        """Return outputs at a temperature; values have none and stay."""
+        return scale_probabilities(outputs, temperature, self.multilabel)
+
+    def fit_temperature(self, outputs: Array, labels: Array) -> float:
+        """Return the temperature with the lowest loss."""
+        return fit_temperature(outputs, labels)
+
+    # ------------------------------------------------------------------ predictions
+
+    @abstractmethod
+    def predict(self, outputs: Array) -> Array:
+        """Return the predictions of outputs `(k, c)`."""
+
+    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+        """Return which outputs are predicted, `(k, c)`."""
+        return predicted_indicators(outputs, self.multilabel)
+
+    @abstractmethod
+    def listed(self, outputs: Array) -> list[Any]:
+        """Return the prediction of each node as Python values: a class, a list of classes, or a number."""
+
+    @abstractmethod
+    def confidence(self, outputs: Array) -> Array:
+        """Return the probability of each prediction, `(k,)`; NaN for values."""
+
+    @abstractmethod
+    def score_predictions(self, predicted: Array, labels: Any) -> float:
+        """Return the score of predictions for labels as users write them."""
+
+    def centered(self, slopes: Array) -> Array:
+        """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
+        return slopes
