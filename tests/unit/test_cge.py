@@ -17,7 +17,7 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import cge
-from cge.estimators.labels import encode_labels
+from cge.targets.label_encoding import encode_labels
 from cge.estimators.settings import settings_of
 from cge.training.history import PaperEpoch
 from tests.fixtures import (

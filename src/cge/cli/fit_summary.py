@@ -41,7 +41,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
 def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
     """Return the validation accuracy of the calibrated ensemble; in a multilabel task that of the best epoch."""
     validation = model.fitted_.validation
-    if of_epoch is None or model.fitted_.multilabel or not len(validation):
+    if of_epoch is None or model.fitted_.target.multilabel or not len(validation):
         return of_epoch
     return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
 
@@ -105,7 +105,7 @@ def _score(summary: dict[str, Any], model: PathEstimator) -> str:
     accuracy = summary["validation_accuracy"]
     if accuracy is None:
         return "none"
-    score = f"micro-F1 {accuracy:.3f}" if model.fitted_.multilabel else f"accuracy {accuracy:.1%}"
+    score = f"micro-F1 {accuracy:.3f}" if model.fitted_.target.multilabel else f"accuracy {accuracy:.1%}"
     return f"{score} on {summary['labels_seen']['validation']:,} labels"
 
 

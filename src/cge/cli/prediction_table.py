@@ -35,7 +35,7 @@ def _class_column(predictions: Predictions) -> Any:
     """Return predicted classes as a column: numbers, text, or lists of text."""
     import numpy as np
 
-    if predictions.multilabel:
+    if predictions.target.multilabel:
         return [[str(name) for name in row] for row in predictions.predicted]
     if predictions.classes.dtype.kind in "if":
         return np.asarray(predictions.predicted, predictions.classes.dtype)

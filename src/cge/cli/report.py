@@ -108,7 +108,7 @@ def _read_labels(model: PathEstimator, file: str, **columns: Any) -> Array:
 
     from cge.data import read_labels
 
-    multilabel = model.fitted_.multilabel
+    multilabel = model.fitted_.target.multilabel
     try:
         codes, names = read_labels(file, model.graph_, multilabel=multilabel, **columns)
     except FileFormatError as error:

@@ -18,7 +18,6 @@ from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Dim, Jobs, Node2Vec, Ratio, Seed, WalkLength, WalksPerNode, Window
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
-from cge.metrics import accuracy_or_f1
 from cge.models.sparse_products import unit_rows
 
 __all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
@@ -101,7 +100,7 @@ class LabelPropagation(NodeClassifier):
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         classes = len(task.classes)
         labels = np.zeros((len(graph), classes + 1))  # in the last column, whether there is a label at all
-        labels[task.train, :classes] = task.one_hot(task.train)
+        labels[task.train, :classes] = task.matrix(task.train)
         labels[task.train, classes] = 1
         share = labels.mean(axis=0) / labels[:, classes].mean()  # of the training labels
         smooth, found = _symmetric(graph, loops=False), {}
@@ -204,7 +203,7 @@ def _regressed(x: Any, task: TaskLabels) -> tuple[Array, float]:
     if sp.issparse(x):  # the weight of what no training node has is zero
         x = x[:, np.unique(x[task.train].indices)]
         if not x.shape[1]:
-            return np.tile(task.one_hot(task.train).mean(axis=0), (x.shape[0], 1)), _USUAL
+            return np.tile(task.matrix(task.train).mean(axis=0), (x.shape[0], 1)), _USUAL
     strengths = _STRENGTHS if len(task.validation) else (task.choice or _USUAL,)
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
@@ -228,5 +227,5 @@ def _best(found: dict[float, Array], task: TaskLabels) -> tuple[Array, float]:
     """Return those of several chances that the selection labels prefer, by what they came; else the middle ones."""
     labels, choice = task.codes[task.validation], list(found)[len(found) // 2]
     if len(task.validation):
-        choice = max(found, key=lambda one: accuracy_or_f1(found[one][task.validation], labels))
+        choice = max(found, key=lambda one: task.target.score(found[one][task.validation], labels))
     return found[choice], choice

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from cge.metrics import class_prior_ratio, fit_temperature, log_losses, scale_probabilities
+from cge.metrics import class_prior_ratio, log_losses
+from cge.targets import Target
 from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
 from cge.training.model_search import MIN_VALIDATION
 
-__all__ = ["Calibration", "calibrate", "mean_probabilities"]
+__all__ = ["Calibration", "calibrate", "mean_outputs"]
 
 Array = npt.NDArray[Any]
 
@@ -35,14 +36,15 @@ class Calibration:
     by_evidence: dict[str, float] = field(default_factory=dict)
 
 
-def mean_probabilities(scores: Sequence[Tensor], multilabel: bool) -> Array:
-    """Return the mean probabilities of the class scores of an ensemble, `(k, c)`."""
-    probabilities = [torch.sigmoid(part) if multilabel else torch.softmax(part, dim=1) for part in scores]
-    mean: Array = torch.stack(probabilities).double().mean(0).numpy()
-    return mean
+def mean_outputs(scores: Sequence[Tensor], target: Target) -> Array:
+    """Return the mean outputs of the scores of an ensemble, `(k, c)`: probabilities, or values."""
+    outputs: Array = torch.stack([target.outputs(part) for part in scores]).double().mean(0).numpy()
+    return outputs
 
 
-def calibrate(scores: Sequence[Tensor], labels: Array, train_counts: Array | None) -> tuple[Array, float, Array | None]:
+def calibrate(
+    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array | None
+) -> tuple[Array, float, Array | None]:
     """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
 
     Training labels are often drawn so that every class has the same number; nodes are not. With `train_counts (c,)`,
@@ -54,22 +56,23 @@ def calibrate(scores: Sequence[Tensor], labels: Array, train_counts: Array | Non
     ----------
     scores : sequence of (k, c) tensors
         Class scores of the ensemble for the validation nodes.
-    labels : (k,) class numbers, or (k, c) zeros and ones
+    labels : (k, …)
+        The validation labels of the target.
     train_counts : (c,), optional
         None does not consider a shift.
     """
-    multilabel = labels.ndim == 2
-    probabilities = mean_probabilities(scores, multilabel)
+    probabilities = mean_outputs(scores, target)
     if len(labels) < MIN_VALIDATION:
         return probabilities, 1.0, None
-    temperature = fit_temperature(probabilities, labels)
-    plain = scale_probabilities(probabilities, temperature, multilabel)
-    if multilabel or train_counts is None or len(labels) < _MIN_LABELS:
+    temperature = target.fit_temperature(probabilities, labels)
+    plain = target.scale(probabilities, temperature)
+    if train_counts is None or len(labels) < _MIN_LABELS:
         return plain, temperature, None
     shift, shift_from_others = class_prior_ratio(labels, train_counts)
-    shifted = mean_probabilities([part + temperature * torch.from_numpy(shift_from_others) for part in scores], False)
-    shifted_temperature = fit_temperature(shifted, labels)
-    corrected = scale_probabilities(shifted, shifted_temperature)
+    shifts = temperature * torch.from_numpy(shift_from_others)
+    shifted = mean_outputs([part + shifts for part in scores], target)
+    shifted_temperature = target.fit_temperature(shifted, labels)
+    corrected = target.scale(shifted, shifted_temperature)
     candidate, incumbent = _score(corrected, labels), _score(plain, labels)
     saved, saved_error = log_loss_gain(candidate, incumbent)
     gain, gain_error = accuracy_gain(candidate, incumbent)

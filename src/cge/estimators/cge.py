@@ -150,8 +150,8 @@ class CGE(PathEstimator):
     ) -> EncoderModel:
         return fit_encoder(self, graph, known, checkpoints, callback)
 
-    def _set_model(self, model: Any, classes: Array) -> None:
-        super()._set_model(model, classes)
+    def _set_model(self, model: Any) -> None:
+        super()._set_model(model)
         self.classifiers_, self.label_propagation_ = model.classifier_names, model.label_propagation
         self.prior_correction_, self.search_results_ = model.calibration.prior_corrected, model.search_results
         self.weight_parameters_ = model.weight_parameters

@@ -33,7 +33,7 @@ __all__ = ["encoder_explainer", "normalized_by_start"]
 Array = npt.NDArray[Any]
 
 
-def encoder_explainer(model: EncoderModel, classes: Array, place: int) -> Explainer:
+def encoder_explainer(model: EncoderModel, place: int) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
     count = len(model.ensemble)
     if place >= count:
@@ -45,7 +45,7 @@ def encoder_explainer(model: EncoderModel, classes: Array, place: int) -> Explai
         inputs = classifier.project(data.inputs(CLASSIFIERS[name].rows)).double().numpy()
         offset = classifier.offset().double().numpy()
     if model.label_propagation:
-        propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.multilabel)
+        propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.target)
         label_scores = float(classifier.label_weight.detach()) * propagated.astype(np.float64)
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
@@ -53,7 +53,7 @@ def encoder_explainer(model: EncoderModel, classes: Array, place: int) -> Explai
         Reading(inputs, _ClassifierScores(classifier), offset, label_scores),
         model.probabilities(None, np.arange(len(model.graph))),
         data.graph.node_ids,
-        label_table(classes, model.train, model.multilabel),
+        label_table(model.train, model.target),
         model.temperature,
         WhichClassifier(place, count, name),
     )

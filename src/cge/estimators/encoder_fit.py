@@ -27,6 +27,7 @@ from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows
 from cge.randomness import key
 from cge.sampling import Walker
+from cge.targets import Target
 from cge.training.classifier_recipes import CLASSIFIERS, EncoderSettings
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
@@ -60,13 +61,13 @@ def fit_encoder(
     return _EncoderFit(model, graph, labels, checkpoints, callback).run()
 
 
-def resolve_inputs(inputs: str, graph: Graph, multilabel: bool) -> str:
+def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
     """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
     if inputs != "auto":
         return inputs
     if graph.features is not None:
         return "features"
-    return "walks" if multilabel else "learned"
+    return "walks" if target.multilabel else "learned"
 
 
 def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
@@ -115,7 +116,7 @@ class _EncoderFit:
     def _walk_vectors(self) -> Array | None:
         """Return the vectors of random walks that are the node inputs, `(n, d)`; None where others are."""
         model, graph = self.model, self.graph
-        if resolve_inputs(model.inputs, graph, self.labels.multilabel) != "walks":
+        if resolve_inputs(model.inputs, graph, self.labels.target) != "walks":
             return None
         options: dict[str, Any] = {"dim": WALK_VECTORS["dim"], "seed": model.random_state, "n_jobs": model.n_jobs}
         if len(graph) <= MAX_FACTORIZED_NODES:
@@ -133,7 +134,7 @@ class _EncoderFit:
         validation_given, train_idx = len(validation_idx) > 0, all_train
         if not validation_given:
             fraction, seed = self.model.validation_fraction, self.model.random_state
-            train_idx, validation_idx = hold_out(self.labels.codes, all_train, fraction, seed)
+            train_idx, validation_idx = hold_out(self.labels.strata, all_train, fraction, seed)
         refit = self.model.refit and not validation_given and len(validation_idx) > 0
         stage = "select" if refit else "train"
         search = self._search(train_idx, validation_idx)
@@ -149,7 +150,7 @@ class _EncoderFit:
                 _classifiers(ensemble, shift),
                 self._labeled(train_idx),
                 validation,
-                self.labels.multilabel,
+                self.labels.target,
             )
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
@@ -177,24 +178,25 @@ class _EncoderFit:
             embedder=(embedder.classifier, embedder.trainer.best_classifier()),
             train=LabeledNodes(*self._labeled(final_train)),
             validation=validation,
-            multilabel=self.labels.multilabel,
+            target=self.labels.target,
             calibration=calibration,
             searched=self.model.weighting == "auto",
             log=FitLog(history, best_epoch, selection_history, seen),
         )
 
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
-        return nodes, self.labels.one_hot(nodes)
+        return nodes, self.labels.matrix(nodes)
 
     def _calibrate(self, ensemble: list[_Member], validation_given: bool) -> tuple[Array, Calibration, Array | None]:
         """Return calibrated probabilities of the validation labels, the calibration and the shift of class scores."""
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
-        counts = None
+        counts, target = None, task.target
         correct = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
-        if validation_given and correct and not self.labels.multilabel:
-            counts = np.bincount(task.labels[task.train].numpy(), minlength=task.classes)
-        probabilities, temperature, shift = calibrate(scores, task.labels[task.validation].numpy(), counts)
+        if validation_given and correct and target.has_class_prior:
+            counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
+        labels = task.labels[task.validation].numpy()
+        probabilities, temperature, shift = calibrate(scores, labels, target, counts)
         return probabilities, Calibration(temperature, shift is not None), shift
 
     def _learns_weights(self, selection: Selection) -> bool:
@@ -204,21 +206,20 @@ class _EncoderFit:
 
     def _search(self, train_idx: Array, validation_idx: Array) -> ModelSearch:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
-        folds = folds_of(codes, train_idx, n_folds, self.model.random_state) if len(train_idx) > 3 else []
+        folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state) if len(train_idx) > 3 else []
         if not folds and self.model.weighting not in ("auto", "uniform", "degree", "cosine"):
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
         labels, classes = torch.from_numpy(codes), len(self.labels.classes)
-        task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:])
+        task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
         return ModelSearch(task, self.data, self.settings, self._class_weights(train_idx), self._train)
 
     def _class_weights(self, train_idx: Array) -> Tensor | None:
         """Return weights inverse to the class frequencies, with `class_weight="balanced"`."""
         if self.model.class_weight != "balanced":
             return None
-        count, total = np.maximum(self.labels.one_hot(train_idx).sum(axis=0), 1), len(train_idx)
-        weights = (total - count) / count if self.labels.multilabel else total / (len(count) * count)
+        weights = self.labels.target.balanced_weights(self.labels.matrix(train_idx))
         return torch.from_numpy(np.clip(weights, 0.01, 100).astype(np.float32))
 
     def _select(self, search: ModelSearch) -> Selection:

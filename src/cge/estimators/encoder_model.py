@@ -11,15 +11,15 @@ import numpy.typing as npt
 import torch
 
 from cge.data.graph_update import check_same_features
-from cge.estimators.calibration import Calibration, mean_probabilities
+from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.encoder_explainer import encoder_explainer
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
-from cge.metrics import scale_probabilities
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.propagation import propagate_to
+from cge.targets import Target
 from cge.training.classifier_recipes import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
@@ -34,16 +34,16 @@ def uncalibrated_probabilities(
     selection: Selection,
     classifiers: Sequence[tuple[str, PathClassifier]],
     labels: tuple[Array, Array] | None,
-    multilabel: bool,
+    target: Target,
     rows: Array,
 ) -> Array:
     """Return the probability of each class for some nodes, `(k, c)`, before calibration.
 
-    `labels` are the nodes whose labels are propagated, and their classes as zeros and ones.
+    `labels` are the nodes whose labels are propagated, and the labels as a matrix.
     """
     nodes, propagation, label_scores = torch.from_numpy(rows), selection.weighting.propagation(data), None
     if selection.label_propagation and labels is not None:
-        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, multilabel, rows))[nodes]
+        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
     scores = []
     with torch.no_grad():
         for name, classifier in classifiers:
@@ -52,7 +52,7 @@ def uncalibrated_probabilities(
             scores.append(
                 class_scores if label_scores is None else class_scores + classifier.label_weight * label_scores
             )
-    return mean_probabilities(scores, multilabel)
+    return mean_outputs(scores, target)
 
 
 @dataclass(eq=False, kw_only=True)
@@ -69,7 +69,7 @@ class EncoderModel:
     embedder: tuple[str, PathClassifier]
     train: LabeledNodes
     validation: ValidationNodes
-    multilabel: bool
+    target: Target
     calibration: Calibration
     searched: bool
     log: FitLog
@@ -163,8 +163,8 @@ class EncoderModel:
         self, data: EncoderData, labels: tuple[Array, Array] | None, rows: Array, temperature: float | Array
     ) -> Array:
         """Return them from the data of a graph, the labels in it, and a temperature or one for each row."""
-        plain = uncalibrated_probabilities(data, self.selection, self.ensemble, labels, self.multilabel, rows)
-        return scale_probabilities(plain, temperature, self.multilabel).astype(np.float32)
+        plain = uncalibrated_probabilities(data, self.selection, self.ensemble, labels, self.target, rows)
+        return self.target.scale(plain, temperature).astype(np.float32)
 
     def _labels_in(self, graph: Graph | None) -> tuple[Array, Array]:
         """Return the nodes of a graph that have a training label, and their classes as zeros and ones."""
@@ -178,6 +178,6 @@ class EncoderModel:
         """Return the weights of paths of node numbers, `(k,)`; 0 for a sequence that is no path of the graph."""
         return self.selection.weighting.path_weights(self.data, paths)
 
-    def explainer(self, classes: Array, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths
+    def explainer(self, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths
         """Return what explains the predictions of one classifier of the ensemble."""
-        return encoder_explainer(self, classes, classifier)
+        return encoder_explainer(self, classifier)

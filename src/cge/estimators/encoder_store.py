@@ -17,6 +17,7 @@ from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.models.path_networks import make_weighting
+from cge.targets import restore_target
 from cge.training.classifier_recipes import EncoderSettings, make_classifier
 from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch, History
@@ -59,8 +60,8 @@ def encoder_metadata(model: EncoderModel) -> dict[str, Any]:
         "edge_inputs": list(model.data.edge_scale.names),
         "embedder": model.embedder[0],
         "ensemble": [name for name, _ in model.ensemble],
-        "multilabel": model.multilabel,
         "selection": selection_metadata(model.selection),
+        "target": model.target.metadata(),
     }
 
 
@@ -120,7 +121,7 @@ def restore_encoder(
         embedder=restored(metadata["embedder"], "embedder"),
         train=train,
         validation=validation,
-        multilabel=bool(metadata["multilabel"]),
+        target=restore_target(metadata["target"], classes),
         calibration=_restore_calibration(metadata["calibration"]),
         searched=estimator.weighting == "auto",
         log=restore_log(metadata, Epoch),

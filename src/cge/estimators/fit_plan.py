@@ -67,7 +67,7 @@ def _held_out(model: Any, known: TaskLabels) -> Any:
 def _of_paths(model: Any, graph: Graph, known: TaskLabels, kept: int, labels: dict[str, int], again: bool) -> FitPlan:
     settings, n_folds = encoder_settings(model, len(known.classes)), as_config(OuterConfig, model.outer_problem).n_folds
     features: Any = graph.features
-    inputs = resolve_inputs(model.inputs, graph, known.multilabel)
+    inputs = resolve_inputs(model.inputs, graph, known.target)
     entries, columns = graph.num_nodes, graph.num_nodes
     if inputs == "features":
         entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])

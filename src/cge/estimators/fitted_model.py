@@ -12,6 +12,7 @@ import numpy.typing as npt
 from cge.errors import InputError
 from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
+from cge.targets import Target
 from cge.training.history import History
 
 __all__ = [
@@ -29,7 +30,7 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class LabeledNodes:
-    """Nodes with labels: `nodes (k,)` and their classes as zeros and ones, `matrix (k, c)`."""
+    """Nodes with labels: `nodes (k,)` and the labels as a matrix, `(k, c)`."""
 
     nodes: Array
     matrix: Array
@@ -39,7 +40,8 @@ class LabeledNodes:
 
     def arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays that a model folder stores, by name."""
-        return {f"{name}.nodes": self.nodes.astype(np.int64), f"{name}.classes": self.matrix.astype(np.int8)}
+        kind = np.int8 if self.matrix.dtype.kind in "iub" else np.float64
+        return {f"{name}.nodes": self.nodes.astype(np.int64), f"{name}.labels": self.matrix.astype(kind)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,15 +55,16 @@ class ValidationNodes(LabeledNodes):
         return super().arrays(name) | {f"{name}.probabilities": self.probabilities.astype(np.float32)}
 
 
-def label_table(classes: Array, labeled: LabeledNodes, multilabel: bool) -> Labels:
-    """Return the classes and training labels that explanations show."""
+def label_table(labeled: LabeledNodes, target: Target) -> Labels:
+    """Return the training labels that explanations show."""
     order = np.argsort(labeled.nodes)
-    return Labels(classes, labeled.nodes[order], labeled.matrix[order], multilabel)
+    return Labels(target, labeled.nodes[order], labeled.matrix[order])
 
 
 def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
     """Return the labeled nodes that a model folder stores under a name."""
-    labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.classes"], np.int64)
+    labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.labels"])
+    matrix = matrix.astype(np.int64) if matrix.dtype.kind in "iub" else matrix
     inside = labeled.dtype == np.int64 and (not len(labeled) or 0 <= labeled.min() <= labeled.max() < nodes)
     if matrix.shape != (len(labeled), classes) or not inside:
         raise InputError(f"the {name} labels do not belong to this graph")
@@ -93,8 +96,8 @@ class FittedModel(Protocol):
     ----------
     graph : Graph
         The graph of training.
-    multilabel : bool
-        Whether a node may have several classes.
+    target : Target
+        What is predicted.
     train, validation : LabeledNodes, ValidationNodes
         The labels that trained the model, and those that selected it.
     log : FitLog
@@ -116,7 +119,7 @@ class FittedModel(Protocol):
     @property
     def graph(self) -> Graph: ...  # noqa: D102
     @property
-    def multilabel(self) -> bool: ...  # noqa: D102
+    def target(self) -> Target: ...  # noqa: D102
     @property
     def train(self) -> LabeledNodes: ...  # noqa: D102
     @property
@@ -148,7 +151,7 @@ class FittedModel(Protocol):
         """Return the weights of paths of node numbers, `(k,)`."""
         ...
 
-    def explainer(self, classes: Array, classifier: int, seed: int) -> Explainer:
+    def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what explains predictions; `classifier` is the place of one in an ensemble."""
         ...
 

@@ -51,7 +51,7 @@ class _Network(NodeClassifier):
         )
         labels, train, selection = (torch.tensor(one) for one in (task.codes, task.train, task.validation))
         scores, epochs = train_network(network, features, labels, train, selection, settings)
-        probabilities: Array = (torch.sigmoid(scores) if task.multilabel else torch.softmax(scores, dim=1)).numpy()
+        probabilities: Array = task.target.outputs(scores).numpy()
         return probabilities, epochs
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:  # noqa: ARG002 - for subclasses
@@ -102,10 +102,9 @@ class GCN(_Network):
         own = data.inputs("l1")
         if self.append == "none":
             return own
-        nobody = 0 if task.multilabel else -1
         told = []
         for nodes in (task.train, task.validation):
-            labels = np.full_like(task.codes, nobody)
+            labels = task.target.unlabeled(len(task.codes))
             labels[nodes] = task.codes[nodes]
             told.append(labels)
         model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)  # selection only chooses

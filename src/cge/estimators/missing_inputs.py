@@ -16,8 +16,8 @@ import scipy.sparse as sp
 from cge.estimators.encoder_model import uncalibrated_probabilities
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
-from cge.metrics import fit_temperature
 from cge.models.classifiers import PathClassifier
+from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
 
@@ -32,19 +32,18 @@ def missing_input_temperatures(
     classifiers: Sequence[tuple[str, PathClassifier]],
     labels: tuple[Array, Array],
     validation: ValidationNodes,
-    multilabel: bool,
+    target: Target,
 ) -> dict[str, float]:
     """Return the temperatures with the lowest log loss for nodes with "edges" only and with "features" only.
 
     `labels` are the nodes whose labels are propagated, and their classes. Nodes without features have no inputs when
     they have no edges.
     """
-    true = validation.matrix if multilabel else validation.matrix.argmax(axis=1)
+    true = target.from_matrix(validation.matrix)
 
     def temperature(hidden: EncoderData, labels: tuple[Array, Array] | None, rows: Array) -> float:
-        return fit_temperature(
-            uncalibrated_probabilities(hidden, selection, classifiers, labels, multilabel, rows), true
-        )
+        outputs = uncalibrated_probabilities(hidden, selection, classifiers, labels, target, rows)
+        return target.fit_temperature(outputs, true)
 
     options: Any = {"n_jobs": data.n_jobs, "training_data": data}
     edges = EncoderData(_without_inputs(data, validation.nodes), transitions=data.transitions, **options)

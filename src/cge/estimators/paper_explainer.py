@@ -36,7 +36,7 @@ Array = npt.NDArray[Any]
 _WALKS = 100  # per node: predictions are attributed to their prefixes
 
 
-def paper_explainer(model: PaperModel, classes: Array, place: int, seed: int) -> Explainer:
+def paper_explainer(model: PaperModel, place: int, seed: int) -> Explainer:
     """Return what attributes the scores of the classification head to paths.
 
     The head reads vectors of unit length. The contribution of a path is the vector of its end times the path's share of
@@ -57,7 +57,7 @@ def paper_explainer(model: PaperModel, classes: Array, place: int, seed: int) ->
         Reading(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors),
         model.probabilities(None, np.arange(len(graph))),
         graph.node_ids,
-        label_table(classes, model.train, model.multilabel),
+        label_table(model.train, model.target),
     )
 
 

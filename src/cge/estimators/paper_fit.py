@@ -19,7 +19,6 @@ from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
-from cge.metrics import fit_temperature
 from cge.training.model_search import MIN_VALIDATION
 from cge.training.paper_settings import TrainingSettings
 from cge.training.paper_training import train
@@ -56,7 +55,8 @@ def fit_paper(
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (nodes, remaining, *folds)]
         codes, outer_only = torch.from_numpy(labels.codes), estimator.outer_labels == "validation"
         seen = {"train": len(nodes), "outer": sum(map(len, folds)), "validation": len(remaining)}
-        task = Task(graph, features, codes, len(labels.classes), parts[0], parts[1], parts[2:], outer_only)
+        roles = parts[0], parts[1], parts[2:]
+        task = Task(graph, features, codes, len(labels.classes), *roles, outer_only, labels.target)
         return task, seen
 
     def run(task: Task, stage: str, stop_after: int | None = None) -> Any:
@@ -67,23 +67,25 @@ def fit_paper(
     trained = run(task, "select" if refit else "train")
     validation_idx = task.validation.numpy()
     empty = ValidationNodes(
-        np.empty(0, np.int64), labels.one_hot(validation_idx[:0]), np.empty((0, len(labels.classes)))
+        np.empty(0, np.int64), labels.matrix(validation_idx[:0]), np.empty((0, len(labels.classes)))
     )
     log = FitLog(trained.history, trained.best_epoch, None, seen)
     model = PaperModel(
         graph=graph,
         features=features,
         parameters=trained.parameters,
-        train=LabeledNodes(train_idx, labels.one_hot(train_idx)),
+        train=LabeledNodes(train_idx, labels.matrix(train_idx)),
         validation=empty,
-        multilabel=labels.multilabel,
+        target=labels.target,
         log=log,
         window=estimator.window,
         n_jobs=estimator.n_jobs,
     )
     if len(validation_idx) >= MIN_VALIDATION:
-        model.temperature = fit_temperature(model.probabilities(None, validation_idx), labels.codes[validation_idx])
-    matrix = labels.one_hot(validation_idx)
+        model.temperature = labels.target.fit_temperature(
+            model.probabilities(None, validation_idx), labels.codes[validation_idx]
+        )
+    matrix = labels.matrix(validation_idx)
     model.validation = ValidationNodes(validation_idx, matrix, model.probabilities(None, validation_idx))
     if refit:
         task, seen = make_task(all_train, np.empty(0, np.int64))
@@ -93,9 +95,9 @@ def fit_paper(
             graph=graph,
             features=features,
             parameters=again.parameters,
-            train=LabeledNodes(all_train, labels.one_hot(all_train)),
+            train=LabeledNodes(all_train, labels.matrix(all_train)),
             validation=model.validation,
-            multilabel=labels.multilabel,
+            target=labels.target,
             log=FitLog(again.history, again.best_epoch, trained.history, seen),
             window=estimator.window,
             n_jobs=estimator.n_jobs,

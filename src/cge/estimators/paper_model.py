@@ -17,8 +17,8 @@ from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.paper_explainer import paper_explainer
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
-from cge.metrics import scale_probabilities
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
+from cge.targets import Target
 from cge.training.paper_parameters import Parameters
 
 __all__ = ["PaperModel", "normalized_features"]
@@ -37,7 +37,7 @@ class PaperModel:
     parameters: Parameters
     train: LabeledNodes
     validation: ValidationNodes
-    multilabel: bool
+    target: Target
     log: FitLog
     window: int
     n_jobs: int | None
@@ -84,9 +84,8 @@ class PaperModel:
         for start in range(0, len(rows), _BATCH):
             batch = torch.from_numpy(rows[start : start + _BATCH])
             scores = self.parameters.scores(features, batch)
-            probabilities = torch.sigmoid(scores) if self.multilabel else torch.softmax(scores, dim=1)
-            scaled = scale_probabilities(probabilities.numpy(), self.temperature, self.multilabel)
-            result[start : start + _BATCH] = scaled
+            outputs = self.target.outputs(scores).numpy()
+            result[start : start + _BATCH] = self.target.scale(outputs, self.temperature)
         return result
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
@@ -102,9 +101,9 @@ class PaperModel:
         result: Array = weights.numpy()
         return result
 
-    def explainer(self, classes: Array, classifier: int, seed: int) -> Explainer:
+    def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what attributes predictions to paths."""
-        return paper_explainer(self, classes, classifier, seed)
+        return paper_explainer(self, classifier, seed)
 
 
 def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeatures | None:

@@ -14,6 +14,7 @@ from cge.estimators.encoder_store import history_metadata, restore_log
 from cge.estimators.fitted_model import ValidationNodes, stored_labels
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
+from cge.targets import restore_target
 from cge.training.history import PaperEpoch
 from cge.training.paper_parameters import ModelShape, Parameters
 
@@ -32,8 +33,8 @@ def paper_metadata(model: PaperModel) -> dict[str, Any]:
     shape = asdict(model.parameters.shape)
     del shape["weighting"]  # is in the settings
     return history_metadata(model.log) | {
-        "multilabel": model.multilabel,
         "shape": shape,
+        "target": model.target.metadata(),
         "temperature": model.temperature,
     }
 
@@ -67,7 +68,7 @@ def restore_paper(
         parameters=parameters,
         train=stored_labels(arrays, "train", len(graph), len(classes)),
         validation=validation,
-        multilabel=bool(metadata["multilabel"]),
+        target=restore_target(metadata["target"], classes),
         log=restore_log(metadata, PaperEpoch),
         window=estimator.window,
         n_jobs=estimator.n_jobs,

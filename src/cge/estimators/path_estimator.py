@@ -14,7 +14,7 @@ from sklearn.base import BaseEstimator
 from cge.checks import whole_number
 from cge.errors import InputError, format_list, format_value
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels, as_classes, score_predictions, task_labels
+from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings
@@ -90,7 +90,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         """
         known = self.checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
-        self._set_model(self._train(graph, known, checkpoints, callback), known.classes)
+        self._set_model(self._train(graph, known, checkpoints, callback))
         self.fit_call_ = {"command": "", "validation": len(known.validation) > 0}
         return self
 
@@ -153,7 +153,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         nodes, graph
             As for `predict_proba`.
         """
-        return as_classes(self.predict_proba(nodes, graph), self.classes_, self._need_fit().multilabel)
+        return self._need_fit().target.predict(self.predict_proba(nodes, graph))
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the accuracy of the predictions; in a multilabel task, micro-F1.
@@ -165,7 +165,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         labels : sequence
             An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return score_predictions(self.predict(nodes), labels, self.classes_, self._need_fit().multilabel)
+        return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
         """Return vectors, `(k, dim)`: of all nodes of training, of some of them, or of the nodes of another graph.
@@ -327,7 +327,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     def _explainer(self, classifier: int) -> Explainer:
         model, place = self._need_fit(), whole_number("classifier", classifier, 0)
         if place not in self._explainers:
-            self._explainers[place] = model.explainer(self.classes_, place, self.random_state)
+            self._explainers[place] = model.explainer(place, self.random_state)
         return self._explainers[place]
 
     # ------------------------------------------------------------------ saving
@@ -350,15 +350,15 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Restore what `save` wrote."""
         classes = unpack_values(arrays, "classes.")
-        self._set_model(self._restore(graph, classes, metadata, arrays), classes)
+        self._set_model(self._restore(graph, classes, metadata, arrays))
         if not 1 <= self.best_epoch_ <= min(len(self.history_), len(self.selection_history_ or self.history_)):
             raise InputError(f"the best epoch, {self.best_epoch_:,}, is not in the history")
         call = metadata["fit_call"]
         self.fit_call_ = {"command": str(call["command"]), "validation": bool(call["validation"])}
 
-    def _set_model(self, model: FittedModel, classes: Array) -> None:
+    def _set_model(self, model: FittedModel) -> None:
         """Set the attributes of a trained estimator."""
-        self.fitted_, self.classes_ = model, classes
+        self.fitted_, self.classes_ = model, model.target.classes
         self.graph_, self.node_ids_, self.embedding_ = model.graph, model.graph.node_ids, model.vectors()
         self.history_, self.best_epoch_ = model.log.history, model.log.best_epoch
         self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen

@@ -13,10 +13,10 @@ import scipy.sparse as sp
 
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError
-from cge.estimators.classifier import as_classes
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
 from cge.graph import Graph
+from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
 
@@ -43,32 +43,25 @@ class Predictions:
     evidence : (k,) int
         What each prediction is based on, as numbers into `EVIDENCE`: the node was in the graph of training, or a new
         node has features and edges, features, edges, or none of them.
-    multilabel : bool
-        Whether a node may have several classes.
+    target : Target
+        What is predicted.
     """
 
     nodes: Array
     classes: Array
     probabilities: Array
     evidence: Array
-    multilabel: bool
+    target: Target
 
     @cached_property
     def predicted(self) -> list[Any]:
         """The class of each node; in a multilabel task a list of classes."""
-        predicted = as_classes(self.probabilities, self.classes, self.multilabel)
-        if not self.multilabel:
-            return list(predicted.tolist())
-        return [self.classes[row.astype(bool)].tolist() for row in predicted]
+        return self.target.listed(self.probabilities)
 
     @property
     def confidence(self) -> Array:
         """The probability of the predicted class, `(k,)`; in a multilabel task, that of the least certain decision."""
-        if self.multilabel:
-            least: Array = np.maximum(self.probabilities, 1 - self.probabilities).min(axis=1, initial=1)
-            return least
-        highest: Array = self.probabilities.max(axis=1, initial=0)
-        return highest
+        return self.target.confidence(self.probabilities)
 
     def counts(self) -> dict[str, int]:
         """Return how many nodes were predicted from which evidence, in the order of `EVIDENCE`."""
@@ -127,16 +120,16 @@ def predict_nodes(
             where = "the request (neither in training nor among the new ones)"
             raise UnknownNodeError(where, error.offenders, error.count) from None
     evidence, probabilities = _predict_new(fitted, grown, rows)
-    return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.multilabel), grown.notes
+    return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
 
 
 def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
     graph = model.graph_
     ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
     fitted: FittedModel | None = getattr(model, "fitted_", None)
-    multilabel = model.multilabel_ if fitted is None else fitted.multilabel
+    target = model.target_ if fitted is None else fitted.target
     evidence = np.full(len(ids), _TRAINED)
-    return Predictions(ids, model.classes_, model.predict_proba(wanted), evidence, multilabel)
+    return Predictions(ids, model.classes_, model.predict_proba(wanted), evidence, target)
 
 
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
@@ -163,8 +156,8 @@ def training_labels(model: Any) -> list[list[Any]] | None:
     if fitted is None:
         return None
     labels: list[list[Any]] = [[] for _ in range(len(model.node_ids_))]
-    for node, row in zip(fitted.train.nodes.tolist(), fitted.train.matrix.astype(bool), strict=True):
-        labels[node] = model.classes_[row].tolist()
+    for node, names in zip(fitted.train.nodes.tolist(), fitted.target.names(fitted.train.matrix), strict=True):
+        labels[node] = names
     return labels
 
 

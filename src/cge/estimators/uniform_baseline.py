@@ -11,7 +11,6 @@ from sklearn.base import clone
 
 from cge.errors import CgeWarning, InputError
 from cge.explain.weighting_comparison import Gain
-from cge.metrics import node_f1, predicted_indicators
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
@@ -48,19 +47,16 @@ def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Arr
         return y, None
     validation = fitted.validation
     if held_out:
-        y[validation.nodes] = 0 if fitted.multilabel else -1
+        y[validation.nodes] = fitted.target.unlabeled(len(validation))
     return y, _for_all_nodes(model, validation.nodes, validation.matrix) if len(validation) else None
 
 
 def _for_all_nodes(model: PathEstimator, nodes: Array, matrix: Array) -> Array:
     """Return the labels of some nodes in an array for all nodes, others unlabeled."""
-    if model.fitted_.multilabel:
-        labels = np.zeros((len(model.graph_), matrix.shape[1]), np.int64)
-        labels[nodes] = matrix
-        return labels
-    codes = np.full(len(model.graph_), -1)
-    codes[nodes] = matrix.argmax(1) if len(nodes) else 0
-    return codes
+    target = model.fitted_.target
+    labels = target.unlabeled(len(model.graph_))
+    labels[nodes] = target.from_matrix(matrix)
+    return labels
 
 
 def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
@@ -100,8 +96,6 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
         raise InputError("this model has no validation labels to compare on; fit it with validation labels")
     baseline = uniform_copy(model)
     other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
-    own_f1, other_f1 = (
-        node_f1(predicted_indicators(probabilities, fitted.multilabel), validation.matrix)
-        for probabilities in (validation.probabilities, other)
-    )
-    return Gain.between(own_f1, other_f1, chose=fitted.searched)
+    labels, target = fitted.target.from_matrix(validation.matrix), fitted.target
+    own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
+    return Gain.between(own, uniform, chose=fitted.searched)

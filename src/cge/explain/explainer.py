@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 
 from cge.explain.explanation import ONLY_CLASSIFIER, Explanation, PathShare, WhichClassifier
 from cge.explain.faithfulness import Faithfulness, faithfulness
@@ -15,6 +16,7 @@ from cge.explain.path_search import Found, joined
 from cge.explain.path_source import Paths
 from cge.randomness import generator
 from cge.sampling import PathBatch
+from cge.targets import Target
 
 __all__ = ["Explainer", "Labels"]
 
@@ -40,25 +42,24 @@ def _sums(local: Local, by_hop: Array, by_type: Array) -> dict[str, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Classes by name, and what is known of nodes: `known (k,)` ascending, `members (k, c)` zeros and ones."""
+    """The target of a model and its training labels: `nodes (k,)` ascending, `matrix (k, c)`."""
 
-    classes: Array
-    known: Array
-    members: Array
-    several: bool
+    target: Target
+    nodes: Array
+    matrix: Array
+
+    @property
+    def classes(self) -> Array:
+        """The classes, `(c,)`."""
+        return self.target.classes
 
     def of(self, nodes: Array) -> tuple[Any, ...]:
-        """Return the known label of each node, or None; with several labels per node, a tuple of them."""
-        places = np.minimum(np.searchsorted(self.known, nodes), max(len(self.known) - 1, 0))
-        names = self.classes.tolist()
-        found: list[Any] = []
-        for node, place in zip(nodes.tolist(), places.tolist(), strict=True):
-            if not len(self.known) or self.known[place] != node:
-                found.append(None)
-                continue
-            mine = tuple(names[one] for one in np.flatnonzero(self.members[place]).tolist())
-            found.append(mine if self.several else mine[0])
-        return tuple(found)
+        """Return the training label of each node, or None; in a multilabel task, a tuple of classes."""
+        rows = np.minimum(np.searchsorted(self.nodes, nodes), max(len(self.nodes) - 1, 0))
+        known = self.nodes[rows] == nodes if len(self.nodes) else np.zeros(len(nodes), bool)
+        names = iter(self.target.names(self.matrix[rows[known]]))
+        labels = (tuple(next(names)) if is_known else None for is_known in known.tolist())
+        return tuple(label if label is None or self.target.multilabel else label[0] for label in labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,8 +118,7 @@ class Explainer:
         brought = np.zeros(len(hops))
         for few in _pieces(np.arange(len(nodes)), self._at_once):
             local, place = self.reading.at(nodes[few], hops[:, few].sum(0)), self.probabilities[nodes[few]].argmax(1)
-            slopes = local.slopes[np.arange(len(few)), place]
-            slopes = slopes if self.labels.several else slopes - local.slopes.mean(1)
+            slopes = self.labels.target.centered(local.slopes)[np.arange(len(few)), place]
             brought += np.einsum("qd,kqd->k", slopes, hops[:, few])
         mean: Array = brought / max(len(nodes), 1)
         return mean
@@ -135,7 +135,7 @@ class Explainer:
 
     def of_class(self, place: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the paths that bring most to its score, and means over the nodes predicted to be in it."""
-        within = self.probabilities[:, place] > 0.5 if self.labels.several else self.probabilities.argmax(1) == place
+        within = self.labels.target.indicators(self.probabilities)[:, place]
         nodes, carried = np.flatnonzero(within), self.reading.carried
         parts: list[dict[str, Array]] = []
         found: list[Found] = []
@@ -208,8 +208,8 @@ class Explainer:
     def _predicted(self, node: int) -> tuple[Any, ...]:
         """Return the classes that are predicted for a node, the most likely first."""
         order = np.argsort(-self.probabilities[node], kind="stable")
-        order = order[self.probabilities[node, order] > 0.5] if self.labels.several else order[:1]
-        return tuple(self.labels.classes[order].tolist())
+        predicted = self.labels.target.indicators(self.probabilities[[node]])[0]
+        return tuple(self.labels.classes[order[predicted[order]]].tolist())
 
     def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
         """Return paths with names, weights and what they bring."""
@@ -247,8 +247,4 @@ class Explainer:
     def _probabilities(self, scores: Array) -> Array:
         """Return the calibrated chances of this reader's class scores, `(q, c)`."""
         cooled = scores / self.temperature  # p^(1 / heat), made to sum to one, is the softmax of this
-        if self.labels.several:
-            return np.asarray(1 / (1 + np.exp(-np.clip(cooled, -500, 500))))
-        raised = np.exp(cooled - cooled.max(1, keepdims=True))
-        probabilities: Array = raised / raised.sum(1, keepdims=True)
-        return probabilities
+        return np.asarray(self.labels.target.outputs(torch.from_numpy(cooled)).numpy())

@@ -16,7 +16,6 @@ __all__ = ["closed_walk_weights", "label_propagation", "symmetric_weights"]
 Array = npt.NDArray[Any]
 
 _BATCH = 64  # nodes whose closed walks are summed at once
-_SMOOTHING = 0.05  # share of the probability that is spread over all classes, so that no class is impossible
 
 
 def symmetric_weights(transitions: TransitionMatrix, raw_weights: Array, normalization: float) -> tuple[Array, Array]:
@@ -67,21 +66,20 @@ def label_propagation(
     values: Array,
     hops: Sequence[float],
     nodes: Array,
-    classes: Array,
-    multilabel: bool,
+    labels: Array,
     targets: Array | None = None,
     symmetric: Array | None = None,
     closed_walks: Array | None = None,
-) -> Array:
-    """Return log-scores of each class, `(n, c)` float32, summed over all weighted paths; zero where no path ends at a label.
+) -> tuple[Array, Array, Array]:
+    """Return weighted sums of the labels at the ends of all paths from each node, `(n, c)`, and of their weights, `(n, 1)`.
 
     The label of a node does not contribute to its own score, neither directly nor through paths that return to it.
-    With one label per node a row is the logarithm of a posterior; with `multilabel` it holds log-odds.
+    The third result, `(n, 1)`, is whether a path ends at a label at all.
 
     Parameters
     ----------
-    nodes : (k,), classes : (k, c)
-        The labeled nodes, and their classes as zeros and ones.
+    nodes : (k,), labels : (k, c)
+        The labeled nodes, and their labels.
     targets : optional
         Nodes whose own label must be left out, which costs far more than the propagation; by default all nodes.
     symmetric : (m,), optional
@@ -89,11 +87,11 @@ def label_propagation(
     closed_walks : (k,), optional
         `closed_walk_weights` of the labeled nodes, where they are known.
     """
-    labels = np.zeros((transitions.num_nodes, classes.shape[1] + 1))
-    labels[nodes, :-1] = classes
-    labels[nodes, -1] = 1  # counts labels
+    inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
+    inputs[nodes, :-1] = labels
+    inputs[nodes, -1] = 1  # counts labels
     matrix = transitions.matrix(values.astype(np.float64))  # leaving labels out takes differences of large sums
-    total, reached = hops[0] * labels, labels
+    total, reached = hops[0] * inputs, inputs
     for weight in hops[1:]:
         reached = sparse_product(matrix, reached, transitions.n_jobs)
         total += weight * reached
@@ -101,14 +99,7 @@ def label_propagation(
     if closed_walks is None:
         nodes = nodes if targets is None else nodes[np.isin(nodes, targets)]
         closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
-    total[nodes] -= closed_walks[:, None] * labels[nodes]
-    sums, count = np.maximum(total[:, :-1], 0), total[:, -1:]
+    total[nodes] -= closed_walks[:, None] * inputs[nodes]
+    count = total[:, -1:]
     reachable = count > 1e-9 * with_own  # less is what rounding left of a node's own label
-    if multilabel:
-        share = np.clip(np.where(reachable, sums / np.maximum(count, 1e-12), 0.5), 0, 1)
-        share = (1 - _SMOOTHING) * share + _SMOOTHING / 2
-        return np.where(reachable, np.log(share) - np.log1p(-share), 0).astype(np.float32)
-    n_classes = sums.shape[1]
-    normalized = (1 - _SMOOTHING) * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12)
-    posterior = normalized + _SMOOTHING / n_classes
-    return np.where(reachable, np.log(posterior) + np.log(n_classes), 0).astype(np.float32)
+    return total[:, :-1], count, reachable

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from cge.data.label_arrays import labeled
 from cge.errors import InputError
-from cge.estimators.labels import one_hot
 from cge.estimators.nearest import lengths, nearest_rows
 from cge.metrics import predicted_indicators
 from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
@@ -92,7 +91,7 @@ def facts_of(
     format_list = np.concatenate(
         [format_value, np.setdiff1d(met, format_value)]
     )  # nodes that only paths lead to come last
-    said = predicted_indicators(probabilities, model.fitted_.multilabel)
+    said = predicted_indicators(probabilities, model.fitted_.target.multilabel)
     sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[format_value].sum(0)
     shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
     parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
@@ -107,7 +106,7 @@ def facts_of(
         "verdict": verdict_of(model, rows),
         "hints": {
             **hints_of(model, len(told), len(format_value), measured, MAPS[flat]),
-            "colors-words": colors_of(model.fitted_.multilabel, len(classes), len(_COLORS)),
+            "colors-words": colors_of(model.fitted_.target.multilabel, len(classes), len(_COLORS)),
             "signs-words": signs_of([weight for _, weight in weights]),
         },
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
@@ -122,7 +121,7 @@ def facts_of(
         "nodes": {
             **_nodes(model, format_value, format_list, labels, labeled(known), probabilities, titles, flat),
             "shade": shades[format_list].tolist(),
-            "said": _said(probabilities[format_list]) if model.fitted_.multilabel else None,
+            "said": _said(probabilities[format_list]) if model.fitted_.target.multilabel else None,
         },
         "paths": _numbered(strongest, format_list, len(told)),
         "near": _near(model.embedding_, format_value),
@@ -147,7 +146,7 @@ def _members(model: Any, truth: Array | None) -> Array:
         found[model.fitted_.train.nodes] = model.fitted_.train.matrix
     else:
         nodes = np.flatnonzero(labeled(truth))
-        found[nodes] = one_hot(truth[nodes], found.shape[1])
+        found[nodes] = model.fitted_.target.matrix(truth[nodes])
     return found
 
 

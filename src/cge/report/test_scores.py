@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.data.label_arrays import labeled
-from cge.estimators.labels import one_hot
 from cge.evaluation.significance import f1_interval, wilson_interval
 from cge.metrics import node_f1, predicted_indicators, reliability
 
@@ -90,11 +89,11 @@ def measured_by(model: Any, truth: Array | None = None) -> Measured | None:
     By `truth`, the labels of nodes that were not trained on: `(n,)` class numbers of `model.classes_` with −1 for
     unknown, or `(n, c)` of zeros and ones. Without it, by the selection labels.
     """
-    fitted, classes = model.fitted_, len(model.classes_)
+    fitted = model.fitted_
     if truth is None:
         chosen = fitted.validation
         return (
-            Measured(chosen.nodes, chosen.matrix, chosen.probabilities, fitted.multilabel, False)
+            Measured(chosen.nodes, chosen.matrix, chosen.probabilities, fitted.target.multilabel, False)
             if len(chosen.nodes)
             else None
         )
@@ -103,4 +102,6 @@ def measured_by(model: Any, truth: Array | None = None) -> Measured | None:
     nodes = np.flatnonzero(labeled(truth) & ~served)
     if not len(nodes):
         return None
-    return Measured(nodes, one_hot(truth[nodes], classes), fitted.probabilities(None, nodes), fitted.multilabel, True)
+    return Measured(
+        nodes, fitted.target.matrix(truth[nodes]), fitted.probabilities(None, nodes), fitted.target.multilabel, True
+    )

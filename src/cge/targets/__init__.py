@@ -1,4 +1,4 @@
-"""Kinds of targets: one class per node, or several. `TARGETS` has them by name; `encode_target` chooses by the labels."""
+"""Kinds of targets: one class per node, or several. `TARGETS` has them by name."""
 
 from __future__ import annotations
 

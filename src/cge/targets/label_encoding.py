@@ -11,7 +11,7 @@ import numpy.typing as npt
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 
-__all__ = ["encode_labels", "members", "one_hot"]
+__all__ = ["encode_labels", "members"]
 
 Array = npt.NDArray[Any]
 
@@ -172,8 +172,3 @@ def _sortable(present: Array, what: str) -> Array:
     if kinds == {float} and all(float(one).is_integer() for one in present):
         return np.array([int(one) for one in present], np.int64)
     return np.array(present.tolist())
-
-
-def one_hot(codes: Array, classes: int) -> Array:
-    """Return class numbers `(k,)` as zeros and ones, `(k, c)`; what is zeros and ones already stays as it is."""
-    return np.eye(classes, dtype=np.int64)[codes] if codes.ndim == 1 else codes

@@ -76,7 +76,7 @@ class MultiLabel(Target):
 
     def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
         """Return False for a class that only one node has, at that node."""
-        return ~(matrix * (matrix.sum(axis=0) == 1) > 0)
+        return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
 
     def predict(self, outputs: Array) -> Array:
         """Return zeros and ones, `(k, c)`: classes with a probability above one half."""

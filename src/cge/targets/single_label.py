@@ -25,6 +25,7 @@ class SingleLabel(Target):
 
     kind: ClassVar[str] = "single-label"
     metric: ClassVar[str] = "accuracy"
+    has_class_prior: ClassVar[bool] = True
 
     def unlabeled(self, count: int) -> Array:
         """Return −1 for each node."""
@@ -77,7 +78,7 @@ class SingleLabel(Target):
     def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
         """Return False for a label that is alone in its class."""
         alone = matrix * (matrix.sum(axis=0) == 1) > 0
-        return ~alone.any(axis=1, keepdims=True)
+        return np.asarray(~alone.any(axis=1, keepdims=True), bool)
 
     def predict(self, outputs: Array) -> Array:
         """Return the most probable classes, `(k,)`."""

@@ -1,10 +1,10 @@
 """What is predicted for a node: the interface of a kind of target.
 
-Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for each
-kind: the loss, predictions from scores, metrics, label propagation, and what a report shows. Training, search,
-explanations and reports only use this interface.
+Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for
+each kind: the loss, predictions from scores, metrics, label propagation. Training, search, explanations and reports
+only use this interface. Defaults are those of classification.
 
-Defaults are those of classification. Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k, c)` have a column for each output.
+Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k, c)` have a column for each output.
 "Outputs" are what a model predicts: class probabilities, or values.
 """
 
@@ -17,12 +17,14 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from cge.errors import InputError, Message, Param
 from cge.losses import supervised_loss
 from cge.metrics import (
     accuracy_or_f1,
     calibrated_log_losses,
     fit_temperature,
     node_accuracy,
+    node_f1,
     predicted_indicators,
     scale_probabilities,
 )
@@ -45,14 +47,14 @@ class Target(ABC):
         The name of the score.
     multilabel : bool
         Whether a node may have several classes.
-    is_classification : bool
-        Whether outputs are class probabilities, which can be calibrated.
+    has_class_prior : bool
+        Whether each node has one of the classes, so that these have prior probabilities.
     """
 
     kind: ClassVar[str]
     metric: ClassVar[str]
     multilabel: ClassVar[bool] = False
-    is_classification: ClassVar[bool] = True
+    has_class_prior: ClassVar[bool] = False
 
     def __init__(self, classes: Array) -> None:
         self.classes = classes
@@ -60,6 +62,12 @@ class Target(ABC):
     def metadata(self) -> dict[str, Any]:
         """Return what a model folder stores besides the classes."""
         return {"kind": self.kind}
+
+    def check(self, labels: Array) -> None:  # noqa: ARG002 - for other kinds
+        """Refuse training labels that nothing can be learned from."""
+        if len(self.classes) < 2:
+            problem = f" must hold at least two classes, found only {self.classes.tolist()[0]!r}"
+            raise InputError(Message(Param("y"), problem), parameter="y")
 
     # ------------------------------------------------------------------ labels
 
@@ -78,6 +86,10 @@ class Target(ABC):
     @abstractmethod
     def from_matrix(self, matrix: Array) -> Array:
         """Return the labels that `matrix` makes this matrix of."""
+
+    def names(self, matrix: Array) -> list[list[Any]]:
+        """Return the classes of each row of a matrix of labels."""
+        return [self.classes[row].tolist() for row in matrix.astype(bool)]
 
     def strata(self, labels: Array) -> Array:
         """Return classes to stratify by, as for single-label or multilabel targets."""
@@ -131,6 +143,10 @@ class Target(ABC):
     def node_scores(self, scores: Array, labels: Array) -> Array:
         """Return the score of each node, `(k,)`; their means compare two models."""
         return node_accuracy(scores, labels)
+
+    def node_correct(self, outputs: Array, labels: Array) -> Array:
+        """Return how correct each prediction is, `(k,)`: 0 or 1, or the F1 of the node's classes."""
+        return node_f1(self.indicators(outputs), self.matrix(labels))
 
     def node_losses(self, scores: Array, labels: Array) -> Array:
         """Return the loss of each node, `(k,)`, whatever the scale of the scores."""

@@ -170,9 +170,9 @@ class CandidateTraining:
         if weights.name not in self._label_scores:
             train = self.task.train.numpy()
             labels = self.task.labels.numpy()[train]
-            members = np.eye(self.task.classes)[labels] if labels.ndim == 1 else labels
-            found = weights.propagate_labels(self.data, train, members, labels.ndim == 2)
-            alone = members * (members.sum(axis=0) == 1) > 0  # (k, c)
-            found[train] *= ~(alone if labels.ndim == 2 else alone.any(axis=1, keepdims=True))
-            self._label_scores[weights.name] = torch.from_numpy(found)
+            target = self.task.target
+            matrix = target.matrix(labels)
+            scores = weights.propagate_labels(self.data, train, matrix, target)
+            scores[train] *= target.informative(matrix)
+            self._label_scores[weights.name] = torch.from_numpy(scores)
         return self._label_scores[weights.name]

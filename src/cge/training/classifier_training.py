@@ -26,11 +26,8 @@ import numpy as np
 import numpy.typing as npt
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from cge.errors import InputError, Message
-from cge.losses import supervised_loss
-from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import PathClassifier
 from cge.models.propagation import Propagation, propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
@@ -46,11 +43,9 @@ from cge.training.torch_state import (
     optimizer_arrays,
 )
 
-__all__ = ["ClassifierSettings", "ClassifierTrainer", "drop_features", "dropout_mask", "sharpened"]
+__all__ = ["ClassifierSettings", "ClassifierTrainer", "drop_features", "dropout_mask"]
 
 Array = npt.NDArray[Any]
-
-_CONFIDENT = 0.75  # probability above which a mean of two classes is confident; with c classes 2 / c is enough
 
 
 @dataclass(frozen=True)
@@ -81,17 +76,6 @@ class ClassifierSettings:
     def first_full_epoch(self) -> int:
         """The number of the first epoch (from 0) with full λ."""
         return self.warmup_epochs + self.rampup_epochs if self.consistency_weight > 0 else 0
-
-
-def sharpened(probabilities: Tensor, sharpening: float, multilabel: bool) -> Tensor:
-    """Return probabilities `(n, c)` moved towards the likeliest class, or with `multilabel` each towards 0 or 1.
-
-    >>> [round(p, 4) for p in sharpened(torch.tensor([[0.75, 0.25]]), 0.5, multilabel=False)[0].tolist()]  # 9 to 1
-    [0.9, 0.1]
-    """
-    if multilabel:
-        return torch.sigmoid(torch.logit(probabilities, 1e-7) / sharpening)
-    return torch.softmax(torch.log(probabilities.clamp(min=1e-30)) / sharpening, dim=1)
 
 
 class ClassifierTrainer:
@@ -125,12 +109,7 @@ class ClassifierTrainer:
         self.optimizer = torch.optim.Adam(groups, settings.learning_rate, fused=True)
         self.epochs: list[Epoch] = []
         self.best, self.best_epoch = module_arrays(classifier, "classifier"), 0
-        self._best_score = (-1.0, 0.0)  # accuracy, −loss; below any accuracy
-
-    @property
-    def multilabel(self) -> bool:
-        """Whether a node may have several classes."""
-        return self.task.labels.ndim == 2
+        self._best_score = (-np.inf, 0.0)  # score, −loss
 
     def run(
         self,
@@ -159,7 +138,8 @@ class ClassifierTrainer:
         strength, train = self._consistency_weight(number), self.task.train
         others = self._draw_consistency_nodes(random) if strength else train[:0]
         scores, labels = self._augmented_scores(random, torch.cat([train, others])), self.task.labels[train]
-        losses = [supervised_loss(each[: len(train)], labels, self.class_weights) for each in scores]
+        target = self.task.target
+        losses = [target.loss(each[: len(train)], labels, self.class_weights) for each in scores]
         supervised, consistency = torch.stack(losses).mean(), torch.zeros(())
         if strength:
             other_scores = [each[len(train) :] for each in scores]
@@ -260,8 +240,8 @@ class ClassifierTrainer:
             return 0.0, 0.0
         with torch.no_grad():
             scores = self._scores(self._propagated(self.classifier, nodes), nodes)
-        labels = self.task.labels[nodes]
-        return accuracy_or_f1(scores.numpy(), labels.numpy()), float(supervised_loss(scores, labels))
+        labels, target = self.task.labels[nodes], self.task.target
+        return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
 
     # ------------------------------------------------------------------ losses of unlabeled nodes
 
@@ -271,26 +251,15 @@ class ClassifierTrainer:
             return torch.zeros(())
         label_scores = self.label_scores[nodes]
         reachable = label_scores.any(dim=1).float()
-        if self.multilabel:
-            target = torch.sigmoid(label_scores)
-            losses = [
-                functional.binary_cross_entropy_with_logits(each, target, reduction="none").sum(1) for each in scores
-            ]
-        else:
-            target = torch.softmax(label_scores, dim=1)
-            losses = [-(target * torch.log_softmax(each, dim=1)).sum(1) for each in scores]
+        losses = [self.task.target.distillation_losses(each, label_scores) for each in scores]
         return (torch.stack(losses).mean(0) * reachable).sum() / reachable.sum().clamp(min=1)
 
     def _consistency(self, scores: list[Tensor]) -> Tensor:
         """Return the mean squared distance of each augmentation from the sharpened mean, where that is confident."""
-        probabilities = [torch.sigmoid(each) if self.multilabel else torch.softmax(each, dim=1) for each in scores]
-        mean = torch.stack(probabilities).mean(0).detach()
-        target = sharpened(mean, self.settings.sharpening, self.multilabel)
-        if self.multilabel:
-            confident = torch.ones(len(mean))
-        else:
-            confident = (mean.max(1).values > min(2 / mean.shape[1], _CONFIDENT)).float()
-        distance = torch.stack([((each - target) ** 2).sum(1) for each in probabilities]).mean(0)
+        outputs = [self.task.target.outputs(each) for each in scores]
+        mean = torch.stack(outputs).mean(0).detach()
+        target, confident = self.task.target.consistency_target(mean, self.settings.sharpening)
+        distance = torch.stack([((each - target) ** 2).sum(1) for each in outputs]).mean(0)
         return (distance * confident).sum() / confident.sum().clamp(min=1)
 
     # ------------------------------------------------------------------ checkpoints

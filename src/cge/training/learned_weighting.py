@@ -17,7 +17,6 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
 from cge.models.propagation import Propagation
 from cge.models.sparse_products import NodeFeatures
@@ -157,17 +156,8 @@ class OuterProblem:
         return classifier.scores(propagated[held] + classifier.bias)
 
     def _prior_loss(self) -> float:
-        """Return the loss of predicting the class priors of the training labels."""
-        labels = self.task.labels[self.task.train]
-        if labels.ndim == 2:
-            prior = labels.double().mean(0)
-            positive = prior if self.class_weights is None else self.class_weights.double() * prior
-            best = (positive / (positive + 1 - prior)).clamp(1e-9, 1 - 1e-9)  # the constant prediction of least loss
-            return float(-(positive * best.log() + (1 - prior) * (1 - best).log()).sum())
-        if self.class_weights is not None:
-            return float(np.log(self.task.classes))
-        prior = torch.bincount(labels, minlength=self.task.classes).double() / len(labels)
-        return float(-(prior * prior.clamp(min=1e-12).log()).sum())
+        """Return the loss of the best constant prediction."""
+        return self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
 
     def _step(self, step: int, train_weights: bool) -> float:
         """Do a step of the classifiers, and one of the weights with `train_weights`; return the outer loss."""
@@ -186,9 +176,9 @@ class OuterProblem:
                 continue
             mask = dropout_mask((len(own), settings.dim), settings.dropout, random)
             own_scores = classifier.scores(part[own] + classifier.bias, mask)
-            inner = inner + supervised_loss(own_scores, labels[own], self.class_weights)
+            inner = inner + self.task.target.loss(own_scores, labels[own], self.class_weights)
             scores = self.held_out_scores(classifier, part, own, held) * torch.exp(self.log_scale)
-            outer = outer + supervised_loss(scores, labels[held], self.class_weights) * (len(held) / n_held_out)
+            outer = outer + self.task.target.loss(scores, labels[held], self.class_weights) * (len(held) / n_held_out)
         inner_parameters = [parameter for classifier in self.classifiers for parameter in classifier.parameters()]
         gradients = torch.autograd.grad(inner, inner_parameters, retain_graph=train_weights, allow_unused=True)
         if train_weights:

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.metrics import accuracy_or_f1, calibrated_log_losses, node_accuracy
 from cge.models.edge_weighting import EdgeWeighting
 from cge.training.classifier_training import ClassifierTrainer
 
@@ -81,8 +80,9 @@ def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
     """Return how the best epoch of a trainer does on its validation labels."""
     nodes = trainer.task.validation
     scores, labels = trainer.best_scores(nodes).numpy(), trainer.task.labels[nodes].numpy()
+    target = trainer.task.target
     return CandidateScore(
-        accuracy_or_f1(scores, labels), node_accuracy(scores, labels), calibrated_log_losses(scores, labels)
+        target.score(scores, labels), target.node_scores(scores, labels), target.node_losses(scores, labels)
     )
 
 

@@ -15,6 +15,7 @@ from cge.models.label_propagation import closed_walk_weights, label_propagation,
 from cge.models.path_networks import PathWeighting
 from cge.models.path_prefixes import PrefixPropagation
 from cge.models.propagation import Propagation
+from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 
 __all__ = ["LABEL_PROPAGATION_HOPS", "NamedWeighting"]
@@ -61,12 +62,12 @@ class NamedWeighting:
         return PrefixPropagation(prefixes, data.token_vectors(self.sampled[1]), self.module, data.transitions)
 
     def propagate_labels(
-        self, data: EncoderData, nodes: Array, classes: Array, multilabel: bool, targets: Array | None = None
+        self, data: EncoderData, nodes: Array, matrix: Array, target: Target, rows: Array | None = None
     ) -> Array:
-        """Return log-scores of the propagated labels of some nodes, `(n, c)`; see `label_propagation`.
+        """Return scores of the propagated labels of some nodes, `(n, c)`; see `label_propagation`.
 
-        `nodes (k,)` are labeled, `classes (k, c)` is a matrix of zeros and ones. Only `targets` need the scores that
-        leave their own label out; by default all do.
+        `nodes (k,)` are labeled, `matrix (k, c)` are their labels as `target` makes them. Only `rows` need the scores
+        that leave their own label out; by default all do.
         """
         edge_inputs, hops, symmetric = (
             data.edge_inputs_of(self.edge_weighting),
@@ -83,12 +84,11 @@ class NamedWeighting:
             )
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
-        if closed_walks is None and targets is None:
+        if closed_walks is None and rows is None:
             closed_walks = closed_walk_weights(data.transitions, values, hops, nodes, symmetric)
             data.closed_walks[self.name] = nodes, closed_walks
-        return label_propagation(
-            data.transitions, values, hops, nodes, classes, multilabel, targets, symmetric, closed_walks
-        )
+        sums = label_propagation(data.transitions, values, hops, nodes, matrix, rows, symmetric, closed_walks)
+        return target.label_scores(*sums)
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
         """Return A(p) of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or is too long.

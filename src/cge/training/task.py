@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 from torch import Tensor
 
 from cge.graph import Graph
 from cge.models.sparse_products import NodeFeatures
+from cge.targets import MultiLabel, SingleLabel, Target
 
 __all__ = ["Task"]
 
@@ -30,3 +32,9 @@ class Task:
     validation: Tensor
     folds: Sequence[Tensor] = ()
     outer_only: bool = False
+    target: Target = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.target is None:
+            kind = MultiLabel if self.labels.ndim == 2 else SingleLabel
+            object.__setattr__(self, "target", kind(np.arange(self.classes)))
