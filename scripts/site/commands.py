@@ -30,6 +30,7 @@ def _reference() -> Iterator[str]:
     for name, command in group.commands.items():
         # The options of estimators are added when the context is made.
         context = command.make_context(name, [], parent=root, resilient_parsing=True)
+        context.command.list_suffixes()
         usage = " ".join(context.command.get_usage(context).split()).removeprefix("Usage: ")
         yield from ("", f"## cge {name}", "", "```text", usage, "```", "")
         yield from _paragraphs(context.command.help)

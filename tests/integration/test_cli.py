@@ -19,7 +19,6 @@ import cge
 from cge.cli.check import check
 from cge.cli.flags import OPTIONS, as_flags
 from cge.cli.main import run
-from tests.integration.test_malformed_files import CASES, Case
 
 ROOT = Path(__file__).parents[2]
 HEADER_NOTE = (
@@ -33,32 +32,6 @@ UNREAD_NOTE = (
     "the column 'strength' is not read; --weight or --edge-type names one that holds weights or types, "
     "--unweighted says that none does"
 )
-
-
-def arguments(case: Case, folder: Path) -> list[str]:
-    """Return the call of `cge check` for a malformed file."""
-    words = ["check", str(folder / case.edges)]
-    for name in ("labels", "features", "nodes"):
-        if getattr(case, name):
-            words += [f"--{name}", str(folder / getattr(case, name))]
-    for name, value in case.options.items():
-        flag = "--" + name.replace("_", "-")
-        words += [flag] if value is True else [flag, str(value)]
-    return words
-
-
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_malformed_files_end_in_one_sentence_and_exit_code_2(
-    case: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    case.write(tmp_path)
-    assert run(arguments(case, tmp_path)) == 2
-    printed = capsys.readouterr()
-    assert printed.out == ""
-    assert printed.err == f"cge: {as_flags(case.expected(tmp_path))}\n"
-    assert "`" not in printed.err
-    assert run([*arguments(case, tmp_path), "--json"]) == 2
-    assert capsys.readouterr().out == ""
 
 
 @pytest.mark.parametrize(
@@ -160,7 +133,7 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
             "source,target,strength\n1,2,5\n2,3,6\n",
             UNREAD_NOTE,
         ),
-        ("1,1\n2,2\n", "every row is a self-loop, so no edge is left; pass --self-loops to keep them"),
+        ("1,1\n2,2\n", "every row is a self-loop, so there are no edges; pass --self-loops to keep them"),
     ],
 )
 def test_notes(content: str, note: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -39,7 +39,7 @@ def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureF
     first, note = notes(capsys, "--nodes", "nodes.txt")
     assert first.startswith("nodes.txt, line 1: 'person' was read as a node")
     assert note == (
-        "labels.csv, line 1: 'person' was read as a node of the class 'drink', which stands nowhere else; if the line "
+        "labels.csv, line 1: 'person' was read as a node of the class 'drink', which occurs nowhere else; if the line "
         "names the columns, name them too by --node and --label"
     )
     assert notes(capsys, "--nodes", "nodes.txt", "--node", "person", "--label", "drink") == [first]
@@ -60,5 +60,5 @@ def test_names_for_what_is_not_known(name: str, folder: Path, capsys: pytest.Cap
     (note,) = notes(capsys)
     assert note == (
         f"labels.csv: the label '{name}' (2 times) was read as a class like any other; remove its rows if it means "
-        "that the class is not known"
+        "that the class is unknown"
     )

@@ -1,7 +1,4 @@
-"""Every way a file can be wrong that we know of, and the exact sentence it gets.
-
-`CASES` is also run through `cge check` by the tests of the command line.
-"""
+"""Malformed files of every kind and the exact message for each, from the library; a sample also from `cge check`."""
 
 from __future__ import annotations
 
@@ -20,8 +17,9 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
+from cge.cli.main import run
+from cge.data import read_graph, read_labels
 from cge.data.files import blocks
-from cge.data.files.graph_files import read_graph, read_labels
 from cge.errors import CgeError, FileFormatError, InputError, UnknownNodeError
 
 Files = dict[str, str | bytes | Callable[[Path], None]]
@@ -145,9 +143,9 @@ AS_TEXT = "pass ids='str' to read all ids as text"
 DROP = "remove the edge, or pass weighted=False to ignore weights"
 POINT = "write 1.5, with a point"
 NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
-PICKLE = "this holds Python objects as a pickle, which may run any code and is never opened; save numbers"
+PICKLE = "this contains pickled objects, which can run arbitrary code and are never opened; save numbers"
 EMPTY = (
-    "found 2,000,000,000 rows, but only 1 entry, and at most 10,000,100 rows are allowed then; correct the size, or "
+    "found 2,000,000,000 rows, but only 1 entry, for which at most 10,000,100 rows are allowed; correct the size, or "
     "leave out isolated nodes"
 )
 ONE_ROW = "give each node one row"
@@ -165,9 +163,9 @@ CASES = [
     Case(
         "only comments",
         {"edges.csv": "# one\n\n  # two\n"},
-        "{dir}/edges.csv: the file holds no rows, only blanks or comments",
+        "{dir}/edges.csv: the file has no rows, only blanks or comments",
     ),
-    Case("only a header", {"edges.csv": "source,target\n"}, "{dir}/edges.csv: the file holds a header but no rows"),
+    Case("only a header", {"edges.csv": "source,target\n"}, "{dir}/edges.csv: the file has a header but no rows"),
     Case(
         "unknown suffix",
         {"edges.foo": GOOD},
@@ -183,29 +181,29 @@ CASES = [
             edges=f"edges{suffix}",
         )
         for suffix, problem in [
-            (".xlsx", "spreadsheets are not read; save it as CSV"),
-            (".xls", "spreadsheets are not read; save it as CSV"),
-            (".csv.zip", "only gzip is unpacked on the way; unpack it first"),
-            (".tsv.bz2", "only gzip is unpacked on the way; unpack it first"),
-            (".xz", "only gzip is unpacked on the way; unpack it first"),
-            (".zst", "only gzip is unpacked on the way; unpack it first"),
-            (".tar.gz", "only gzip is unpacked on the way; unpack it first"),
-            (".json", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
-            (".graphml", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
-            (".gml", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
-            (".adjlist", "this format is not read; convert it to an edge list, e.g. with NetworkX"),
+            (".xlsx", "spreadsheets are not supported; save it as CSV"),
+            (".xls", "spreadsheets are not supported; save it as CSV"),
+            (".csv.zip", "only gzip is decompressed; unpack it first"),
+            (".tsv.bz2", "only gzip is decompressed; unpack it first"),
+            (".xz", "only gzip is decompressed; unpack it first"),
+            (".zst", "only gzip is decompressed; unpack it first"),
+            (".tar.gz", "only gzip is decompressed; unpack it first"),
+            (".json", "this format is not supported; convert it to an edge list, e.g. with NetworkX"),
+            (".graphml", "this format is not supported; convert it to an edge list, e.g. with NetworkX"),
+            (".gml", "this format is not supported; convert it to an edge list, e.g. with NetworkX"),
+            (".adjlist", "this format is not supported; convert it to an edge list, e.g. with NetworkX"),
         ]
     ),
     Case(
         "pickle",
         {"edges.pkl": lambda path: path.write_bytes(pickle.dumps(_Bomb())) and None},
-        "{dir}/edges.pkl: pickles may run any code and are never opened; save the data as .npz or .parquet",
+        "{dir}/edges.pkl: pickles can run arbitrary code and are never opened; save the data as .npz or .parquet",
         edges="edges.pkl",
     ),
     Case(
         "pickle under another name",
         {"edges.csv": lambda path: path.write_bytes(pickle.dumps([_Bomb()], protocol=4)) and None},
-        "{dir}/edges.csv: expected text, plain or gzip, found a pickle, which may run any code and is never opened",
+        "{dir}/edges.csv: expected text, plain or gzip, found a pickle, which can run arbitrary code and is never opened",
     ),
     Case(
         "binary",
@@ -231,7 +229,7 @@ CASES = [
     Case(
         "truncated gzip",
         {"edges.csv.gz": gzip.compress(GOOD.encode())[:-9]},
-        "{dir}/edges.csv.gz: the gzip data ends too early; the file was cut, fetch it again",
+        "{dir}/edges.csv.gz: the gzip data ends too early: the file is truncated; fetch it again",
         edges="edges.csv.gz",
     ),
     Case(
@@ -340,7 +338,7 @@ CASES = [
     Case(
         "duplicate header",
         {"edges.csv": "# e\nsource,target,source\n1,2,3\n"},
-        "{dir}/edges.csv, line 2: the header names 'source' twice; rename one of the columns",
+        "{dir}/edges.csv, line 2: the header has the name 'source' twice; rename one of the columns",
     ),
     Case(
         "no such column",
@@ -441,14 +439,14 @@ CASES = [
     Case(
         "edge to an unlisted node",
         {"edges.csv": GOOD, "nodes.txt": "a\nb\n"},
-        "1 node in {dir}/edges.csv is not in the graph: 'c'; the list of nodes must hold every node",
+        "1 node in {dir}/edges.csv is not in the graph: 'c'; the list of nodes must contain every node",
         nodes="nodes.txt",
         error=UnknownNodeError,
     ),
     Case(
         "node listed twice",
         {"edges.csv": "1,2\n", "nodes.txt": "1\n2\n1\n"},
-        "{dir}/nodes.txt, line 3: node 1 stands twice, first in line 1; keep one",
+        "{dir}/nodes.txt, line 3: node 1 occurs twice, first in line 1; keep one row",
         nodes="nodes.txt",
     ),
     Case(
@@ -488,7 +486,7 @@ CASES = [
         Case(
             f"labels with only a header {header!r}",
             {"edges.csv": edges, "labels.csv": f"{header}\n"},
-            "{dir}/labels.csv: the file holds a header but no rows",
+            "{dir}/labels.csv: the file has a header but no rows",
             labels="labels.csv",
         )
         for edges, header in [
@@ -548,7 +546,7 @@ CASES = [
     Case(
         "features twice",
         {"edges.csv": GOOD, "features.csv": "a,1\nb,2\nc,3\nb,4\n"},
-        "{dir}/features.csv, line 4: node 'b' stands twice, first in line 2; keep one",
+        "{dir}/features.csv, line 4: node 'b' occurs twice, first in line 2; keep one row",
         features="features.csv",
     ),
     Case(
@@ -595,7 +593,7 @@ CASES = [
             "edges.csv": "a,b\n",
             "nodes.npy": lambda path: np.save(path, np.array([[97, 1 << 21]], np.uint32).view("U2")[0]),
         },
-        "{dir}/nodes.npy: a string holds 0x200000, which is no character; write it again",
+        "{dir}/nodes.npy: a string contains 0x200000, which is not a character; write it again",
         nodes="nodes.npy",
     ),
     Case(
@@ -613,34 +611,34 @@ CASES = [
     Case(
         "truncated .npy",
         {"edges.csv": GOOD, "features.npy": _cut(lambda path: np.save(path, np.ones((9, 9))), 0.5)},
-        "{dir}/features.npy: the header tells of an array of shape (9, 9) in 648 bytes, found 260; was the file cut?",
+        "{dir}/features.npy: the header declares an array of shape (9, 9) in 648 bytes, found 260; is the file truncated?",
         features="features.npy",
     ),
     Case(
         "huge .npy header",
         {"edges.npy": _npy_header((10**12, 2))},
-        "{dir}/edges.npy: the header tells of an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
-        "8; was the file cut?",
+        "{dir}/edges.npy: the header declares an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
+        "8; is the file truncated?",
         edges="edges.npy",
     ),
     Case(
         "huge header in a packed .npy",
         {"edges.npy.gz": _packed(_npy_header((10**16, 2)))},
-        "{dir}/edges.npy.gz: the header tells of an array of shape (10000000000000000, 2) in 160,000,000,000,000,000 "
-        "bytes, found at most 163,960; was the file cut?",
+        "{dir}/edges.npy.gz: the header declares an array of shape (10000000000000000, 2) in 160,000,000,000,000,000 "
+        "bytes, found at most 163,960; is the file truncated?",
         edges="edges.npy.gz",
     ),
     Case(
         "huge header in .npz",
         {"edges.npz": _in_archive("edges.npy", _npy_header((10**12, 2)))},
-        "{dir}/edges.npz: the header tells of an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
-        "8; was the file cut?",
+        "{dir}/edges.npz: the header declares an array of shape (1000000000000, 2) in 16,000,000,000,000 bytes, found "
+        "8; is the file truncated?",
         edges="edges.npz",
     ),
     Case(
         "truncated .npz",
         {"edges.csv": GOOD, "features.npz": _cut(lambda path: sp.save_npz(path, sp.eye_array(9)), 0.5)},
-        "{dir}/features.npz: this is no readable .npz file; write or fetch it again",
+        "{dir}/features.npz: this is not a readable .npz file; write or fetch it again",
         features="features.npz",
     ),
     Case(
@@ -697,7 +695,7 @@ CASES = [
     Case(
         "truncated Matrix-Market",
         {"edges.mtx": MATRIX + "2 2 2\n1 2 1.0\n"},
-        "{dir}/edges.mtx: the header tells of 2 entries, found 1; was the file cut?",
+        "{dir}/edges.mtx: the header declares 2 entries, found 1; is the file truncated?",
         edges="edges.mtx",
     ),
     Case(
@@ -771,7 +769,7 @@ CASES = [
     Case(
         "broken Parquet",
         {"edges.parquet": b"PAR1 and no more"},
-        "{dir}/edges.parquet: this is no readable Parquet file; write or fetch it again",
+        "{dir}/edges.parquet: this is not a readable Parquet file; write or fetch it again",
         edges="edges.parquet",
     ),
     Case(
@@ -834,6 +832,38 @@ def test_message(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert not bomb.exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "in_python", "in_shell"),
+    [
+        ("missing file", "", ""),
+        ("missing column", "pass delimiter", "pass --delimiter"),
+        ("mixed types", "pass ids='str'", "pass --ids str"),
+        ("negative weight", "pass weighted=False", "pass --unweighted"),
+        ("unknown nodes in labels", "", ""),
+        ("label conflict", "pass multilabel=True", "pass --multilabel"),
+        ("features twice", "", ""),
+        ("pickle in .npy", "", ""),
+    ],
+)
+def test_message_on_the_command_line(
+    name: str, in_python: str, in_shell: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = next(case for case in CASES if case.name == name)
+    case.write(tmp_path)
+    words = ["check", str(tmp_path / case.edges)]
+    for content in ("labels", "features", "nodes"):
+        if case.path(tmp_path, content):
+            words += [f"--{content}", str(case.path(tmp_path, content))]
+    for option, value in case.options.items():
+        words += [f"--{option.replace('_', '-')}"] + ([] if value is True else [str(value)])
+    assert in_python in case.message
+    for more in ([], ["--json"]):
+        assert run([*words, *more]) == 2
+        printed = capsys.readouterr()
+        assert printed.out == ""
+        assert printed.err == f"cge: {case.expected(tmp_path).replace(in_python, in_shell)}\n"
+
+
 def test_the_bomb_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pickles above would run code if they were loaded."""
     monkeypatch.setenv("CGE_TEST_BOMB", str(tmp_path / "bomb"))
@@ -847,7 +877,7 @@ def test_permission(tmp_path: Path) -> None:
     path = tmp_path / "edges.csv"
     path.write_text(GOOD)
     path.chmod(0)
-    with pytest.raises(FileFormatError, match="this file may not be read by you; change its permissions"):
+    with pytest.raises(FileFormatError, match="you may not read this file; change its permissions"):
         read_graph(path)
 
 
@@ -859,13 +889,13 @@ def test_permission_as_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "open", refuse)
-    with pytest.raises(FileFormatError, match="this file may not be read by you; change its permissions"):
+    with pytest.raises(FileFormatError, match="you may not read this file; change its permissions"):
         read_graph(path)
 
 
 @pytest.mark.parametrize("line", [1, 3])
 def test_endless_line(line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(blocks, "LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(blocks, "MAX_LINE_BYTES", 1 << 20)
     path = tmp_path / "edges.csv"
     path.write_text("a,b\n" * (line - 1) + "c," + "d" * (1 << 25))
     with pytest.raises(FileFormatError, match=f"line {line}: this line is longer than 1 MB; is this a text file"):
@@ -874,7 +904,7 @@ def test_endless_line(line: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_pipe(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(FileFormatError, match="this is no regular file"):
+    with pytest.raises(FileFormatError, match="this is not a regular file"):
         read_graph(tmp_path / "pipe")
 
 
@@ -898,11 +928,11 @@ def test_options(options: dict[str, Any], message: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "message"),
     [
-        ("", "the path is empty; give the path of a file"),
+        ("", "the path is empty; pass the path of a file"),
         ("-", "reading from standard input is not supported; save it to a file"),
         ("https://example.org/e.csv", "'https://example.org/e.csv' is a web address; download it first"),
         (Path("http://example.org/e.csv"), "'http:/example.org/e.csv' is a web address; download it first"),
-        ("a\0b", "the path 'a\\x00b' holds a zero byte; give the path of a file"),
+        ("a\0b", "the path 'a\\x00b' contains a zero byte; pass the path of a file"),
         (3, "expected the path of a file, found 3"),
     ],
 )
@@ -924,6 +954,6 @@ def test_too_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
         raise MemoryError
 
     (tmp_path / "edges.csv").write_text(GOOD)
-    monkeypatch.setattr("cge.data.files.graph_files.read_text_edges", fail)
-    with pytest.raises(FileFormatError, match="the graph needs more memory than this machine can give"):
+    monkeypatch.setattr("cge.data.files.graph_files.load_edges", fail)
+    with pytest.raises(FileFormatError, match="the graph needs more memory than this machine has"):
         read_graph(tmp_path / "edges.csv")

@@ -203,7 +203,7 @@ def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "open", failing(Path.open, errno.EACCES, lambda path, *_: path.name == "labels.csv"))
         told = refused([*words, "labels.csv", "--out", "new"], capsys)
-    assert told == "labels.csv: this file may not be read by you; change its permissions"
+    assert told == "labels.csv: you may not read this file; change its permissions"
     assert not (here / "new").exists()
 
 

@@ -23,7 +23,7 @@ from cge.cli.main import run
 from cge.cli.predict import predict
 from cge.cli.similar import similar
 from cge.data.files.dialect import TextOptions
-from cge.data.files.edges import EdgeOptions
+from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.graph_update_files import read_graph_update
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation

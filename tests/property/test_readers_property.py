@@ -12,9 +12,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cge.data import read_graph
 from cge.data.files.dialect import TextOptions, split_line
-from cge.data.files.edges import EdgeOptions, read_text_edges
-from cge.data.files.graph_files import read_graph
+from cge.data.files.edge_layout import EdgeOptions
+from cge.data.files.edges import load_edges
 from cge.errors import CgeError
 from cge.graph import Graph
 
@@ -79,9 +80,8 @@ def test_what_is_written_is_read(
         path.write_bytes(as_text(rows, dialect))
         graph = read_graph(path, **options)
         size = data.draw(st.integers(1, 64))
-        table = read_text_edges(
-            path, EdgeOptions(ids=kind, text=TextOptions(dialect["header"], dialect["delimiter"])), size
-        )
+        text = TextOptions(dialect["header"], dialect["delimiter"], block_size=size)
+        table = load_edges(path, EdgeOptions(ids=kind, text=text))
     expected = Graph.from_edges(edges, weights=None if values is None else values[: len(edges)])
     assert graph.node_ids.tolist() == expected.node_ids.tolist() == table.ids.tolist()
     assert table.ids[table.source].tolist() == [edge[0] for edge in edges]

@@ -300,7 +300,7 @@ def test_hidden_files_subfolders_and_other_names_are_left_alone(tmp_path: Path) 
     data = load_folder(root)
     assert data.graph.num_edges == 3
     assert data.split is None
-    assert data.notes == "read from edges.csv, labels.csv; files that were left alone: README.md, splits.csv"
+    assert data.notes == "read from edges.csv, labels.csv; ignored files: README.md, splits.csv"
 
 
 @pytest.mark.parametrize("given_as", ["str", "path", "slash", "dot", "parent", "home", "link"])
@@ -372,13 +372,13 @@ def test_nothing_is_unpickled(name: str, tmp_path: Path) -> None:
 
 def test_no_folder(tmp_path: Path) -> None:
     path = tmp_path / "nowhere"
-    assert refused(path) == f"{path}: there is no such folder; give one that holds edges and labels"
+    assert refused(path) == f"{path}: there is no such folder; pass one that contains edges and labels"
     path = people(tmp_path) / "edges.csv"
-    assert refused(path) == f"{path}: this is no folder; give the folder that holds edges and labels"
+    assert refused(path) == f"{path}: this is not a folder; pass the folder that contains edges and labels"
     assert "web address" in refused("https://example.org/people", InputError)
     assert "path" in refused("", InputError)
     assert "path" in refused(None, InputError)
-    assert "cannot be looked into" in refused("x" * 5000)
+    assert "cannot be read" in refused("x" * 5000)
 
 
 def test_a_folder_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -386,7 +386,7 @@ def test_a_folder_that_may_not_be_listed(tmp_path: Path, monkeypatch: pytest.Mon
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(Path, "iterdir", closed)
-    assert refused(tmp_path) == f"{tmp_path}: this folder cannot be looked into (Permission denied); give another"
+    assert refused(tmp_path) == f"{tmp_path}: this folder cannot be read (Permission denied); pass another"
 
 
 @pytest.mark.parametrize("stem", ["edges", "labels"])
@@ -458,7 +458,7 @@ WRONG_SPLITS = {
         "node,role\nann,train\na label,train,x\n",
         ", line 3: expected 2 columns as in line 1, found 3: 'a label,train,x'",
     ),
-    "no rows": ("node,role\n", ": the file holds a header but no rows"),
+    "no rows": ("node,role\n", ": the file has a header but no rows"),
     "empty": ("", ": the file is empty"),
     "roles only": (
         "role,who,whom\ntrain,ann,bob\n",
@@ -514,7 +514,7 @@ def test_parquet_without_rows_and_without_words(stem: str, tmp_path: Path) -> No
     (root / f"{stem}.csv").unlink(missing_ok=True)
     path = root / f"{stem}.parquet"
     pq.write_table(pa.table({"node": pa.array([], pa.string()), what: pa.array([], pa.string())}), path)
-    assert refused(root) == f"{path}: the file holds no rows; write one for each node with a {what}"
+    assert refused(root) == f"{path}: the file has no rows; write one for each node with a {what}"
     pq.write_table(pa.table({"node": ["ann"], what: [True]}), path)
     assert refused(root) == f"{path}: expected text or integers as {what}, found bool"
     pq.write_table(pa.table({"node": ["ann", "cy"], what: ["train", None]}), path)
@@ -529,7 +529,7 @@ def test_a_wrong_role_in_parquet(tmp_path: Path) -> None:
 
 def test_a_list_of_nodes_that_lacks_one(tmp_path: Path) -> None:
     message = refused(people(tmp_path, nodes__csv="ann\nbob\ncy\n"), UnknownNodeError)
-    assert "edges.csv is not in the graph: 'dan'; the list of nodes must hold every node" in message
+    assert "edges.csv is not in the graph: 'dan'; the list of nodes must contain every node" in message
 
 
 def test_features_that_lack_a_node(tmp_path: Path) -> None:

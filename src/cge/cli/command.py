@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
@@ -12,6 +13,7 @@ from cge.cli.flags import use_flags
 __all__ = ["Command", "Group", "unwrapped"]
 
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
+_SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
 
 
 def unwrapped(text: str) -> str:
@@ -53,6 +55,20 @@ class Command(TyperCommand):
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, arguments without braces."""
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Write the help."""
+        self.list_suffixes()
+        super().format_help(ctx, formatter)
+
+    def list_suffixes(self) -> None:
+        """Replace `{suffixes of edges}` in help texts by the suffixes of the file formats, which are slow to import."""
+        for parameter in self.params:
+            text = getattr(parameter, "help", None) or ""
+            if "{suffixes of " in text:
+                from cge.data.files.formats import list_suffixes
+
+                parameter.help = _SUFFIXES.sub(lambda match: list_suffixes(match[1]), text)  # type: ignore[attr-defined]
 
 
 class Group(TyperGroup):

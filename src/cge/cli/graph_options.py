@@ -49,17 +49,17 @@ class Files:
 
     edges: Annotated[
         str,
-        typer.Argument(metavar="EDGES", help="Edges: .csv, .tsv, .txt (each also .gz), .parquet, .npy, .npz or .mtx."),
+        typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}."),
     ]
     features: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Features: a table keyed by node, .npy or .npz.", rich_help_panel=FILES),
+        typer.Option(metavar="FILE", help="Features: {suffixes of features}.", rich_help_panel=FILES),
     ] = None
     nodes: Annotated[
         str | None,
         typer.Option(
             metavar="FILE",
-            help="All nodes, isolated ones too: one per line, a column of a table, or .npy.",
+            help="List of all nodes, isolated ones included: {suffixes of nodes}.",
             rich_help_panel=FILES,
         ),
     ] = None
@@ -95,7 +95,7 @@ class Files:
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""
         from cge.data.files.dialect import TextOptions
-        from cge.data.files.edges import EdgeOptions
+        from cge.data.files.edge_layout import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
@@ -118,7 +118,7 @@ class Files:
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
         from cge.data.files.dialect import TextOptions
-        from cge.data.files.graph_files import read_labels_with_notes
+        from cge.data.files.label_files import read_labels_with_notes
 
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
         text = TextOptions(comment=self.comment or None)

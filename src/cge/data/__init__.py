@@ -1,8 +1,10 @@
-"""How graphs come in: files of the common formats and the data sets of the literature."""
+"""Graphs from files of the common formats, data sets of the literature, and splits of their labels."""
 
 from cge.data.dataset import Dataset
 from cge.data.dataset_folder import load_folder
-from cge.data.files.graph_files import read_features, read_graph, read_labels
+from cge.data.files.formats import register_format
+from cge.data.files.graph_files import read_features, read_graph
+from cge.data.files.label_files import read_labels
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.catalog import DatasetInfo, catalog
 from cge.data.sets.load import load_dataset
@@ -25,5 +27,6 @@ __all__ = [
     "read_features",
     "read_graph",
     "read_labels",
+    "register_format",
     "stratified",
 ]

@@ -1,4 +1,4 @@
-"""A folder of your own as a data set: edges and labels, maybe features, a list of nodes, a split."""
+"""A folder of your own as a data set: edges and labels, optionally features, a list of nodes, a split."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.data.dataset import Dataset
-from cge.data.files.dialect import TextOptions, is_integer, known, look
+from cge.data.files.dialect import TextOptions, find_column, inspect_text, is_integer
 from cge.data.files.file_path import FilePath, file_path
+from cge.data.files.formats import find_format
 from cge.data.files.graph_files import read_graph
-from cge.data.files.node_tables import LabelTable, read_label_table, refuse_unknown
-from cge.data.files.parquet import file_kind, parquet_schema
+from cge.data.files.node_tables import LabelTable, read_label_table, refuse_unknown_nodes
+from cge.data.files.table import TextRules
 from cge.data.label_arrays import labeled
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError, format_value
@@ -24,8 +25,8 @@ __all__ = ["load_folder"]
 
 Array = npt.NDArray[Any]
 
-_NEEDED = ("edges", "labels")
-_STEMS = (*_NEEDED, "features", "nodes", "split")
+_REQUIRED = ("edges", "labels")
+_STEMS = (*_REQUIRED, "features", "nodes", "split")
 _ROLES = ("train", "validation", "test")
 _ROLE_COLUMNS = ("role", "roles", "split", "set", "part")
 
@@ -33,13 +34,13 @@ _ROLE_COLUMNS = ("role", "roles", "split", "set", "part")
 def load_folder(folder: FilePath, **options: Any) -> Dataset:
     r"""Load a data set from a folder of files in the formats of `read_graph`, `read_labels` and `read_features`.
 
-    The part of a file's name before the first dot tells what it holds; there is one file of each. Hidden files,
-    subfolders and files of other names are left alone.
+    The part of a file's name before the first dot determines its content; there is one file of each. Hidden files,
+    subfolders and files of other names are ignored.
 
     Parameters
     ----------
     folder : path
-        It holds
+        It contains
 
         - `edges.*`: an edge list or an adjacency matrix;
         - `labels.*`: a table of nodes and labels; a node with several rows of different labels makes `labels` a matrix;
@@ -51,8 +52,8 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
     Returns
     -------
     Dataset
-        Named as the folder. Class names are text and ascend, as numbers if all are integers. `notes` tell which files
-        were read.
+        Named as the folder. Class names are text and ascend, as numbers if all are integers. `notes` lists the files
+        that were read.
 
     Examples
     --------
@@ -70,11 +71,11 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
     index, text = IdIndex(graph.node_ids), TextOptions(comment=options.get("comment", "#"))
     notes = ["read from " + ", ".join(path.name for path in files.values())]
     if others:
-        notes.append("files that were left alone: " + ", ".join(others))
+        notes.append("ignored files: " + ", ".join(others))
 
-    table = read_label_table(files["labels"], _text_ids(graph), text, None, None)
-    places = _places(files["labels"], table, graph, index, "label")
-    labels, second = _labels(table, places, graph.num_nodes)
+    table = read_label_table(files["labels"], _has_text_ids(graph), text, None, None)
+    node_idx = _node_indices(files["labels"], table, graph, index, "label")
+    labels, second = _labels(table, node_idx, graph.num_nodes)
     if second is not None:
         notes.append(f"nodes may have several labels, as in line {table.lines[second]:,} of {files['labels'].name}")
     split = _split(files["split"], graph, index, text, labeled(labels)) if "split" in files else None
@@ -86,64 +87,61 @@ def _files(folder: Path) -> tuple[dict[str, Path], list[str]]:
     """Return the file of each stem, and the names of the others."""
     try:
         if not folder.exists():
-            raise FileFormatError(folder, "there is no such folder; give one that holds edges and labels")
+            raise FileFormatError(folder, "there is no such folder; pass one that contains edges and labels")
         if not folder.is_dir():
-            raise FileFormatError(folder, "this is no folder; give the folder that holds edges and labels")
-        visible = sorted(one for one in folder.iterdir() if not one.name.startswith(".") and not one.is_dir())
+            raise FileFormatError(folder, "this is not a folder; pass the folder that contains edges and labels")
+        visible = sorted(path for path in folder.iterdir() if not path.name.startswith(".") and not path.is_dir())
     except OSError as error:
-        raise FileFormatError(folder, f"this folder cannot be looked into ({error.strerror}); give another") from None
+        raise FileFormatError(folder, f"this folder cannot be read ({error.strerror}); pass another") from None
     stems = {path: path.name.partition(".")[0].lower() for path in visible}
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     for stem in _STEMS:
         candidates = [path for path in visible if stems[path] == stem]
         if len(candidates) > 1:
-            format_list = ", ".join(path.name for path in candidates)
-            raise FileFormatError(
-                folder,
-                f"expected one file of {stem}, found {len(candidates)}: {format_list}; keep one, rename the others",
-            )
-        if not candidates and stem in _NEEDED:
-            format_list = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "")
-            raise FileFormatError(
-                folder, f"expected a file of {stem}, found {format_list or 'nothing'}; add one, such as {stem}.csv"
-            )
-        found.update((stem, path) for path in candidates)
-    return found, [path.name for path in visible if stems[path] not in _STEMS]
+            names = ", ".join(path.name for path in candidates)
+            problem = f"expected one file of {stem}, found {len(candidates)}: {names}; keep one, rename the others"
+            raise FileFormatError(folder, problem)
+        if not candidates and stem in _REQUIRED:
+            names = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "")
+            problem = f"expected a file of {stem}, found {names or 'nothing'}; add one, such as {stem}.csv"
+            raise FileFormatError(folder, problem)
+        files.update((stem, path) for path in candidates)
+    return files, [path.name for path in visible if stems[path] not in _STEMS]
 
 
-def _text_ids(graph: Graph) -> bool:
+def _has_text_ids(graph: Graph) -> bool:
     return bool(graph.node_ids.dtype.kind == "O")
 
 
-def _places(path: Path, table: LabelTable, graph: Graph, index: IdIndex, what: str) -> Array:
-    """Return the number of the node of each row; every node has to be in the graph."""
-    places = index.find(table.nodes)
-    if not len(places):  # Parquet; text without rows is refused before
-        raise FileFormatError(path, f"the file holds no rows; write one for each node with a {what}")
+def _node_indices(path: Path, table: LabelTable, graph: Graph, index: IdIndex, what: str) -> Array:
+    """Return the index of the node of each row; every node must be in the graph."""
+    node_idx = index.find(table.nodes)
+    if not len(node_idx):  # Parquet; text without rows is refused before
+        raise FileFormatError(path, f"the file has no rows; write one for each node with a {what}")
     hint = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
-    if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
+    if node_idx[0] < 0 and len(node_idx) > 1 and (node_idx[1:] >= 0).all():
         hint = f"if line {table.lines[0]:,} names the columns, call them node and {what}, else {hint}"
-    refuse_unknown(path, table.nodes, places, graph.node_ids, hint)
-    return places
+    refuse_unknown_nodes(path, table.nodes, node_idx, graph.node_ids, hint)
+    return node_idx
 
 
-def _conflict(places: Array, classes: Array, size: int) -> tuple[int, int] | None:
+def _first_conflict(node_idx: Array, classes: Array, size: int) -> tuple[int, int] | None:
     """Return the first row that gives a node another class than an earlier row does: (earlier row, this row)."""
     first = np.full(size, -1)
-    first[places[::-1]] = np.arange(len(places))[::-1]  # the first row of each node
-    rows = np.flatnonzero(classes[first[places]] != classes)
-    return (int(first[places[rows[0]]]), int(rows[0])) if len(rows) else None
+    first[node_idx[::-1]] = np.arange(len(node_idx))[::-1]  # the first row of each node
+    rows = np.flatnonzero(classes[first[node_idx]] != classes)
+    return (int(first[node_idx[rows[0]]]), int(rows[0])) if len(rows) else None
 
 
-def _labels(table: LabelTable, places: Array, size: int) -> tuple[Array, int | None]:
-    """Return labels in either form, and the row that made them a matrix, if one did."""
-    conflict = _conflict(places, table.classes, size)
+def _labels(table: LabelTable, node_idx: Array, size: int) -> tuple[Array, int | None]:
+    """Return labels, `(n,)` or `(n, c)`, and for the latter the row with a second label of a node."""
+    conflict = _first_conflict(node_idx, table.classes, size)
     if conflict is None:
         labels = np.full(size, -1, np.int64)
-        labels[places] = table.classes
+        labels[node_idx] = table.classes
         return labels, None
     matrix = np.zeros((size, len(table.names)), np.int64)
-    matrix[places, table.classes] = 1
+    matrix[node_idx, table.classes] = 1
     return matrix, conflict[1]
 
 
@@ -151,56 +149,55 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
     """Read a table of nodes and roles."""
     table = _role_table(path, graph, index, options)
 
-    def complain(row: int, problem: str) -> NoReturn:
+    def refuse(row: int, problem: str) -> NoReturn:
         raise FileFormatError(path, problem, int(table.lines[row]))
 
     def node(row: int) -> str:
         return f"node {format_value(table.nodes[[row]].tolist()[0])}"
 
-    part = np.array([_ROLES.index(name) if name in _ROLES else -1 for name in table.names])[table.classes]  # (rows,)
-    wrong = np.flatnonzero(part < 0)
+    roles = np.array([_ROLES.index(name) if name in _ROLES else -1 for name in table.names])[table.classes]  # (rows,)
+    wrong = np.flatnonzero(roles < 0)
     if len(wrong):
-        found = format_value(table.names[table.classes[wrong[0]]])
-        header = wrong[0] == 0 and index.find(table.nodes[:1])[0] < 0
-        hint = ", or call the columns node and role if this line names them" if header else ""
-        complain(wrong[0], f"expected train, validation or test, found {found}; write one of these{hint}")
-    places = _places(path, table, graph, index, "role")
-    conflict = _conflict(places, part, graph.num_nodes)
+        value = format_value(table.names[table.classes[wrong[0]]])
+        may_be_header = wrong[0] == 0 and index.find(table.nodes[:1])[0] < 0
+        hint = ", or call the columns node and role if this line names them" if may_be_header else ""
+        refuse(wrong[0], f"expected train, validation or test, found {value}; write one of these{hint}")
+    node_idx = _node_indices(path, table, graph, index, "role")
+    conflict = _first_conflict(node_idx, roles, graph.num_nodes)
     if conflict is not None:
         first, second = conflict
-        roles = f"{_ROLES[part[second]]}, but {_ROLES[part[first]]} in line {table.lines[first]:,}"
-        complain(second, f"{node(second)} has the role {roles}; keep one")
-    bare = np.flatnonzero(~has_label[places])
-    if len(bare):
-        complain(
-            bare[0], f"{node(bare[0])} has the role {_ROLES[part[bare[0]]]}, but no label; add one, or remove this row"
-        )
-    train, validation, test = (np.unique(places[part == role]) for role in range(3))
+        both = f"{_ROLES[roles[second]]}, but {_ROLES[roles[first]]} in line {table.lines[first]:,}"
+        refuse(second, f"{node(second)} has the role {both}; keep one")
+    unlabeled = np.flatnonzero(~has_label[node_idx])
+    if len(unlabeled):
+        row = unlabeled[0]
+        refuse(row, f"{node(row)} has the role {_ROLES[roles[row]]}, but no label; add one, or remove this row")
+    train, validation, test = (np.unique(node_idx[roles == role]) for role in range(3))
     return Split(train, validation, test)
 
 
 def _role_table(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> LabelTable:
-    """Read a table of nodes and roles as one of nodes and labels is read."""
+    """Read a table of nodes and roles as one of nodes and labels."""
     try:
         column = _role_column(path, graph, index, options)
-        return read_label_table(path, _text_ids(graph), options, None, column, what="role")
+        return read_label_table(path, _has_text_ids(graph), options, None, column, what="role")
     except FileFormatError:
         raise
-    except InputError:  # roles stand first, and no other column has a usual name
-        raise FileFormatError(
-            path, "found a column of roles, but none of nodes; call one of the columns node"
-        ) from None
+    except InputError:  # the column of roles is the first, and no other column has a usual name
+        problem = "found a column of roles, but none of nodes; call one of the columns node"
+        raise FileFormatError(path, problem) from None
 
 
 def _role_column(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> str | None:
     """Return the name of the column of roles, or None where no header has a usual one."""
-    if file_kind(path, ("text", "parquet")) == "parquet":
-        names: list[str] = parquet_schema(path).names
-    else:
-        names = look(path, options).rows[0]
-        # Nodes may be called "set": a row that holds a role or a node is no header.
-        nodes = (index.find(names) >= 0).any() if _text_ids(graph) else any(map(is_integer, names))
-        if nodes or not set(_ROLES).isdisjoint(names):
+    file_format = find_format(path, "labels")
+    if file_format.is_text:
+        names = inspect_text(path, options).rows[0]
+        # Nodes may be called "set": a row that has a role or a node is not a header.
+        has_node = (index.find(names) >= 0).any() if _has_text_ids(graph) else any(map(is_integer, names))
+        if has_node or not set(_ROLES).isdisjoint(names):
             return None
-    place = known(names, _ROLE_COLUMNS)
-    return None if place is None else names[place]
+    else:
+        names = file_format.table(path, TextRules(options, lambda _: True)).names or []
+    column = find_column(names, _ROLE_COLUMNS)
+    return None if column is None else names[column]

@@ -1,7 +1,8 @@
 """Readers of users' files: edges, labels, features.
 
-`read` is the way in. Text goes through `blocks` (bytes of a file), `dialect` and `delimiter` (what the first lines
-say), `tokenizer` (the kernel that finds fields), `interning` (names to codes) and `numbering` (integer ids to numbers);
-`tables` reads Parquet, `arrays` NumPy's formats. `reading` tells how a file was read. Messages mention options
-as parameters of a `cge.errors.Message`, which the command line spells as flags.
+`graph_files` and `label_files` are the entry points, `formats` lists the file formats. Text goes through `blocks`
+(bytes of a file), `dialect` and `delimiter` (inferred from the first lines), `tokenizer` (the kernel of fields),
+`interning` (names to codes) and `numbering` (integer ids to node numbers); `arrow_columns` reads Parquet, `arrays`
+NumPy's formats. `edge_summary` describes how a file was read. Messages mention options as parameters of a
+`cge.errors.Message`, which the command line spells as flags.
 """

@@ -1,4 +1,4 @@
-"""NumPy arrays and archives of them. Nothing is ever unpickled, and no size is believed that the file does not hold."""
+"""NumPy arrays and archives of them: nothing is unpickled, and declared sizes are checked against the file."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.data.files.blocks import DEFLATED, open_bytes
-from cge.data.files.sizes import refuse_empty_space, refuse_missing_bytes
+from cge.data.files.blocks import MAX_COMPRESSION, open_bytes
+from cge.data.files.declared_sizes import check_array_size, check_empty_rows
 from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
@@ -24,101 +24,103 @@ __all__ = ["load_members", "load_npy", "load_npz"]
 
 Array = npt.NDArray[Any]
 
-_LISTED = 20  # names in a message
+_MAX_LISTED = 20  # names in a message
 
 
 @contextmanager
-def _refusing_pickles(path: Path, what: str) -> Iterator[None]:
+def _array_errors(path: Path, what: str) -> Iterator[None]:
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # NumPy tells that headers of Python 2 are slow to read
+            warnings.simplefilter("ignore")  # NumPy warns that headers of Python 2 are slow to read
             yield
     except FileFormatError:
         raise
     except MemoryError:
-        raise FileFormatError(path, "the array needs more memory than this machine can give") from None
+        raise FileFormatError(path, "the array needs more memory than this machine has") from None
     except Exception as error:  # a damaged file makes NumPy, SciPy and zipfile raise a dozen different ones
         if "Object arrays" in str(error) or "pickle" in str(error):
             raise FileFormatError(
-                path, "this holds Python objects as a pickle, which may run any code and is never opened; save numbers"
+                path,
+                "this contains pickled objects, which can run arbitrary code and are never opened; save numbers",
             ) from None
-        raise FileFormatError(path, f"this is no readable {what} file; write or fetch it again") from None
+        raise FileFormatError(path, f"this is not a readable {what} file; write or fetch it again") from None
 
 
 def load_npy(path: Path) -> Array:
     """Load an array of numbers or strings."""
-    with open_bytes(path) as stream, _refusing_pickles(path, ".npy"):
-        packed = not isinstance(stream, BufferedReader)
-        refuse_missing_bytes(path, stream, path.stat().st_size * (DEFLATED if packed else 1), packed=packed)
+    with open_bytes(path) as stream, _array_errors(path, ".npy"):
+        compressed = not isinstance(stream, BufferedReader)
+        size = path.stat().st_size * (MAX_COMPRESSION if compressed else 1)
+        check_array_size(path, stream, size, exact=not compressed)
         stream.seek(0)
         return _read(path, stream)
 
 
 def _read(path: Path, stream: Any) -> Array:
     array: Array = np.lib.format.read_array(stream, allow_pickle=False)
-    if not array.dtype.isnative:  # of a machine with the other order of bytes
+    if not array.dtype.isnative:  # written on a machine with another byte order
         array = array.astype(array.dtype.newbyteorder("="))
-    if array.dtype.kind == "U" and array.size:  # NumPy does not look, and Python refuses such strings much later
+    if array.dtype.kind == "U" and array.size:  # NumPy does not check, and Python refuses such strings much later
         codes = np.ascontiguousarray(array).view(np.uint32)
         if codes.max() > sys.maxunicode:
-            raise FileFormatError(path, f"a string holds {codes.max():#x}, which is no character; write it again")
+            raise FileFormatError(path, f"a string contains {codes.max():#x}, which is not a character; write it again")
     return array
 
 
 def load_npz(path: Path, keys: Sequence[str]) -> Any:
     """Load a sparse matrix as `scipy.sparse.save_npz` writes it, or the first array whose name is in `keys`."""
-    with _archive(path) as (archive, found):
-        if "format" in found:
+    with _archive(path) as (archive, names):
+        if "format" in names:
             return _sparse(path, archive)
-        key = next((key for key in keys if key in found), None)
+        key = next((key for key in keys if key in names), None)
         if key is None:
             expected = f"a sparse matrix or an array named {' or '.join(map(repr, keys))}"
-            raise FileFormatError(path, f"expected {expected}, found {_listed(found)}")
+            raise FileFormatError(path, f"expected {expected}, found {_list(names)}")
         return _member(path, archive, key)
 
 
 def load_members(path: Path, names: Sequence[str]) -> dict[str, Array]:
     """Load the arrays of an archive that have these names."""
-    with _archive(path) as (archive, found):
-        missing = next((name for name in names if name not in found), None)
+    with _archive(path) as (archive, members):
+        missing = next((name for name in names if name not in members), None)
         if missing is not None:
-            raise FileFormatError(path, f"expected an array named {missing!r}, found {_listed(found)}; get it again")
+            raise FileFormatError(path, f"expected an array named {missing!r}, found {_list(members)}; fetch it again")
         return {name: _member(path, archive, name) for name in names}
 
 
 @contextmanager
 def _archive(path: Path) -> Iterator[tuple[zipfile.ZipFile, list[str]]]:
-    """Open an archive, and list its arrays; nothing is ever unpacked to the disk, whatever members are called."""
-    with open_bytes(path) as stream, _refusing_pickles(path, ".npz"):
+    """Open an archive and list its arrays; nothing is extracted to the disk."""
+    with open_bytes(path) as stream, _array_errors(path, ".npz"):
         if not zipfile.is_zipfile(stream):
-            raise FileFormatError(path, "this is no readable .npz file; write or fetch it again")
+            raise FileFormatError(path, "this is not a readable .npz file; write or fetch it again")
         stream.seek(0)
         with zipfile.ZipFile(stream) as archive:
             yield archive, [name.removesuffix(".npy") for name in archive.namelist()]
 
 
-def _listed(names: Sequence[str]) -> str:
-    return ", ".join(map(format_value, names[:_LISTED])) + (", …" if len(names) > _LISTED else "") or "nothing"
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(map(format_value, names[:_MAX_LISTED])) + (", …" if len(names) > _MAX_LISTED else "") or "nothing"
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as stream:
-        most = min(info.file_size, path.stat().st_size * DEFLATED)  # what a directory tells may be wrong, too
-        refuse_missing_bytes(path, stream, most)  # type: ignore[arg-type]
+        size = min(info.file_size, path.stat().st_size * MAX_COMPRESSION)  # sizes in the directory may be wrong, too
+        check_array_size(path, stream, size)  # type: ignore[arg-type]
     with archive.open(info) as stream:
         return _read(path, stream)
 
 
 def _sparse(path: Path, archive: zipfile.ZipFile) -> sp.csr_array:
-    """Build a matrix from the parts that SciPy writes; a broken file must not crash compiled code."""
+    """Build a matrix from the arrays that SciPy writes; a damaged file must not crash compiled code."""
     kind = _member(path, archive, "format").item()
     kind = kind.decode("ascii") if isinstance(kind, bytes) else kind
     rows, columns = (int(size) for size in _member(path, archive, "shape"))
     data = _member(path, archive, "data")
     if data.dtype.kind not in "fiub":
         raise FileFormatError(path, f"expected a matrix of numbers, found {data.dtype}")
-    refuse_empty_space(path, rows, data.size)
+    check_empty_rows(path, rows, data.size)
     try:
         if kind in ("csr", "csc"):
             parts = data, _member(path, archive, "indices"), _member(path, archive, "indptr")
@@ -137,9 +139,9 @@ def _sparse(path: Path, archive: zipfile.ZipFile) -> sp.csr_array:
 
 
 def _from_coordinates(data: Array, row: Array, column: Array, rows: int, columns: int) -> sp.csr_array:
-    for what, places, size in (("rows", row, rows), ("columns", column, columns)):
-        if places.shape != data.shape or places.ndim != 1 or places.dtype.kind not in "iu":
+    for what, indices, size in (("rows", row, rows), ("columns", column, columns)):
+        if indices.shape != data.shape or indices.ndim != 1 or indices.dtype.kind not in "iu":
             raise ValueError(f"{what} must be whole numbers, one for each value")
-        if len(places) and not 0 <= places.min() <= places.max() < size:
+        if len(indices) and not 0 <= indices.min() <= indices.max() < size:
             raise ValueError(f"{what} must be from 0 to {size - 1:,}")
     return sp.csr_array(sp.coo_array((data, (row, column)), shape=(rows, columns)))

@@ -11,16 +11,16 @@ from typing import BinaryIO
 
 from cge.errors import FileFormatError
 
-__all__ = ["BLOCK_BYTES", "DEFLATED", "LONGEST_LINE", "line_blocks", "numbered_lines", "open_bytes"]
+__all__ = ["BLOCK_BYTES", "MAX_COMPRESSION", "MAX_LINE_BYTES", "line_blocks", "numbered_lines", "open_bytes"]
 
 BLOCK_BYTES = 1 << 24
-DEFLATED = 1032  # at most so many bytes come out of one that is packed
-LONGEST_LINE = 1 << 26  # bytes; a "line" longer than that is no line
+MAX_COMPRESSION = 1032  # the highest ratio of unpacked to packed bytes that deflate reaches
+MAX_LINE_BYTES = 1 << 26  # a longer "line" means that the file is not text
 
 _GZIP = b"\x1f\x8b"
 _BOM = b"\xef\xbb\xbf"
 _UTF16 = (b"\xff\xfe", b"\xfe\xff")
-_FOREIGN = {
+_OTHER_FORMATS = {
     b"BZh": "a bzip2 archive; unpack it first",
     b"\xfd7zXZ": "an xz archive; unpack it first",
     b"\x28\xb5\x2f\xfd": "a Zstandard archive; unpack it first",
@@ -28,16 +28,16 @@ _FOREIGN = {
     b"PAR1": "a Parquet file without the suffix .parquet",
     b"\x93NUMPY": "a NumPy file without the suffix .npy",
     b"\x89HDF": "an HDF5 file",
-    b"\x80\x04\x95": "a pickle, which may run any code and is never opened",
+    b"\x80\x04\x95": "a pickle, which can run arbitrary code and is never opened",
 }
 
 
 @contextmanager
 def open_bytes(path: Path) -> Iterator[BinaryIO]:
-    """Open a plain or gzip file for reading; whatever the system reports comes out as a `FileFormatError`."""
+    """Open a plain or gzip file for reading; errors of the operating system become `FileFormatError`."""
     try:
         if path.exists() and not path.is_file():
-            kind = "a directory" if path.is_dir() else "no regular file"
+            kind = "a directory" if path.is_dir() else "not a regular file"
             raise FileFormatError(path, f"this is {kind}; give the path of a file")
         with path.open("rb") as plain:
             if plain.peek(2)[:2] != _GZIP:
@@ -48,69 +48,69 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     except FileNotFoundError:
         raise FileFormatError(path, "there is no such file; check its path") from None
     except PermissionError:
-        raise FileFormatError(path, "this file may not be read by you; change its permissions") from None
+        raise FileFormatError(path, "you may not read this file; change its permissions") from None
     except EOFError:
-        raise FileFormatError(path, "the gzip data ends too early; the file was cut, fetch it again") from None
+        raise FileFormatError(path, "the gzip data ends too early: the file is truncated; fetch it again") from None
     except (gzip.BadGzipFile, zlib.error):
         raise FileFormatError(path, "the gzip data is damaged; fetch the file again") from None
     except OSError as error:
         raise FileFormatError(path, f"the file cannot be read ({error.strerror or error})") from None
 
 
-def _skip_mark(path: Path, start: bytes) -> int:
-    """Return the length of the byte order mark; refuse what is certainly no text."""
+def _byte_order_mark(path: Path, start: bytes) -> int:
+    """Return the length of the byte order mark; refuse formats other than text."""
     if start.startswith(_UTF16):
         raise FileFormatError(path, "the text is UTF-16; save it as UTF-8")
-    for magic, name in _FOREIGN.items():
+    for magic, name in _OTHER_FORMATS.items():
         if start.startswith(magic):
             raise FileFormatError(path, f"expected text, plain or gzip, found {name}")
     return len(_BOM) if start.startswith(_BOM) else 0
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
-    """Yield (line number, place of its first byte, line) of a text file; slow, for looking and for diagnosis."""
+    """Yield (line number, offset of its first byte, line) of a text file; slow, for first lines and for messages."""
     with open_bytes(path) as stream:
-        place = 0
-        for number, line in enumerate(iter(lambda: stream.readline(LONGEST_LINE), b""), 1):
-            if len(line) == LONGEST_LINE:
-                raise _endless(path, number)
-            mark = _skip_mark(path, line) if place == 0 else 0
+        offset = 0
+        for number, line in enumerate(iter(lambda: stream.readline(MAX_LINE_BYTES), b""), 1):
+            if len(line) == MAX_LINE_BYTES:
+                raise _line_too_long(path, number)
+            mark = _byte_order_mark(path, line) if offset == 0 else 0
             _refuse_zero(path, line, len(line), number)
-            yield number, place + mark, line[mark:]
-            place += len(line)
+            yield number, offset + mark, line[mark:]
+            offset += len(line)
 
 
 def line_blocks(path: Path, start: int, line: int, size: int = BLOCK_BYTES) -> Iterator[tuple[bytearray, int, int]]:
     """Yield (buffer, end, number of its first line): `buffer[:end]` are whole lines, the last byte is a newline.
 
-    Reading begins at byte `start` of the (unpacked) file, where line number `line` begins. The buffer is used again
-    for the next block.
+    Reading starts at byte `start` of the (unpacked) file, where line number `line` starts. The buffer is reused for the
+    next block.
     """
     with open_bytes(path) as stream:
         _skip(stream, start)
-        most = path.stat().st_size * (DEFLATED if isinstance(stream, gzip.GzipFile) else 1)
-        size = min(size, most + 1)  # a large buffer costs milliseconds
-        buffer, kept = bytearray(size + 1), 0  # one byte is spare for a last newline that the file lacks
+        max_size = path.stat().st_size * (MAX_COMPRESSION if isinstance(stream, gzip.GzipFile) else 1)
+        size = min(size, max_size + 1)  # a large buffer costs milliseconds
+        buffer, carried = bytearray(size + 1), 0  # one byte is spare for a missing newline at the end
         while True:
-            filled = _fill(stream, buffer, kept)
+            filled = _fill(stream, buffer, carried)
             at_end = filled < len(buffer) - 1
             if at_end and filled and buffer[filled - 1] != ord("\n"):
                 buffer[filled] = ord("\n")
                 filled += 1
-            end = filled if at_end else buffer.rfind(b"\n", kept, filled) + 1
+            end = filled if at_end else buffer.rfind(b"\n", carried, filled) + 1
             _refuse_zero(path, buffer, end or filled, line)
             if end:
                 yield buffer, end, line
             if at_end:
                 return
             line += buffer.count(b"\n", 0, end)
-            kept = filled - end
+            carried = filled - end
             if end:
-                buffer[:kept] = buffer[end:filled]
-            elif len(buffer) > LONGEST_LINE:
-                raise _endless(path, line)
+                buffer[:carried] = buffer[end:filled]
+            elif len(buffer) > MAX_LINE_BYTES:
+                raise _line_too_long(path, line)
             else:
-                buffer = buffer + bytes(len(buffer))  # a new one: the old may still be looked at
+                buffer = buffer + bytes(len(buffer))  # a new one: the old may still be in use
 
 
 def _skip(stream: BinaryIO, count: int) -> None:
@@ -129,11 +129,11 @@ def _fill(stream: BinaryIO, buffer: bytearray, filled: int) -> int:
 
 
 def _refuse_zero(path: Path, text: bytes | bytearray, end: int, line: int) -> None:
-    place = text.find(b"\0", 0, end)
-    if place >= 0:
-        line += text.count(b"\n", 0, place)
+    position = text.find(b"\0", 0, end)
+    if position >= 0:
+        line += text.count(b"\n", 0, position)
         raise FileFormatError(path, "expected text, found a zero byte; this looks like a binary file", line)
 
 
-def _endless(path: Path, line: int) -> FileFormatError:
-    return FileFormatError(path, f"this line is longer than {LONGEST_LINE >> 20} MB; is this a text file?", line)
+def _line_too_long(path: Path, line: int) -> FileFormatError:
+    return FileFormatError(path, f"this line is longer than {MAX_LINE_BYTES >> 20} MB; is this a text file?", line)

@@ -1,4 +1,4 @@
-"""How a text table is written: its delimiter, its header and its columns, looked up in the first rows."""
+"""How a text table is written: its delimiter, header and columns, inferred from the first rows."""
 
 from __future__ import annotations
 
@@ -7,36 +7,37 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cge.data.files.blocks import numbered_lines
-from cge.data.files.delimiter import BLANKS, delimiter_of, in_words
+from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
+from cge.data.files.delimiter import BLANKS, delimiter_name, infer_delimiter
 from cge.errors import FileFormatError, InputError, format_value
 
 __all__ = [
     "Dialect",
     "TextOptions",
-    "as_number",
-    "column_place",
-    "decimal_comma",
+    "check_unique_names",
+    "column_index",
+    "decimal_comma_hint",
+    "find_column",
+    "inspect_text",
     "is_integer",
-    "known",
-    "look",
+    "parse_number",
     "split_line",
-    "unique_header",
 ]
 
-_LOOKED_AT = 20  # rows
+_INSPECTED_ROWS = 20
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
-_EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line by which Excel tells the delimiter
+_EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line in which Excel names the delimiter
 
 
 @dataclass(frozen=True)
 class TextOptions:
-    """What a caller says about a text table; None asks to look."""
+    """Options of the caller for a text table; None means that it is inferred."""
 
     header: bool | None = None
     delimiter: str | None = None
     comment: str | None = "#"
+    block_size: int = BLOCK_BYTES
 
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("comment", self.comment)):
@@ -46,11 +47,11 @@ class TextOptions:
 
 @dataclass(frozen=True)
 class Dialect:
-    """How a file is written, and where its rows begin.
+    """How a file is written, and where its rows start.
 
-    `delimiter` is a space for runs of blanks; one of `comments`, at most two, begins a line to skip. `start` is the
-    byte and `line` the line at which reading begins: behind the header where there is one. `rows` are the fields of up
-    to two first rows, the header included.
+    `delimiter` is a space for runs of blanks; `comments` are at most two characters that start a line to skip. `rows`
+    are the fields of up to two first rows, the header included; `line_numbers` and `byte_ranges` are their positions.
+    `width_source` says in words what determined the number of columns.
     """
 
     path: Path
@@ -58,10 +59,10 @@ class Dialect:
     comments: str
     columns: int
     rows: Sequence[list[str]]
-    numbers: Sequence[int]
-    places: Sequence[tuple[int, int]] = field(repr=False)
+    line_numbers: Sequence[int]
+    byte_ranges: Sequence[tuple[int, int]] = field(repr=False)
     header: bool = False
-    fixed: str = ""
+    width_source: str = ""
 
     @property
     def delimiter_byte(self) -> int:
@@ -70,24 +71,19 @@ class Dialect:
 
     @property
     def comment_bytes(self) -> tuple[int, int]:
-        """The two bytes that begin a comment, for the kernel; −1 where there is none."""
+        """The two bytes that start a comment, for the kernel; −1 where there is none."""
         first, second = [*map(ord, self.comments), -1, -1][:2]
         return first, second
 
     @property
-    def separated(self) -> str:
+    def delimiter_name(self) -> str:
         """The delimiter in words."""
-        return in_words(self.delimiter)
+        return delimiter_name(self.delimiter)
 
     @property
     def first_line(self) -> int:
-        """Number of the first row, the header included."""
-        return self.numbers[0]
-
-    @property
-    def fixed_by(self) -> str:
-        """What fixed the number of columns, in words."""
-        return self.fixed or f"in line {self.first_line:,}"
+        """Line number of the first row, the header included."""
+        return self.line_numbers[0]
 
     @property
     def names(self) -> list[str] | None:
@@ -95,50 +91,50 @@ class Dialect:
         return self.rows[0] if self.header else None
 
     @property
-    def data(self) -> list[str] | None:
-        """The first row behind the header, if there is one."""
+    def first_data_row(self) -> list[str] | None:
+        """The first row after the header, if there is one."""
         rows = self.rows[1:] if self.header else self.rows
         return rows[0] if rows else None
 
     @property
-    def start(self) -> int:
-        """Byte at which rows begin."""
-        return self.places[0][1 if self.header else 0]
+    def start_byte(self) -> int:
+        """Byte at which rows start, after the header."""
+        return self.byte_ranges[0][1 if self.header else 0]
 
     @property
-    def line(self) -> int:
-        """Line at which rows begin."""
-        return self.numbers[0] + (1 if self.header else 0)
+    def start_line(self) -> int:
+        """Line at which rows start, after the header."""
+        return self.line_numbers[0] + (1 if self.header else 0)
 
 
-def look(path: Path, options: TextOptions, *, keys: int = 1, least: int = 2) -> Dialect:
-    """Look at the first rows of a text table; the header is decided later by what is read.
+def inspect_text(path: Path, options: TextOptions, *, id_columns: int = 1, min_columns: int = 2) -> Dialect:
+    """Infer the dialect of a text table from its first rows; whether there is a header is decided by the caller.
 
-    The first `keys` fields of a row hold ids; `least` is 1 where a table of one column is usual.
+    The first `id_columns` fields of a row are ids; `min_columns` is 1 where a table of one column is usual.
     """
     lines: list[tuple[int, int, str, int]] = []
     empty, delimiter, comments = True, options.delimiter, options.comment or ""
-    for number, place, raw in numbered_lines(path):
+    for number, start, raw in numbered_lines(path):
         empty = empty and not raw
         text = raw.decode("utf-8", "replace").rstrip("\r\n")
         if number == 1:
-            told = _EXCEL.match(text)
-            if told and told[1].isascii():
-                delimiter = delimiter or told[1]
+            excel = _EXCEL.match(text)
+            if excel and excel[1].isascii():
+                delimiter = delimiter or excel[1]
                 continue
             if text.startswith(("% ", "%%")) and comments == "#":  # as in KONECT's files
                 comments = "#%"
         if text.strip(" \t\r") and not (comments and text.lstrip(" \t").startswith(tuple(comments))):
-            lines.append((number, place, text, place + len(raw)))
-            if len(lines) == _LOOKED_AT:
+            lines.append((number, start, text, start + len(raw)))
+            if len(lines) == _INSPECTED_ROWS:
                 break
     if not lines:
-        raise FileFormatError(path, "the file is empty" if empty else "the file holds no rows, only blanks or comments")
+        raise FileFormatError(path, "the file is empty" if empty else "the file has no rows, only blanks or comments")
     number, _, text, _ = lines[0]
     if "\r" in text:
         raise FileFormatError(path, "lines end in bare carriage returns; save the file with ordinary line ends", number)
     if delimiter is None:
-        delimiter = delimiter_of(path, [line[2] for line in lines], number, keys, least)
+        delimiter = infer_delimiter(path, [line[2] for line in lines], number, id_columns, min_columns)
     rows = [split_line(line[2], delimiter) for line in lines[:2]]
     return Dialect(
         path,
@@ -149,6 +145,7 @@ def look(path: Path, options: TextOptions, *, keys: int = 1, least: int = 2) -> 
         [line[0] for line in lines[:2]],
         [(line[1], line[3]) for line in lines[:2]],
         bool(options.header),
+        f"in line {number:,}",
     )
 
 
@@ -159,23 +156,26 @@ def split_line(text: str, delimiter: str) -> list[str]:
     (['1', 'a "b" ', ''], ['1', '2'])
     """
     if delimiter == BLANKS:
-        found = re.findall(r'"(?:[^"]|"")*"(?=[ \t]|$)|[^ \t]+', text)
+        fields = re.findall(r'"(?:[^"]|"")*"(?=[ \t]|$)|[^ \t]+', text)
     else:
         mark, blank = re.escape(delimiter), " " if delimiter == "\t" else " \t"
-        found = re.findall(rf'(?:^|{mark})[{blank}]*("(?:[^"]|"")*"(?=[{blank}]*(?:{mark}|$))|[^{mark}]*)', text)
-    bare = (one.strip(" " if delimiter == "\t" else " \t") for one in found)
-    return [one[1:-1].replace('""', '"') if len(one) > 1 and one[0] == one[-1] == '"' else one for one in bare]
+        fields = re.findall(rf'(?:^|{mark})[{blank}]*("(?:[^"]|"")*"(?=[{blank}]*(?:{mark}|$))|[^{mark}]*)', text)
+    stripped = (value.strip(" " if delimiter == "\t" else " \t") for value in fields)
+    return [
+        value[1:-1].replace('""', '"') if len(value) > 1 and value[0] == value[-1] == '"' else value
+        for value in stripped
+    ]
 
 
 def is_integer(text: str) -> bool:
-    """Say whether text is an integer: digits, maybe after a minus sign."""
+    """Return whether text is an integer: digits, possibly after a minus sign."""
     return bool(_INTEGER.match(text))
 
 
-def as_number(text: str) -> float | None:
-    """Return the number that text stands for, or None.
+def parse_number(text: str) -> float | None:
+    """Return the number that text represents, or None.
 
-    >>> as_number("+1e3"), as_number("a"), as_number("1_0")
+    >>> parse_number("+1e3"), parse_number("a"), parse_number("1_0")
     (1000.0, None, None)
     """
     try:
@@ -184,30 +184,31 @@ def as_number(text: str) -> float | None:
         return None
 
 
-def decimal_comma(text: str) -> str | None:
-    """Return what to do about a number with a comma for its point, or None where text is none.
+def decimal_comma_hint(text: str) -> str | None:
+    """Return the hint for a number with a decimal comma, or None where text is not such a number.
 
-    >>> decimal_comma("1,5"), decimal_comma("a,b")
+    >>> decimal_comma_hint("1,5"), decimal_comma_hint("a,b")
     ('write 1.5, with a point', None)
     """
     return f"write {text.replace(',', '.')}, with a point" if _DECIMAL_COMMA.match(text) else None
 
 
-def unique_header(path: Path, names: Sequence[str], line: int | None = None) -> None:
-    """Refuse a header in which a name stands twice."""
-    twice = next((name for name in names if names.count(name) > 1 and name), None)
-    if twice is not None:
-        raise FileFormatError(path, f"the header names {format_value(twice)} twice; rename one of the columns", line)
+def check_unique_names(path: Path, names: Sequence[str], line: int | None = None) -> None:
+    """Refuse a header in which a name occurs twice."""
+    duplicate = next((name for name in names if names.count(name) > 1 and name), None)
+    if duplicate is not None:
+        problem = f"the header has the name {format_value(duplicate)} twice; rename one of the columns"
+        raise FileFormatError(path, problem, line)
 
 
-def column_place(
+def column_index(
     path: Path, option: str | int, what: str, names: Sequence[str] | None, count: int, line: int | None = None
 ) -> int:
-    """Return the place, from 0, of a column that the caller gave by name or by number from 1."""
+    """Return the index, from 0, of a column that the caller gave by name or by number from 1."""
     if isinstance(option, str):
         if names is None or option not in names:
-            there = f"; the columns are {', '.join(map(repr, names))}" if names else ""
-            raise FileFormatError(path, f"there is no column {option!r} for {what}{there}", line)
+            columns = f"; the columns are {', '.join(map(repr, names))}" if names else ""
+            raise FileFormatError(path, f"there is no column {option!r} for {what}{columns}", line)
         return names.index(option)
     if isinstance(option, bool) or not isinstance(option, int) or option < 1:
         raise InputError(parameter=what, expected="the name of a column or its number, from 1", found=option)
@@ -216,6 +217,6 @@ def column_place(
     return option - 1
 
 
-def known(names: Sequence[str], choices: Collection[str]) -> int | None:
-    """Return the place of the first name that is one of `choices` (case aside), or None."""
-    return next((place for place, name in enumerate(names) if name.strip().lower() in choices), None)
+def find_column(names: Sequence[str], choices: Collection[str]) -> int | None:
+    """Return the index of the first name that is one of `choices` (in any case), or None."""
+    return next((index for index, name in enumerate(names) if name.strip().lower() in choices), None)

@@ -1,4 +1,4 @@
-"""How a file of edges was read, and what about it may not be as meant."""
+"""How a file of edges was read, with notes on what may have been read wrongly."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.files.dialect import TextOptions, look
-from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
-from cge.data.files.parquet import file_kind
+from cge.data.files.dialect import TextOptions, inspect_text
+from cge.data.files.edge_layout import EdgeOptions
+from cge.data.files.edges import EdgeTable, Layout
+from cge.data.files.formats import find_format
 from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph
 
@@ -21,8 +22,8 @@ __all__ = ["EdgeSummary", "summarize_edges"]
 
 Array = npt.NDArray[Any]
 
-_FIRST = 5
-_LOOKED_AT = 100  # ids
+_NUM_FIRST_IDS = 5
+_INSPECTED_IDS = 100
 _DECIMAL = re.compile(r"-?[0-9]+\.[0-9]+\Z")
 _TIMESTAMP = 1e8  # seconds: 1973
 
@@ -31,10 +32,10 @@ _TIMESTAMP = 1e8  # seconds: 1973
 class EdgeSummary:
     """How a file of edges was read.
 
-    `delimiter` (in words) and `header` are None for what is no text. `columns` tells the column, by name or by number
-    from 1, of sources, targets, weights and types, and `unread` those that were left alone. `rows` are edges, or
-    entries of a matrix, as they stand in the file.
-    `notes` are sentences about what may not be as meant; those that mention options are `cge.errors.Message`s.
+    `delimiter` (in words) and `header` are None unless the file is text. `columns` are those of sources, targets,
+    weights and types, by name or by number from 1, and `unread` all others. `rows` is the number of edges, or of entries
+    of a matrix, in the file. `notes` are sentences on what may have been read wrongly; those that mention options are
+    `cge.errors.Message`s.
     """
 
     path: str
@@ -57,16 +58,16 @@ def summarize_edges(
     self_loops: bool,
     options: EdgeOptions,
     nodes: Path | None = None,
-    before: Graph | None = None,
+    extended_graph: Graph | None = None,
 ) -> EdgeSummary:
-    """Gather the facts: `loaded` is an `EdgeTable` with the numbers of `graph`, or an adjacency matrix.
+    """Summarize how edges were read: `loaded` is an `EdgeTable` with node numbers of `graph`, or an adjacency matrix.
 
-    `nodes` is the list of all nodes, where there is one, and `before` a graph to which the edges are added.
+    `nodes` is the file of all nodes, where there is one; `extended_graph` a graph to which the edges are added.
     """
     table = loaded if isinstance(loaded, EdgeTable) else None
     rows = loaded.nnz if table is None else len(table.source)
-    looped = np.count_nonzero(loaded.diagonal() if table is None else table.source == table.target)
-    dropped = 0 if self_loops else int(looped)
+    loops = np.count_nonzero(loaded.diagonal() if table is None else table.source == table.target)
+    dropped = 0 if self_loops else int(loops)
     layout = None if table is None else table.layout
     ids = graph.node_ids
     return EdgeSummary(
@@ -76,36 +77,38 @@ def summarize_edges(
         columns=layout.columns if layout else {},
         unread=layout.unread if layout else (),
         ids="text" if ids.dtype.kind == "O" else "integers",
-        first_ids=tuple(ids[:_FIRST].tolist()),
+        first_ids=tuple(ids[:_NUM_FIRST_IDS].tolist()),
         rows=rows,
         duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
         self_loops_dropped=dropped,
         notes=(
-            *_notes(table, ids, rows, dropped, before),
-            *_unread(layout, options.weighted),
-            *_first_node(nodes, graph, TextOptions(comment=options.text.comment)),
+            *_edge_notes(table, ids, rows, dropped, extended_graph),
+            *_unread_column_note(layout, options.weighted),
+            *_first_node_note(nodes, graph, TextOptions(comment=options.text.comment)),
         ),
     )
 
 
-def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before: Graph | None) -> Iterator[str]:
+def _edge_notes(
+    table: EdgeTable | None, ids: Array, rows: int, dropped: int, extended_graph: Graph | None
+) -> Iterator[str]:
     if rows and dropped == rows:
         yield Message.of(
-            "every row is a self-loop, so no edge is left; pass {self_loops} to keep them", self_loops=True
+            "every row is a self-loop, so there are no edges; pass {self_loops} to keep them", self_loops=True
         )
     if table is None or table.layout is None:
         return
     if ids.dtype.kind == "O":
-        met = [ids[end[0]] for end in (table.source, table.target) if len(end)]
-        known = before is not None and bool(before.contains(met).any())
-        if table.layout.header is False and not known and _strangers(table):
-            ends = " and ".join(map(format_value, met))
+        first_ids = [ids[column[0]] for column in (table.source, table.target) if len(column)]
+        in_graph = extended_graph is not None and bool(extended_graph.contains(first_ids).any())
+        if table.layout.header is False and not in_graph and _first_ids_are_unique(table):
+            endpoints = " and ".join(map(format_value, first_ids))
             yield Message(
-                f"line {table.layout.first_line:,} was read as an edge, but its ids {ends} occur nowhere else; if it "
-                "names the columns, pass ",
+                f"line {table.layout.first_line:,} was read as an edge, but its ids {endpoints} occur nowhere else; if "
+                "it names the columns, pass ",
                 Param("header", True),
             )
-        if len(ids) and all(_DECIMAL.match(str(one)) for one in ids[:_LOOKED_AT].tolist()):
+        if len(ids) and all(_DECIMAL.match(str(node)) for node in ids[:_INSPECTED_IDS].tolist()):
             first = format_value(ids[0])
             yield f"ids look like decimal numbers, and {first} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
@@ -117,8 +120,8 @@ def _notes(table: EdgeTable | None, ids: Array, rows: int, dropped: int, before:
         )
 
 
-def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
-    """Tell of columns that were left alone where neither weights nor types were found, or spoken of."""
+def _unread_column_note(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
+    """Note columns that were not read where neither weights nor types were found or mentioned by the caller."""
     if layout is not None and layout.unread and len(layout.columns) == 2 and weighted is None:
         what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
         yield Message(
@@ -130,15 +133,15 @@ def _unread(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
         )
 
 
-def _first_node(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[str]:
-    """Tell of a first node that may be a header: text, and the only one of the list without an edge."""
+def _first_node_note(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[str]:
+    """Note a first node that may be a header: text, and the only one of the list without an edge."""
     if path is None or graph.node_ids.dtype.kind != "O" or len(graph) < 3:
         return
-    alone = graph.degrees == 0
-    alone[graph.indices] = False
-    if not alone[0] or alone.sum() > 1 or file_kind(path, ("text", "parquet", "npy")) != "text":
+    isolated = graph.degrees == 0
+    isolated[graph.indices] = False
+    if not isolated[0] or isolated.sum() > 1 or not find_format(path, "nodes").is_text:
         return
-    dialect = look(path, text, least=1)
+    dialect = inspect_text(path, text, min_columns=1)
     if graph.node_ids[0] in dialect.rows[0]:  # otherwise that row is a header
         yield (
             f"{path}, line {dialect.first_line:,}: {format_value(graph.node_ids[0])} was read as a node, the only one "
@@ -146,12 +149,15 @@ def _first_node(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[
         )
 
 
-def _strangers(table: EdgeTable) -> bool:
-    """Say whether the two ids of the first row occur in no other."""
-    ends = table.source[0], table.target[0]
-    if len(table.source) < 2 or ends[0] == ends[1]:
+def _first_ids_are_unique(table: EdgeTable) -> bool:
+    """Return whether the two ids of the first row occur in no other."""
+    source, target = table.source[0], table.target[0]
+    if len(table.source) < 2 or source == target:
         return False
-    return all(sum(np.count_nonzero(side == end) for side in (table.source, table.target)) == 1 for end in ends)
+    counts = [
+        np.count_nonzero(table.source == node) + np.count_nonzero(table.target == node) for node in (source, target)
+    ]
+    return counts == [1, 1]
 
 
 def _are_timestamps(values: Array) -> bool:

@@ -1,4 +1,4 @@
-"""What a caller gives as the path of a file."""
+"""Paths of files that a caller passes."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ FilePath = str | PathLike[str]
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs):/", re.IGNORECASE)  # a Path has lost the second slash
 
 
-def file_path(given: FilePath) -> Path:
-    """Return a path with `~` expanded; refuse what is no path of a file.
+def file_path(value: FilePath) -> Path:
+    """Return a path with `~` expanded; refuse addresses and other values that are not paths.
 
     >>> file_path("https://example.org/edges.csv")
     Traceback (most recent call last):
     cge.errors.InputError: 'https://example.org/edges.csv' is a web address; download it first
     """
-    if not isinstance(given, str | PathLike):
-        raise InputError(f"expected the path of a file, found {format_value(given)}")
-    text = str(fspath(given))
+    if not isinstance(value, str | PathLike):
+        raise InputError(f"expected the path of a file, found {format_value(value)}")
+    text = str(fspath(value))
     if not text.strip():
-        raise InputError("the path is empty; give the path of a file")
+        raise InputError("the path is empty; pass the path of a file")
     if text == "-":
         raise InputError("reading from standard input is not supported; save it to a file")
     if _ADDRESS.match(text):
         raise InputError(f"{format_value(text)} is a web address; download it first")
     if "\0" in text:
-        raise InputError(f"the path {format_value(text)} holds a zero byte; give the path of a file")
+        raise InputError(f"the path {format_value(text)} contains a zero byte; pass the path of a file")
     path = Path(text)
-    with suppress(RuntimeError):  # no such home
+    with suppress(RuntimeError):  # the home directory is unknown
         path = path.expanduser()
     return path

@@ -1,8 +1,7 @@
-"""Read a graph, labels and features from files."""
+"""Read a graph and its features from files."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,33 +10,26 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.checks import Features, checked_features
-from cge.data.files.arrays import load_npy, load_npz
 from cge.data.files.dialect import TextOptions, is_integer
+from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
-from cge.data.files.edges import EdgeOptions, EdgeTable, edges_from_array, read_parquet_edges, read_text_edges
+from cge.data.files.edges import EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.node_tables import (
-    ADD_NODES,
     FeatureTable,
-    LabelTable,
-    align,
+    align_features,
     read_feature_table,
-    read_label_table,
     read_node_list,
-    refuse_unknown,
+    refuse_unknown_nodes,
 )
 from cge.data.files.numbering import renumber
-from cge.data.files.parquet import file_kind
-from cge.errors import FileFormatError, InputError, Message, format_value
+from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
 from cge.ids import IdIndex
 
-__all__ = ["read_features", "read_graph", "read_graph_with_summary", "read_labels", "read_labels_with_notes"]
+__all__ = ["read_features", "read_graph", "read_graph_with_summary"]
 
 Array = npt.NDArray[Any]
-
-_UNKNOWN = ("nan", "na", "n/a", "none", "null")  # what tables write where nothing is known
 
 
 def read_graph(
@@ -66,26 +58,27 @@ def read_graph(
     ----------
     edges : path
         An edge list (text as `.csv`, `.tsv`, `.txt` …, plain or gzip; `.parquet`; `.npy`, or `.npz` with an array
-        `edges`) or an adjacency matrix (`.npz` of SciPy, Matrix-Market `.mtx`).
+        `edges`), an adjacency matrix (`.npz` of SciPy, Matrix-Market `.mtx`), or a format added by
+        `cge.data.register_format`.
     features : path, optional
         As for `read_features`. A node that has features but no edge becomes an isolated node.
     nodes : path, optional
-        All node ids, one per row, in the order the graph shall have; isolated nodes are kept by it. Ids that occur
-        in edges or features only are then an error.
+        All node ids, one per row, in the order of the graph; isolated nodes are kept by it. Ids that occur in edges or
+        features only are then an error.
     directed : bool
         False enters each edge in both directions; an adjacency matrix must then be symmetric.
     weighted : bool, optional
-        None looks for weights, True demands them, False ignores them.
+        None looks for weights, True requires them, False ignores them.
     source, target, weight, edge_type : str or int, optional
         Columns, by name or by number from 1.
     ids : {"auto", "int", "str"}
-        "auto" takes ids as integers if those of the first row are.
+        "auto" reads ids as integers if those of the first row are.
     header : bool, optional
-        Whether the first row names the columns; None looks.
+        Whether the first row names the columns; None infers it.
     delimiter : str, optional
-        One character; a space means runs of blanks; None looks.
+        One character; a space means runs of blanks; None infers it.
     comment : str, optional
-        Lines that begin with it are skipped; None means that there are none.
+        Lines that start with it are skipped; None means that there are none.
     self_loops : bool
         Keep edges from a node to itself.
 
@@ -111,11 +104,30 @@ def read_graph_with_summary(
     directed: bool = False,
     self_loops: bool = False,
 ) -> tuple[Graph, EdgeSummary]:
-    """Read a graph as `read_graph` does, and tell how its edges were read."""
+    """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
     graph, loaded = _read(edges, features, nodes, options, directed, self_loops)
     node_list = None if nodes is None else file_path(nodes)
     return graph, summarize_edges(file_path(edges), loaded, graph, self_loops, options, node_list)
+
+
+def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
+    """Read node features, float32, dense or `scipy.sparse.csr_array`, with a row for each of `graph.node_ids`.
+
+    Parameters
+    ----------
+    path : path
+        Tables (text, Parquet) are keyed by node: one column of ids (named `node` or `id`, else the first), all others
+        numbers; rows may come in any order. The rows of arrays (`.npy`; `.npz` with a SciPy sparse matrix or an array
+        `features`) are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
+    graph : Graph
+        The graph to which they belong; `graph.with_features` adds them.
+    comment : str, optional
+        As for `read_graph`.
+    """
+    path = file_path(path)
+    table = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
+    return _aligned(path, table, graph)
 
 
 def _read(
@@ -126,206 +138,57 @@ def _read(
     directed: bool,
     self_loops: bool,
 ) -> tuple[Graph, Any]:
-    """Return the graph, and the `EdgeTable` or adjacency matrix that it is made of."""
+    """Return the graph, and the `EdgeTable` or adjacency matrix from which it was built."""
     path = file_path(edges)
     node_path = None if nodes is None else file_path(nodes)
     feature_path = None if features is None else file_path(features)
-    plain = TextOptions(comment=options.text.comment)
+    text = TextOptions(comment=options.text.comment)
     try:
-        loaded = _load(path, options)
-        matrix = None if isinstance(loaded, EdgeTable) else loaded
-        seen = np.arange(matrix.shape[0]) if matrix is not None else loaded.ids
-        format_list = (
-            None if node_path is None else _listed_nodes(node_path, seen, matrix is not None, plain, options.ids)
-        )
-        text_ids = (seen if format_list is None else format_list).dtype.kind == "O"
-        rows = None if feature_path is None else read_feature_table(feature_path, text_ids, plain)
-        if matrix is not None:
-            graph = _from_matrix(path, matrix, format_list, directed, options.weighted, self_loops)
+        loaded = load_edges(path, options)
+        is_matrix = not isinstance(loaded, EdgeTable)
+        edge_ids = np.arange(loaded.shape[0]) if is_matrix else loaded.ids
+        node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
+        text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
+        rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
+        if is_matrix:
+            graph = _from_matrix(path, loaded, node_ids, directed, options.weighted, self_loops)
         else:
-            graph = _from_table(path, loaded, _all_nodes(seen, format_list, rows), directed, self_loops)
+            all_ids = _all_nodes(edge_ids, rows) if node_ids is None else node_ids
+            graph = _from_table(path, loaded, all_ids, directed, self_loops)
         if feature_path is not None and rows is not None:
-            graph = replace(graph, features=_checked(feature_path, rows, graph), feature_names=rows.names)
+            graph = replace(graph, features=_aligned(feature_path, rows, graph), feature_names=rows.names)
     except MemoryError:
-        raise FileFormatError(path, "the graph needs more memory than this machine can give") from None
+        raise FileFormatError(path, "the graph needs more memory than this machine has") from None
     return graph, loaded
 
 
-def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
-    """Read node features, float32, dense or `scipy.sparse.csr_array`, with a row for each of `graph.node_ids`.
-
-    Parameters
-    ----------
-    path : path
-        Text and Parquet files are keyed by node: one column of ids (named `node` or `id`, else the first), all others
-        numbers; rows may come in any order. The rows of `.npy` (dense) and `.npz` (SciPy sparse, or an array
-        `features`) are in the order of `graph.node_ids`. Every node must have a row, and every row a node.
-    graph : Graph
-        The graph to which they belong; `graph.with_features` puts them there.
-    comment : str, optional
-        As for `read_graph`.
-    """
-    path = file_path(path)
-    rows = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
-    return _checked(path, rows, graph)
+def _node_list(path: Path, edge_ids: Array, is_matrix: bool, text: TextOptions, ids: str) -> Array:
+    """Read the list of all nodes: with the type of ids that edges have, or of either type for the rows of a matrix."""
+    node_ids = read_node_list(path, is_matrix or edge_ids.dtype.kind == "O", text)
+    if is_matrix and ids != "str" and all(map(is_integer, node_ids.tolist())):
+        return node_ids.astype(np.int64)
+    return node_ids
 
 
-def read_labels(
-    path: FilePath,
-    graph: Graph,
-    *,
-    multilabel: bool = False,
-    node: str | int | None = None,
-    label: str | int | None = None,
-    header: bool | None = None,
-    delimiter: str | None = None,
-    comment: str | None = "#",
-) -> tuple[Array, tuple[str, ...]]:
-    """Read a table of nodes and labels (text or Parquet): one label per row, nodes without a row are unlabeled.
-
-    Parameters
-    ----------
-    path : path
-        A table of text or Parquet.
-    graph : Graph
-        Every node of the table must be in it.
-    multilabel : bool
-        Whether a node may have several labels, each on a row of its own.
-    node, label : str or int, optional
-        Columns, by name or by number from 1; by default those with the usual names, else the first and the second.
-    header, delimiter, comment
-        As for `read_graph`.
-
-    Returns
-    -------
-    labels : (n,) int64 or (n, c) uint8
-        Single labels: the number of each node's class, −1 where it is unknown. With `multilabel`: 1 where the node is
-        of the class; a node without a row has zeros only, so "unknown" and "none of these" are the same.
-    class_names : tuple of str
-        Ascending, as numbers if all are integers, else as text.
-    """
-    text = TextOptions(header, delimiter, comment)
-    return read_labels_with_notes(path, graph, text, multilabel=multilabel, node=node, label=label)[:2]
-
-
-def read_labels_with_notes(
-    path: FilePath,
-    graph: Graph,
-    text: TextOptions,
-    *,
-    multilabel: bool,
-    node: str | int | None,
-    label: str | int | None,
-) -> tuple[Array, tuple[str, ...], list[str]]:
-    """Read labels as `read_labels` does, and tell what may not be as meant."""
-    path = file_path(path)
-    text_ids = graph.node_ids.dtype.kind == "O"
-    table = read_label_table(path, text_ids, text, node, label)
-    if not len(table.nodes):  # Parquet; text without rows is refused before
-        raise FileFormatError(path, "the file holds no rows; write one for each node with a label")
-    places = IdIndex(graph.node_ids).find(table.nodes)
-    refuse_unknown(path, table.nodes, places, graph.node_ids, _hint(table, places))
-    names, notes = tuple(table.names), list(_label_notes(path, table))
-    if multilabel:
-        matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
-        matrix[places, table.classes] = 1
-        return matrix, names, notes
-    labels = np.full(graph.num_nodes, -1, np.int64)
-    labels[places[::-1]] = table.classes[::-1]  # the first row of a node counts
-    conflict = np.flatnonzero(labels[places] != table.classes)
-    if len(conflict):
-        second = int(conflict[0])
-        first = int(np.flatnonzero(places == places[second])[0])
-        labels_found = [format_value(names[table.classes[row]]) for row in (first, second)]
-        node_id = format_value(graph.node_ids[[places[second]]].tolist()[0])
-        raise FileFormatError(
-            path,
-            f"node {node_id} has the label {labels_found[1]}, but {labels_found[0]} in line {table.lines[first]:,}",
-            int(table.lines[second]),
-            parameter="multilabel",
-            hint=Message.of("keep one, or pass {multilabel}", multilabel=True),
-        )
-    return labels, names, notes
-
-
-def _label_notes(path: Path, table: LabelTable) -> Iterator[str]:
-    """Tell of a first row that may be a header, and of classes that may mean that there is none."""
-    if _may_be_header(table):
-        node, label = format_value(table.nodes[:1].tolist()[0]), format_value(table.names[table.classes[0]])
-        yield Message(
-            f"{path}, line 1: {node} was read as a node of the class {label}, which stands nowhere else; if the line "
-            "names the columns, name them too by ",
-            Message.of("{node} and {label}"),
-        )
-    for place, name in enumerate(table.names):
-        if name.casefold() in _UNKNOWN:
-            count = int(np.count_nonzero(table.classes == place))
-            yield (
-                f"{path}: the label {format_value(name)} ({count:,} times) was read as a class like any other; remove "
-                "its rows if it means that the class is not known"
-            )
-
-
-def _may_be_header(table: LabelTable) -> bool:
-    """Say whether the first line has a class of its own, while all other classes have several nodes."""
-    counts = np.bincount(table.classes)
-    return bool(table.lines[0] == 1 and counts[table.classes[0]] == 1 and (counts == 1).sum() == 1 and len(counts) > 1)
-
-
-def _hint(table: LabelTable, places: Array) -> str:
-    """Return what to do about nodes that are not in the graph; the first row may be a header."""
-    header = Message.of(f"if line {table.lines[0]:,} names the columns, name them too by {{node}} and {{label}}")
-    if places[0] < 0 and len(places) > 1 and (places[1:] >= 0).all():
-        return Message(header, ", else remove it")
-    return Message(header, "; ", ADD_NODES) if places[0] < 0 and _may_be_header(table) else ADD_NODES
-
-
-def _load(path: Path, options: EdgeOptions) -> Any:
-    """Return an `EdgeTable`, or an adjacency matrix."""
-    kind = file_kind(path, ("text", "parquet", "npy", "npz", "mtx"))
-    if kind == "text":
-        return read_text_edges(path, options)
-    if kind == "parquet":
-        return read_parquet_edges(path, options)
-    columns = (options.source, options.target, options.weight, options.edge_type, options.text.header)
-    if any(one is not None for one in columns):
-        options_of_tables = Message.of("{source}, {target}, {weight}, {edge_type} and {header}")
-        raise InputError(Message(options_of_tables, f" are for tables, but {path} holds an array"))
-    if kind == "mtx":
-        return read_matrix_market(path)
-    loaded = load_npy(path) if kind == "npy" else load_npz(path, ("edges",))
-    return edges_from_array(path, loaded) if isinstance(loaded, np.ndarray) else loaded
-
-
-def _listed_nodes(path: Path, seen: Array, any_ids: bool, options: TextOptions, ids: str) -> Array:
-    """Read the list of all nodes: with ids as seen in edges, or of either kind for the rows of a matrix."""
-    format_list = read_node_list(path, any_ids or seen.dtype.kind == "O", options)
-    if any_ids and ids != "str" and all(map(is_integer, format_list.tolist())):
-        return format_list.astype(np.int64)
-    return format_list
-
-
-def _all_nodes(seen: Array, format_list: Array | None, rows: FeatureTable | None) -> Array:
-    """Return the nodes of the graph: the list where there is one, else those seen in edges and features."""
-    if format_list is not None:
-        return format_list
+def _all_nodes(edge_ids: Array, rows: FeatureTable | None) -> Array:
+    """Return the nodes of edges and features."""
     if rows is None:
-        return seen
+        return edge_ids
     if rows.keys is None:
         size = rows.values.shape[0]
-        numbered = seen.dtype.kind == "i" and len(seen) and seen[0] >= 0 and seen[-1] < size
-        return np.arange(size) if numbered else seen
-    if seen.dtype.kind == "i":
-        return np.union1d(seen, rows.keys)
-    new = dict.fromkeys(rows.keys[IdIndex(seen).find(rows.keys) < 0].tolist())
-    return np.concatenate([seen, np.array(list(new), object)])
+        numbered = edge_ids.dtype.kind == "i" and len(edge_ids) and edge_ids[0] >= 0 and edge_ids[-1] < size
+        return np.arange(size) if numbered else edge_ids
+    if edge_ids.dtype.kind == "i":
+        return np.union1d(edge_ids, rows.keys)
+    new = dict.fromkeys(rows.keys[IdIndex(edge_ids).find(rows.keys) < 0].tolist())
+    return np.concatenate([edge_ids, np.array(list(new), object)])
 
 
 def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, self_loops: bool) -> Graph:
     if node_ids is not table.ids:
-        places = IdIndex(node_ids).find(table.ids)
-        refuse_unknown(path, table.ids, places, node_ids, "the list of nodes must hold every node")
-        renumber([table.source, table.target], places)
+        node_idx = IdIndex(node_ids).find(table.ids)
+        refuse_unknown_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
+        renumber([table.source, table.target], node_idx)
     graph = Graph.from_codes(
         table.source,
         table.target,
@@ -335,24 +198,22 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, s
         directed=directed,
         self_loops=self_loops,
     )
-    # Types go in as numbers 0, 1, …, all in use, which keep their order: only the names are to be put in place.
+    # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
 
 
 def _from_matrix(
-    path: Path, matrix: Any, format_list: Array | None, directed: bool, weighted: bool | None, self_loops: bool
+    path: Path, matrix: Any, node_ids: Array | None, directed: bool, weighted: bool | None, self_loops: bool
 ) -> Graph:
     try:
-        return Graph.from_scipy(
-            matrix, node_ids=format_list, directed=directed, weighted=weighted, self_loops=self_loops
-        )
+        return Graph.from_scipy(matrix, node_ids=node_ids, directed=directed, weighted=weighted, self_loops=self_loops)
     except InputError as error:
         raise FileFormatError(path, error.message) from None
 
 
-def _checked(path: Path, rows: FeatureTable, graph: Graph) -> Features:
-    values = align(path, rows, graph.node_ids)
+def _aligned(path: Path, rows: FeatureTable, graph: Graph) -> Features:
+    values = align_features(path, rows, graph.node_ids)
     try:
-        return checked_features(values, graph.num_nodes, copy=False)  # read just now: nobody else has it
+        return checked_features(values, graph.num_nodes, copy=False)  # just read: no one else uses them
     except InputError as error:
         raise FileFormatError(path, error.message) from None

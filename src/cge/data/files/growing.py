@@ -1,4 +1,4 @@
-"""A column that grows at its end while a file is read."""
+"""An array that grows at its end while a file is read."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["Growing"]
+__all__ = ["GrowingArray"]
 
 Array = npt.NDArray[Any]
 
 
-class Growing:
+class GrowingArray:
     """An array to append to. Integers are kept in 32 bits for as long as they fit.
 
-    Room is doubled when it runs out; what is reserved but not yet written costs addresses, not memory.
+    The capacity is doubled when needed; memory that is reserved but not yet written is not used.
 
-    >>> column = Growing(np.int32)
+    >>> column = GrowingArray(np.int32)
     >>> column.append(np.array([1, 2]))
     >>> column.append(np.array([2**40]))
-    >>> column.done()
+    >>> column.array()
     array([            1,             2, 1099511627776])
     """
 
@@ -39,10 +39,10 @@ class Growing:
             larger = np.empty((max(2 * needed, 1 << 12), *self._array.shape[1:]), self._array.dtype)
             larger[: self._used] = self._array[: self._used]
             self._array = larger
-        with np.errstate(over="ignore"):  # float32 makes it infinite, which those who read refuse
+        with np.errstate(over="ignore"):  # becomes infinite in float32, which is refused later
             self._array[self._used : needed] = values
         self._used = needed
 
-    def done(self) -> Array:
-        """Return what was written."""
+    def array(self) -> Array:
+        """Return the values appended so far."""
         return self._array[: self._used]

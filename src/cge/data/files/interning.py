@@ -1,8 +1,8 @@
 """Text to numbers: every distinct string gets the next number, in the order of first appearance.
 
-An open-addressing hash table of two words per slot (key; length and number) stands over an arena of bytes. A string
-of up to 8 bytes *is* its key: padded with zeros and scrambled by a bijection, which is exact because strings hold no
-zero byte (or are all equally long). Longer strings are compared in the arena. Keys are computed and their slots fetched
+An open-addressing hash table of two words per slot (key; length and number) indexes an arena of bytes. A string of up
+to 8 bytes *is* its key: padded with zeros and scrambled by a bijection, which is exact because strings contain no zero
+byte (or are all equally long). Longer strings are compared in the arena. Keys are computed and their slots fetched
 for a whole batch before any is looked up, so that the processor waits for many memory reads at once instead of one
 after the other.
 """
@@ -47,19 +47,19 @@ class Names:
 
     def intern(self, text: Array, starts: Array, lengths: Array) -> Array:
         """Return the number of each string `text[starts[k] : starts[k] + lengths[k]]` (no zero bytes), `(k,)` int32."""
-        self._make_room(len(starts), int(lengths.sum()))
+        self._reserve(len(starts), int(lengths.sum()))
         codes = np.empty(len(starts), np.int32)
         self.count = _intern(text, starts, lengths, self._slots, self._offsets, self._arena, self.count, codes)
         return codes
 
-    def _make_room(self, strings: int, size: int) -> None:
-        most = self.count + strings
-        if 2 * most > len(self._slots):
-            larger = np.zeros((1 << (4 * most - 1).bit_length(), 2), np.uint64)
+    def _reserve(self, strings: int, size: int) -> None:
+        max_count = self.count + strings
+        if 2 * max_count > len(self._slots):
+            larger = np.zeros((1 << (4 * max_count - 1).bit_length(), 2), np.uint64)
             _move(self._slots, larger)
             self._slots = larger
-        if most >= len(self._offsets):
-            self._offsets = _enlarged(self._offsets, 2 * most, self.count + 1)
+        if max_count >= len(self._offsets):
+            self._offsets = _enlarged(self._offsets, 2 * max_count, self.count + 1)
         used = int(self._offsets[self.count])
         if used + size > len(self._arena):
             self._arena = _enlarged(self._arena, 2 * (used + size), used)
@@ -74,15 +74,15 @@ class Names:
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:
-            for begin, end in zip(self._offsets[: self.count], self._offsets[1 : self.count + 1], strict=True):
-                self._arena[begin:end].tobytes().decode()
+            for start, end in zip(self._offsets[: self.count], self._offsets[1 : self.count + 1], strict=True):
+                self._arena[start:end].tobytes().decode()
             raise
         values: Array = strings.to_numpy(zero_copy_only=False)
         return values
 
 
 def strings_from(text: Array, offsets: Array) -> pa.LargeStringArray:
-    """Wrap bytes and the k+1 places where strings begin as an Arrow array of k strings, without a copy."""
+    """Wrap bytes and the k+1 offsets at which strings start as an Arrow array of k strings, without a copy."""
     return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets), pa.py_buffer(text))
 
 
@@ -101,10 +101,10 @@ def _key(text: Array, start: int, length: int) -> np.uint64:
         return mix(word)
     hashed = np.uint64(length) * STEP
     whole = length - length % _WORD
-    for begin in range(start, start + whole, _WORD):
+    for word_start in range(start, start + whole, _WORD):
         word = np.uint64(0)
         for k in range(_WORD):
-            word |= np.uint64(text[begin + k]) << np.uint64(8 * k)
+            word |= np.uint64(text[word_start + k]) << np.uint64(8 * k)
         hashed = mix(hashed ^ word) + STEP
     word = np.uint64(0)
     for k in range(whole, length):
@@ -113,9 +113,9 @@ def _key(text: Array, start: int, length: int) -> np.uint64:
 
 
 @kernel
-def _same(text: Array, start: int, arena: Array, begin: int, length: int) -> bool:
+def _same(text: Array, start: int, arena: Array, arena_start: int, length: int) -> bool:
     for k in range(length):  # noqa: SIM110 - compiled
-        if text[start + k] != arena[begin + k]:
+        if text[start + k] != arena[arena_start + k]:
             return False
     return True
 
@@ -127,41 +127,41 @@ def _intern(
     """Write the number of each string to `codes`. Returns how many distinct ones there are now."""
     mask = np.uint64(len(slots) - 1)
     keys, likely = np.empty(_BATCH, np.uint64), np.empty(_BATCH, np.int64)
-    for begin in range(0, len(starts), _BATCH):
-        size = min(_BATCH, len(starts) - begin)
+    for first in range(0, len(starts), _BATCH):
+        size = min(_BATCH, len(starts) - first)
         for t in range(size):
-            keys[t] = _key(text, starts[begin + t], lengths[begin + t])
+            keys[t] = _key(text, starts[first + t], lengths[first + t])
             prefetch(slots, 2 * np.int64(keys[t] & mask))
-        # A long string is most likely the one whose key stands in its first slot: fetch where that one is, then itself.
+        # A long string is most likely the one whose key is in its first slot: fetch its offset, then its bytes.
         for t in range(size):
-            place = np.int64(keys[t] & mask)
-            likely[t] = np.int64(slots[place, 1] & _LOW) - 1 if lengths[begin + t] > _WORD else -1
+            slot = np.int64(keys[t] & mask)
+            likely[t] = np.int64(slots[slot, 1] & _LOW) - 1 if lengths[first + t] > _WORD else -1
             if likely[t] >= 0:
                 prefetch(offsets, likely[t])
         for t in range(size):
             if likely[t] >= 0:
                 prefetch(arena, offsets[likely[t]])
         for t in range(size):
-            key, length = keys[t], lengths[begin + t]
-            place = np.int64(key & mask)
+            key, length = keys[t], lengths[first + t]
+            slot = np.int64(key & mask)
             while True:
-                found = slots[place, 1]
-                if found == 0:
+                entry = slots[slot, 1]
+                if entry == 0:
                     end = offsets[count]
                     for k in range(length):
-                        arena[end + k] = text[starts[begin + t] + k]
+                        arena[end + k] = text[starts[first + t] + k]
                     offsets[count + 1] = end + length
                     count += 1
-                    slots[place, 0] = key
-                    slots[place, 1] = np.uint64(length) << _32 | np.uint64(count)
-                    codes[begin + t] = count - 1
+                    slots[slot, 0] = key
+                    slots[slot, 1] = np.uint64(length) << _32 | np.uint64(count)
+                    codes[first + t] = count - 1
                     break
-                if slots[place, 0] == key and np.int64(found >> _32) == length:
-                    code = np.int64(found & _LOW) - 1
-                    if length <= _WORD or _same(text, starts[begin + t], arena, offsets[code], length):
-                        codes[begin + t] = code
+                if slots[slot, 0] == key and np.int64(entry >> _32) == length:
+                    code = np.int64(entry & _LOW) - 1
+                    if length <= _WORD or _same(text, starts[first + t], arena, offsets[code], length):
+                        codes[first + t] = code
                         break
-                place = np.int64(np.uint64(place + 1) & mask)
+                slot = np.int64(np.uint64(slot + 1) & mask)
     return count
 
 
@@ -170,8 +170,8 @@ def _move(slots: Array, larger: Array) -> None:
     mask = np.uint64(len(larger) - 1)
     for k in range(len(slots)):
         if slots[k, 1] != 0:
-            place = np.int64(slots[k, 0] & mask)
-            while larger[place, 1] != 0:
-                place = np.int64(np.uint64(place + 1) & mask)
-            larger[place, 0] = slots[k, 0]
-            larger[place, 1] = slots[k, 1]
+            slot = np.int64(slots[k, 0] & mask)
+            while larger[slot, 1] != 0:
+                slot = np.int64(np.uint64(slot + 1) & mask)
+            larger[slot, 0] = slots[k, 0]
+            larger[slot, 1] = slots[k, 1]

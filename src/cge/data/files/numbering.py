@@ -57,12 +57,12 @@ def number_integers(columns: Sequence[Array]) -> Array:
 
 
 def _number_scattered(columns: Sequence[Array]) -> Array:
-    """Do the same for ids far apart: their eight bytes are interned like names, and only distinct ids are sorted."""
+    """Do the same for sparse ids: their eight bytes are interned like names, and only distinct ids are sorted."""
     names = Names()
     starts, lengths = np.arange(0, 8 * _BATCH, 8), np.full(_BATCH, 8)
     for column in columns:
-        for begin in range(0, len(column), _BATCH):
-            part = column[begin : begin + _BATCH]
+        for start in range(0, len(column), _BATCH):
+            part = column[start : start + _BATCH]
             part[:] = names.intern(part.astype(np.int64).view(np.uint8), starts[: len(part)], lengths[: len(part)])
     ids = names.content().view(np.int64)
     order = np.argsort(ids)
@@ -99,17 +99,17 @@ def renumber(columns: Sequence[Array], numbers: Array) -> None:
 @kernel
 def _mark(values: Array, low: int, bits: Array) -> None:
     for k in range(len(values)):
-        place = np.uint64(np.int64(values[k]) - low)
-        bits[np.int64(place >> _6)] |= _1 << (place & _63)
+        bit = np.uint64(np.int64(values[k]) - low)
+        bits[np.int64(bit >> _6)] |= _1 << (bit & _63)
 
 
 @kernel
 def _rank(values: Array, low: int, bits: Array, ranks: Array) -> None:
     """Overwrite each marked value by the number of marks before it."""
     for k in range(len(values)):
-        place = np.uint64(np.int64(values[k]) - low)
-        word = np.int64(place >> _6)
-        before = bits[word] & ((_1 << (place & _63)) - _1)
+        bit = np.uint64(np.int64(values[k]) - low)
+        word = np.int64(bit >> _6)
+        before = bits[word] & ((_1 << (bit & _63)) - _1)
         # Count the bits of a word: in pairs, in fours, in bytes, then add the bytes by one multiplication.
         before = before - ((before >> _1) & _PAIRS)
         before = (before & _NIBBLES) + ((before >> _2) & _NIBBLES)
@@ -121,14 +121,14 @@ def _rank(values: Array, low: int, bits: Array, ranks: Array) -> None:
 def _list(bits: Array, low: int, ids: Array) -> None:
     count = 0
     for word in range(len(bits)):
-        left = bits[word]
-        place = low + 64 * word
-        while left != 0:
-            if left & _1:
-                ids[count] = place
+        remaining = bits[word]
+        value = low + 64 * word
+        while remaining != 0:
+            if remaining & _1:
+                ids[count] = value
                 count += 1
-            left >>= _1
-            place += 1
+            remaining >>= _1
+            value += 1
 
 
 @kernel

@@ -1,8 +1,8 @@
 """Fields of text tables, parsed from bytes.
 
 A file is read in blocks (`blocks`), a block is cut into pieces of whole lines, and the tokenizer walks over a piece
-once: integers are parsed where they stand, names and numbers are marked by place and length. Names are then interned,
-numbers are cast by Arrow. No Python object is made for a line or a field.
+once: integers are parsed in place, names and numbers are marked by offset and length. Names are then interned, numbers
+are cast by Arrow. No Python object is created for a line or a field.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ import numpy.typing as npt
 import pyarrow as pa
 
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
-from cge.data.files.dialect import Dialect, as_number, decimal_comma, split_line
-from cge.data.files.growing import Growing
+from cge.data.files.dialect import Dialect, decimal_comma_hint, parse_number, split_line
+from cge.data.files.growing import GrowingArray
 from cge.data.files.interning import Names, strings_from
 from cge.data.files.tokenizer import (
     AFTER_QUOTE,
@@ -35,7 +35,7 @@ from cge.data.files.tokenizer import (
 )
 from cge.errors import FileFormatError, format_value
 
-__all__ = ["NAME", "NUMBER", "PLAIN_NETWORKX", "Field", "Fields", "decoded", "read_fields"]
+__all__ = ["NAME", "NUMBER", "PLAIN_NETWORKX", "Field", "Fields", "decode_names", "read_fields"]
 
 Array = npt.NDArray[Any]
 
@@ -48,22 +48,22 @@ PLAIN_NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by 
 
 @dataclass(frozen=True)
 class Field:
-    """A column to read: its place from 0, its kind, what it holds in words, and what to say where it is wrong.
+    """A column to read: its index from 0, its kind, and, for messages, what it holds, why so, and a hint.
 
-    A number has to be finite, and above zero where `positive` is set.
+    A number must be finite, and above zero where `positive` is set.
     """
 
     column: int
     kind: int
     what: str
-    why: str = ""
+    reason: str = ""
     hint: str = ""
     positive: bool = False
 
 
 @dataclass(frozen=True)
 class Fields:
-    """What was read: integers and codes of names by column, numbers `(rows, k)` together, the line of each row."""
+    """The rows that were read: integers and codes of names by column, numbers `(rows, k)`, the line of each row."""
 
     columns: tuple[Array, ...]
     numbers: Array
@@ -86,9 +86,9 @@ def read_fields(
     """
     fields = sorted(fields, key=lambda field: field.column)
     identifiers = [field for field in fields if field.kind != NUMBER]
-    stores = {field.column: Growing(np.int32) for field in identifiers}
-    numbers = Growing(number_type, sum(field.kind == NUMBER for field in fields))
-    lines = Growing(np.int64)
+    stores = {field.column: GrowingArray(np.int32) for field in identifiers}
+    numbers = GrowingArray(number_type, sum(field.kind == NUMBER for field in fields))
+    lines = GrowingArray(np.int64)
     for piece in _pieces(path, dialect, fields, block_size):
         tokens = [field for field in fields if field.kind != INTEGER]
         named = [k for k, field in enumerate(tokens) if field.kind == NAME]
@@ -96,15 +96,15 @@ def read_fields(
             stores[field.column].append(piece.integers[:, k])
         if named:
             marks = (piece.starts, piece.lengths)
-            starts, lengths = (one.ravel() if len(named) == len(tokens) else one[:, named].ravel() for one in marks)
+            starts, lengths = (part.ravel() if len(named) == len(tokens) else part[:, named].ravel() for part in marks)
             codes = names.intern(piece.text, starts, lengths)
-            for k, place in enumerate(named):
-                stores[tokens[place].column].append(codes[k :: len(named)])
+            for k, token in enumerate(named):
+                stores[tokens[token].column].append(codes[k :: len(named)])
         if len(named) < len(tokens):
             numbers.append(_numbers(path, piece, tokens, number_type))
         if keep_lines:
             lines.append(piece.lines)
-    return Fields(tuple(stores[field.column].done() for field in identifiers), numbers.done(), lines.done())
+    return Fields(tuple(stores[field.column].array() for field in identifiers), numbers.array(), lines.array())
 
 
 @dataclass(frozen=True)
@@ -122,37 +122,38 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
         kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
     integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
     signs = (dialect.delimiter_byte, *dialect.comment_bytes)
-    whole = starts = lengths = lines = np.empty(0, np.int64)  # used again for every piece
-    for buffer, end, first_line in line_blocks(path, dialect.start, dialect.line, block_size):
+    whole = starts = lengths = lines = np.empty(0, np.int64)  # reused for every piece
+    for buffer, end, first_line in line_blocks(path, dialect.start_byte, dialect.start_line, block_size):
         text = np.frombuffer(buffer, np.uint8)
         at, line = 0, first_line
         while at < end:
             stop = end
             if end - at > _PIECE_BYTES:
                 stop = buffer.rfind(b"\n", at, at + _PIECE_BYTES) + 1 or buffer.find(b"\n", at + _PIECE_BYTES) + 1
-            most = (stop - at) // (dialect.columns + 1) + 1  # a line has so many delimiters, a field and a newline
-            if most > len(lines):
-                whole, lines = np.empty((most, integers), np.int64), np.empty(most, np.int64)
-                starts, lengths = np.empty((2, most, tokens), np.int64)
-            rows, line, problem, begin, column = tokenize(
+            max_rows = (stop - at) // (dialect.columns + 1) + 1  # a line has its delimiters, a field and a newline
+            if max_rows > len(lines):
+                whole, lines = np.empty((max_rows, integers), np.int64), np.empty(max_rows, np.int64)
+                starts, lengths = np.empty((2, max_rows, tokens), np.int64)
+            rows, line, problem, line_start, column = tokenize(
                 text, at, stop, line, *signs, kinds, whole, starts, lengths, lines
             )
             if problem:
-                shape = next((field for field in fields if field.column == column), None)
-                _complain(path, dialect, bytes(buffer[begin : buffer.find(b"\n", begin)]), line, problem, column, shape)
+                raw = bytes(buffer[line_start : buffer.find(b"\n", line_start)])
+                _raise_problem(path, dialect, fields, raw, line, problem, column)
             unescape(text, starts[:rows], lengths[:rows])
             yield _Piece(text, whole[:rows], starts[:rows], lengths[:rows], lines[:rows])
             at = stop
 
 
-def _complain(
-    path: Path, dialect: Dialect, raw: bytes, line: int, problem: int, column: int, field: Field | None
+def _raise_problem(
+    path: Path, dialect: Dialect, fields: Sequence[Field], raw: bytes, line: int, problem: int, column: int
 ) -> NoReturn:
-    """Raise the sentence for what the kernel stumbled on."""
+    """Raise the error for a problem that the kernel reports."""
     text = raw.decode("utf-8", "replace").removesuffix("\r")
-    found = split_line(text, dialect.delimiter)
-    here = found[column] if column < len(found) else ""
-    what, why, hint = (field.what, field.why, field.hint) if field else (f"column {column + 1}", "", "")
+    values = split_line(text, dialect.delimiter)
+    value = values[column] if column < len(values) else ""
+    field = next((field for field in fields if field.column == column), Field(column, TOKEN, f"column {column + 1}"))
+    what, hint = field.what, field.hint
     if problem == OPEN_QUOTE:
         raise FileFormatError(
             path,
@@ -166,51 +167,53 @@ def _complain(
     if problem == RAGGED:
         columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
         hint = PLAIN_NETWORKX if "{" in text and text.rstrip().endswith("}") else ""
-        found_text = f"found {len(found)}: {format_value(text)}"
-        raise FileFormatError(path, f"expected {columns} as {dialect.fixed_by}, {found_text}", line, hint=hint)
+        found = f"found {len(values)}: {format_value(text)}"
+        raise FileFormatError(path, f"expected {columns} as {dialect.width_source}, {found}", line, hint=hint)
     if problem == EMPTY:
         raise FileFormatError(path, f"the {what} is empty: {format_value(text)}", line)
     if problem == HUGE:
-        raise FileFormatError(path, f"the {what} {format_value(here)} does not fit in 64 bits", line, hint=hint)
-    raise FileFormatError(path, f"expected an integer {what}{why}, found {format_value(here)}", line, hint=hint)
+        raise FileFormatError(path, f"the {what} {format_value(value)} does not fit in 64 bits", line, hint=hint)
+    raise FileFormatError(
+        path, f"expected an integer {what}{field.reason}, found {format_value(value)}", line, hint=hint
+    )
 
 
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
     """Return the numbers of a piece, `(rows, k)`."""
-    wanted = [k for k, field in enumerate(tokens) if field.kind == NUMBER]
-    starts, lengths = piece.starts[:, wanted].ravel(), piece.lengths[:, wanted].ravel()
+    numeric = [k for k, field in enumerate(tokens) if field.kind == NUMBER]
+    starts, lengths = piece.starts[:, numeric].ravel(), piece.lengths[:, numeric].ravel()
     offsets = np.zeros(len(starts) + 1, np.int64)
     np.cumsum(lengths, out=offsets[1:])
     packed = np.empty(int(offsets[-1]), np.uint8)
     pack(piece.text, starts, offsets, packed)
 
-    def text_at(place: int) -> str:
-        return packed[offsets[place] : offsets[place + 1]].tobytes().decode("utf-8", "replace")
+    def text_at(index: int) -> str:
+        return packed[offsets[index] : offsets[index + 1]].tobytes().decode("utf-8", "replace")
 
-    def complain(place: int) -> NoReturn:
-        line, field = piece.lines[place // len(wanted)], tokens[wanted[place % len(wanted)]]
-        legal = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
-        hint = decimal_comma(text_at(place)) or field.hint
-        raise FileFormatError(path, f"expected {legal}, found {format_value(text_at(place))}", int(line), hint=hint)
+    def refuse(index: int) -> NoReturn:
+        line, field = piece.lines[index // len(numeric)], tokens[numeric[index % len(numeric)]]
+        expected = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
+        hint = decimal_comma_hint(text_at(index)) or field.hint
+        raise FileFormatError(path, f"expected {expected}, found {format_value(text_at(index))}", int(line), hint=hint)
 
     try:
         values: Array = strings_from(packed, offsets).cast(pa.float64()).to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # one is unusual or wrong: look at each
+    except pa.ArrowInvalid:  # a number is unusual or wrong: parse each
         values = np.empty(len(starts))
-        for place in range(len(starts)):
-            number = as_number(text_at(place))
-            values[place] = complain(place) if number is None else number
+        for index in range(len(starts)):
+            number = parse_number(text_at(index))
+            values[index] = refuse(index) if number is None else number
     with np.errstate(over="ignore"):
-        matrix: Array = values.astype(number_type, copy=False).reshape(len(piece.lines), len(wanted))
-    above = np.array([0.0 if tokens[k].positive else -np.inf for k in wanted])
-    wrong = np.flatnonzero(~(np.isfinite(matrix) & (matrix > above)))
+        matrix: Array = values.astype(number_type, copy=False).reshape(len(piece.lines), len(numeric))
+    lower_bound = np.array([0.0 if tokens[k].positive else -np.inf for k in numeric])
+    wrong = np.flatnonzero(~(np.isfinite(matrix) & (matrix > lower_bound)))
     if len(wrong):
-        complain(int(wrong[0]))
+        refuse(int(wrong[0]))
     return matrix
 
 
-def decoded(path: Path, names: Names) -> Array:
-    """Return interned names as strings; where one is not UTF-8, look up its line for the error."""
+def decode_names(path: Path, names: Names) -> Array:
+    """Return interned names as strings; the error for a name that is not UTF-8 has its line."""
     try:
         return names.decoded()
     except UnicodeDecodeError as error:

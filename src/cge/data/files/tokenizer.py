@@ -26,8 +26,8 @@ __all__ = [
 
 Array = npt.NDArray[Any]
 
-SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, mark its place and length
-RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # what can be wrong
+SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, mark its start and length
+RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # problems
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _MINUS, _ZERO = (ord(c) for c in '\t\n\r "-0')
 
@@ -49,14 +49,14 @@ def tokenize(
 ) -> tuple[int, int, int, int, int]:
     """Split the lines `text[at:stop]` (the last byte is a newline) into fields; `kinds` says what to do with each.
 
-    `delimiter` is 0 for runs of blanks; `comment` and `other` begin comments, −1 for none. A length below zero,
+    `delimiter` is 0 for runs of blanks; `comment` and `other` start comments, −1 for none. A length below zero,
     −1 - length, marks a field with doubled quotes. Returns rows, line number, problem (0: none); for a problem also the
-    begin of its line, its column.
+    start of its line and its column.
     """
     rows = 0
     tab = _SPACE if delimiter == _TAB else _TAB  # the other blank, if there is one
     while at < stop:
-        begin = at
+        line_start = at
         while text[at] == _SPACE or text[at] == tab:
             at += 1
         ended = text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
@@ -87,7 +87,7 @@ def tokenize(
                 if at - digits > 18:
                     fits, value = _long_integer(text, digits, at, negative)
                     if not fits:
-                        return rows, line, HUGE, begin, column
+                        return rows, line, HUGE, line_start, column
                 elif negative:
                     value = -value
                 integers[rows, integer] = value
@@ -95,14 +95,14 @@ def tokenize(
                 end = at
                 if quoted:
                     if text[at] != _QUOTE:
-                        return rows, line, NO_INTEGER, begin, column
+                        return rows, line, NO_INTEGER, line_start, column
                     at += 1
             elif quoted:
                 while True:
                     while text[at] != _QUOTE and text[at] != _NEWLINE:
                         at += 1
                     if text[at] == _NEWLINE:
-                        return rows, line, OPEN_QUOTE, begin, column
+                        return rows, line, OPEN_QUOTE, line_start, column
                     if text[at + 1] != _QUOTE:
                         break
                     doubled = True
@@ -129,18 +129,18 @@ def tokenize(
             ended = text[at] == _NEWLINE or (text[at] == _RETURN and text[at + 1] == _NEWLINE)
             parted = text[at] == delimiter if delimiter != 0 else at > after
             if not ended and not parted:
-                return rows, line, NO_INTEGER if kind == INTEGER else AFTER_QUOTE, begin, column
+                return rows, line, NO_INTEGER if kind == INTEGER else AFTER_QUOTE, line_start, column
             if kind == INTEGER:
                 if end == digits:
-                    return rows, line, EMPTY if end == first else NO_INTEGER, begin, column
+                    return rows, line, EMPTY if end == first else NO_INTEGER, line_start, column
             elif kind == TOKEN:
                 if end == first:
-                    return rows, line, EMPTY, begin, column
+                    return rows, line, EMPTY, line_start, column
                 starts[rows, token] = first
                 lengths[rows, token] = first - end - 1 if doubled else end - first
                 token += 1
             if ended != (column == len(kinds) - 1):
-                return rows, line, RAGGED, begin, column
+                return rows, line, RAGGED, line_start, column
             if not ended and delimiter != 0:
                 at += 1
                 while text[at] == _SPACE or text[at] == tab:
@@ -155,14 +155,14 @@ def tokenize(
 
 
 @kernel
-def _long_integer(text: Array, begin: int, end: int, negative: bool) -> tuple[bool, int]:
+def _long_integer(text: Array, start: int, end: int, negative: bool) -> tuple[bool, int]:
     """Parse digits that may exceed 64 bits."""
-    while begin < end - 1 and text[begin] == _ZERO:
-        begin += 1
-    if end - begin > 19:
+    while start < end - 1 and text[start] == _ZERO:
+        start += 1
+    if end - start > 19:
         return False, 0
     value = np.uint64(0)
-    for k in range(begin, end):
+    for k in range(start, end):
         value = value * np.uint64(10) + np.uint64(text[k] - _ZERO)
     if negative:
         return bool(value <= np.uint64(1 << 63)), int(np.int64(np.uint64(0) - value))
@@ -176,17 +176,17 @@ def unescape(text: Array, starts: Array, lengths: Array) -> None:
         for token in range(lengths.shape[1]):
             if lengths[row, token] < 0:
                 start, length = starts[row, token], -1 - lengths[row, token]
-                kept = read = start
+                write = read = start
                 while read < start + length:
-                    text[kept] = text[read]
+                    text[write] = text[read]
                     read += 2 if text[read] == _QUOTE else 1
-                    kept += 1
-                lengths[row, token] = kept - start
+                    write += 1
+                lengths[row, token] = write - start
 
 
 @kernel
 def pack(text: Array, starts: Array, offsets: Array, packed: Array) -> None:
-    """Copy strings one behind the other; string k goes to `packed[offsets[k] : offsets[k + 1]]`."""
+    """Copy strings one after the other; string k goes to `packed[offsets[k] : offsets[k + 1]]`."""
     for k in range(len(starts)):
-        for place in range(offsets[k + 1] - offsets[k]):
-            packed[offsets[k] + place] = text[starts[k] + place]
+        for byte in range(offsets[k + 1] - offsets[k]):
+            packed[offsets[k] + byte] = text[starts[k] + byte]
