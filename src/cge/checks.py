@@ -15,13 +15,13 @@ from cge.ids import as_id_array, factorize
 __all__ = [
     "Features",
     "checked_features",
+    "checked_integer",
     "checked_weights",
+    "concatenate_ids",
     "edge_columns",
-    "encoded_types",
-    "joined",
+    "encode_types",
     "row_count",
     "to_numpy",
-    "whole_number",
 ]
 
 Array = npt.NDArray[Any]
@@ -61,14 +61,14 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
     return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
 
 
-def joined(source: Array, target: Array) -> Array:
+def concatenate_ids(source: Array, target: Array) -> Array:
     """Return both id columns as one, of a type that holds either."""
     if source.dtype == target.dtype:
         return np.concatenate([source, target])
     return np.concatenate([source.astype(object), target.astype(object)])
 
 
-def whole_number(name: str, value: Any, least: int) -> int:
+def checked_integer(name: str, value: Any, least: int) -> int:
     """Return a setting that must be a whole number of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise InputError(parameter=name, expected=f"a whole number of at least {least}", found=value)
@@ -94,7 +94,7 @@ def checked_weights(weights: Any, count: int) -> Array:
     return values
 
 
-def encoded_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
+def encode_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
     """Return `count` edge types as numbers, and the names the numbers stand for."""
     codes, names = factorize(as_id_array(types, "edge types"))
     if len({str(name) for name in names}) < len(names):

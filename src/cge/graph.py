@@ -15,18 +15,18 @@ from scipy.sparse.csgraph import connected_components
 from cge.checks import (
     Features,
     checked_features,
+    checked_integer,
     checked_weights,
+    concatenate_ids,
     edge_columns,
-    encoded_types,
-    joined,
+    encode_types,
     row_count,
     to_numpy,
-    whole_number,
 )
 from cge.csr import Rows, build_rows, check_order, check_rows
 from cge.errors import InputError, Message, Param, format_value
-from cge.ids import IdIndex, as_id_array, factorize, found_numbers, need_numbers, several, unique_index
-from cge.summary import GraphSummary, density
+from cge.graph_summary import GraphSummary, density
+from cge.ids import IdIndex, as_id_array, check_node_range, factorize, find_nodes, id_sequence, unique_index
 
 __all__ = ["Graph", "GraphSummary"]
 
@@ -140,11 +140,11 @@ class Graph:
             raise InputError("pass node_ids or num_nodes, not both")
         ids = None if node_ids is None else as_id_array(node_ids).copy()
         size = num_nodes if num_nodes is not None or features is None else row_count(features)
-        ends = joined(source_ids, target_ids)
+        ends = concatenate_ids(source_ids, target_ids)
         if ids is None and size is not None:
-            ids = np.arange(whole_number("num_nodes", size, 0), dtype=np.int64)
-            need_numbers(ends, len(ids))
-        codes, ids = factorize(ends) if ids is None else (found_numbers(unique_index(ids), ends, "edges"), ids)
+            ids = np.arange(checked_integer("num_nodes", size, 0), dtype=np.int64)
+            check_node_range(ends, len(ids))
+        codes, ids = factorize(ends) if ids is None else (find_nodes(unique_index(ids), ends, "edges"), ids)
         source, target = codes[: len(source_ids)], codes[len(source_ids) :]
         graph = cls.from_codes(
             source, target, ids, weights=weights, edge_types=edge_types, directed=directed, self_loops=self_loops
@@ -173,7 +173,7 @@ class Graph:
             if len(column) and (column.min() < 0 or column.max() >= len(node_ids)):
                 wrong = column[(column < 0) | (column >= len(node_ids))][0]
                 raise InputError(f"edges hold node number {wrong:,}, but there are {len(node_ids):,} nodes")
-        types, names = (None, ()) if edge_types is None else encoded_types(edge_types, len(source))
+        types, names = (None, ()) if edge_types is None else encode_types(edge_types, len(source))
         values = None if weights is None else checked_weights(weights, len(source))
         rows = build_rows(len(node_ids), source, target, values, types, directed=directed, self_loops=self_loops)
         return cls._from_rows(rows, node_ids, directed, names)
@@ -361,15 +361,15 @@ class Graph:
         >>> Graph.from_edges([(10, 30)]).index_of(30)
         1
         """
-        return int(found_numbers(self._index, [node], "")[0])
+        return int(find_nodes(self._index, [node], "")[0])
 
     def indices_of(self, nodes: Iterable[Hashable], where: str | Param = "") -> Array:
         """Return the numbers of nodes, `(k,)`; unknown ids raise `UnknownNodeError`, which names them and `where`."""
-        return found_numbers(self._index, several(nodes), where)
+        return find_nodes(self._index, id_sequence(nodes), where)
 
     def contains(self, nodes: Iterable[Hashable]) -> npt.NDArray[np.bool_]:
         """Say for each id whether it is a node, `(k,)`."""
-        found: npt.NDArray[np.bool_] = self._index.find(several(nodes)) >= 0
+        found: npt.NDArray[np.bool_] = self._index.find(id_sequence(nodes)) >= 0
         return found
 
     def neighbors(self, node: Hashable) -> list[Any]:

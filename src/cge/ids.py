@@ -16,10 +16,10 @@ from cge.errors import InputError, Param, UnknownNodeError, format_value
 __all__ = [
     "IdIndex",
     "as_id_array",
+    "check_node_range",
     "factorize",
-    "found_numbers",
-    "need_numbers",
-    "several",
+    "find_nodes",
+    "id_sequence",
     "unique_index",
 ]
 
@@ -191,7 +191,7 @@ class IdIndex:
         return np.where(missing, -1, found)
 
 
-def several(nodes: Any) -> Any:
+def id_sequence(nodes: Any) -> Any:
     """Return ids as a sequence; a single id is no sequence, even if Python can iterate over it."""
     if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
         raise InputError(
@@ -204,7 +204,7 @@ def several(nodes: Any) -> Any:
     return nodes if isinstance(nodes, np.ndarray) else list(nodes)
 
 
-def need_numbers(ends: Array, size: int) -> None:
+def check_node_range(ends: Array, size: int) -> None:
     """Refuse edges that do not name the nodes 0 … size-1."""
     wrong = ends if ends.dtype.kind != "i" else ends[(ends < 0) | (ends >= size)]
     if len(wrong):
@@ -224,7 +224,7 @@ def unique_index(ids: Array) -> IdIndex:
     return index
 
 
-def found_numbers(index: IdIndex, wanted: Any, where: str | Param) -> Array:
+def find_nodes(index: IdIndex, wanted: Any, where: str | Param) -> Array:
     """Return the numbers of ids; unknown ones raise `UnknownNodeError`, which names them and `where` they stand."""
     numbers = index.find(wanted)
     unknown = np.flatnonzero(numbers < 0)

@@ -22,7 +22,7 @@ from numba.extending import intrinsic
 
 from cge.errors import InputError
 
-__all__ = ["Int", "blocks_of", "float_kernel", "kernel", "prefetch", "resolve_jobs", "run_blocks"]
+__all__ = ["Int", "float_kernel", "kernel", "prefetch", "resolve_jobs", "run_blocks", "split_blocks"]
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -89,10 +89,10 @@ def resolve_jobs(n_jobs: int | None) -> int:
     return int(n_jobs)
 
 
-def blocks_of(count: int, size: int) -> list[tuple[int, int]]:
+def split_blocks(count: int, size: int) -> list[tuple[int, int]]:
     """Return where blocks of `size` begin and end.
 
-    >>> blocks_of(5, 2)
+    >>> split_blocks(5, 2)
     [(0, 2), (2, 4), (4, 5)]
     """
     return [(first, min(first + size, count)) for first in range(0, count, size)]

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from cge.checks import Features, checked_features, checked_weights, edge_columns, joined
+from cge.checks import Features, checked_features, checked_weights, concatenate_ids, edge_columns
 from cge.csr import build_rows
 from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
@@ -95,10 +95,10 @@ def extend_graph(graph: Graph, new: GraphUpdate, missing: Array | None = None) -
     keys = as_id_array(new.feature_ids)
     if new.features is not None:
         unique_index(keys)
-    for what, ids in (("edges", joined(sources, targets)), ("features", keys)):
+    for what, ids in (("edges", concatenate_ids(sources, targets)), ("features", keys)):
         _same_kind(graph, ids, what)
     notes: list[str] = []
-    named = np.concatenate([joined(sources, targets), keys]).astype(graph.node_ids.dtype)
+    named = np.concatenate([concatenate_ids(sources, targets), keys]).astype(graph.node_ids.dtype)
     places, found = _places(graph, named)
     node_ids = np.concatenate([graph.node_ids, found])
     first, second, at = np.split(places, [len(sources), 2 * len(sources)])

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.checks import whole_number
+from cge.checks import checked_integer
 from cge.data.label_arrays import checked_labels, labeled, rank_in_class, strata_of
 from cge.errors import InputError, format_value
 from cge.randomness import generator
@@ -89,7 +89,7 @@ def per_class(
     (4, 1, 1)
     """
     labels = checked_labels(labels)
-    k, validation = whole_number("k", k, 1), whole_number("validation", validation, 0)
+    k, validation = checked_integer("k", k, 1), checked_integer("validation", validation, 0)
     random = generator(seed, "split", "per class")
     order = random.permutation(np.flatnonzero(labeled(labels)))  # (labeled,)
     if labels.ndim == 1:
@@ -99,7 +99,7 @@ def per_class(
     else:
         chosen = _few_of_each(labels[order].astype(bool), k, class_names)
     rest = random.permutation(order[~chosen])  # in `order` the first ones are of common classes, as rare ones trained
-    wanted = validation + (0 if test is None else whole_number("test", test, 0))
+    wanted = validation + (0 if test is None else checked_integer("test", test, 0))
     if wanted > len(rest):
         raise InputError(
             f"validation and test ask for {wanted:,} nodes, but {_nodes(len(rest))} are left "
@@ -147,7 +147,7 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
     [[0, 1], [0, 1]]
     """
     labels, nodes = checked_labels(labels), _node_numbers(train, "train")
-    if whole_number("k", k, 2) > len(nodes):
+    if checked_integer("k", k, 2) > len(nodes):
         raise InputError(f"{_nodes(len(nodes))} cannot be cut into {k:,} folds; use at most {len(nodes):,}")
     _check_in_range(nodes, len(labels), "train")
     unknown = nodes[~labeled(labels)[nodes]]

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cge.checks import edge_columns
 from cge.errors import InputError
 from cge.estimators.not_fitted import NotFittedError
-from cge.ids import IdIndex, found_numbers
+from cge.ids import IdIndex, find_nodes
 from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
 
 __all__ = ["edge_vectors", "vectors_of"]
@@ -40,7 +40,7 @@ def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
         raise InputError(parameter="how", expected=f"one of {', '.join(map(repr, PAIR_OPERATORS))}", found=how)
     ids, vectors = vectors_of(model)
     index = IdIndex(ids)
-    first, second = (found_numbers(index, column, "pairs") for column in edge_columns(pairs, "pair"))
+    first, second = (find_nodes(index, column, "pairs") for column in edge_columns(pairs, "pair"))
     return pair_vectors(vectors, first, second, how)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from cge.checks import whole_number
+from cge.checks import checked_integer
 from cge.errors import InputError, format_list, format_value
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
@@ -290,7 +290,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         points = np.asarray(shares)
         if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
             raise InputError(parameter="shares", expected="numbers from 0 to 1", found=shares)
-        counts = whole_number("repeats", repeats, 1), whole_number("max_paths", max_paths, 1)
+        counts = checked_integer("repeats", repeats, 1), checked_integer("max_paths", max_paths, 1)
         return explainer.faithful(numbers, points, *counts, self.random_state)
 
     def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
@@ -325,7 +325,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return int(classes.index(plain))
 
     def _explainer(self, classifier: int) -> Explainer:
-        model, place = self._need_fit(), whole_number("classifier", classifier, 0)
+        model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
         if place not in self._explainers:
             self._explainers[place] = model.explainer(place, self.random_state)
         return self._explainers[place]
@@ -374,7 +374,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
 
 def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
     """Check which paths an explanation lists."""
-    count, longest = whole_number("top", top, 1), explainer.paths.hops
-    if hop is not None and whole_number("hop", hop, 0) > longest:
+    count, longest = checked_integer("top", top, 1), explainer.paths.hops
+    if hop is not None and checked_integer("hop", hop, 0) > longest:
         raise InputError(parameter="hop", expected=f"at most {longest}, the edges of the longest path", found=hop)
     return count, None if hop is None else int(hop)

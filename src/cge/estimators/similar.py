@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cge.checks import whole_number
+from cge.checks import checked_integer
 from cge.errors import InputError, Message, MissingDataError, format_value
 from cge.estimators.nearest import inner_products, lengths, nearest_rows
-from cge.ids import IdIndex, found_numbers, several
+from cge.ids import IdIndex, find_nodes, id_sequence
 
 __all__ = ["METHODS", "METRICS", "Similar", "SimilarNodes", "similar_nodes"]
 
@@ -110,10 +110,10 @@ class SimilarNodes:
 
         Both are `(k, min(top, n − 1))`.
         """
-        wanted = min(whole_number("top", top, 1), max(len(self.ids) - 1, 0))
+        wanted = min(checked_integer("top", top, 1), max(len(self.ids) - 1, 0))
         queries = np.arange(len(self.ids))
         if nodes is not None:
-            queries = found_numbers(self._numbers, several(nodes), "")
+            queries = find_nodes(self._numbers, id_sequence(nodes), "")
             if len(queries) == 1 and not self._sizes[queries[0]]:
                 name = format_value(self.ids[queries].tolist()[0])
                 raise InputError(f"the vector of {name} is zero, so nothing is similar to it; choose a node with edges")

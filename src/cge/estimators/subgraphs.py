@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cge.errors import InputError, format_value
 from cge.estimators.edge_vectors import vectors_of
 from cge.estimators.encoder_model import EncoderModel
-from cge.ids import IdIndex, found_numbers, several
+from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_weighting import EdgePropagation
 
 __all__ = ["inner_weight", "subgraph_vectors"]
@@ -50,11 +50,11 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
         )
         steps = fitted.data.transitions.matrix(propagation.values().numpy().astype(np.float64))
         hops = np.abs(propagation.hops())
-    told = groups.items() if isinstance(groups, Mapping) else enumerate(several(groups))
-    named = [(f"sub-graph {format_value(name)}", several(nodes)) for name, nodes in told]
+    told = groups.items() if isinstance(groups, Mapping) else enumerate(id_sequence(groups))
+    named = [(f"sub-graph {format_value(name)}", id_sequence(nodes)) for name, nodes in told]
     found = np.empty((len(named), vectors.shape[1]), vectors.dtype)
     for row, (name, wanted) in enumerate(named):
-        nodes = np.unique(found_numbers(index, wanted, name))
+        nodes = np.unique(find_nodes(index, wanted, name))
         if not len(nodes):
             raise InputError(f"{name} has no nodes, so it has no vector")
         weight = np.ones(len(nodes)) if steps is None else inner_weight(steps, hops, nodes)

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.parallel import blocks_of, kernel, run_blocks
+from cge.parallel import kernel, run_blocks, split_blocks
 
 __all__ = ["Found", "best_paths", "joined"]
 
@@ -112,7 +112,7 @@ def best_paths(
             rows = told, starts[some], ends, slopes[some], bounds, upward
             found[place] = Found(*_search(indptr, indices, values, *rows, top, most))
 
-    run_blocks(block, blocks_of(len(groups), _BLOCK), n_jobs)
+    run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
     return joined(found)
 
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
-from cge.parallel import blocks_of, float_kernel, kernel, run_blocks
+from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
 
 __all__ = ["common_neighbors", "cosines", "inverse_document_frequencies"]
 
@@ -130,7 +130,7 @@ def _edge_dots(near: sp.csr_array, left: Any, right: Any, n_jobs: int | None) ->
 
 
 def _run(nodes: int, n_jobs: int | None, work: Any) -> None:
-    run_blocks(work, blocks_of(nodes, _BLOCK), n_jobs)
+    run_blocks(work, split_blocks(nodes, _BLOCK), n_jobs)
 
 
 @kernel

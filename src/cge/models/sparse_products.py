@@ -17,7 +17,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
-from cge.parallel import blocks_of, float_kernel, kernel, prefetch, resolve_jobs, run_blocks
+from cge.parallel import float_kernel, kernel, prefetch, resolve_jobs, run_blocks, split_blocks
 from cge.randomness import STEP, mix
 
 __all__ = [
@@ -232,7 +232,7 @@ def entry_gradients(indptr: Array, indices: Array, upstream: Array, x: Array, n_
     def block(first: int, stop: int) -> None:
         _entry_gradients(indptr, indices, upstream, x, first, stop, gradients)
 
-    run_blocks(block, blocks_of(len(indptr) - 1, _BLOCK), n_jobs)
+    run_blocks(block, split_blocks(len(indptr) - 1, _BLOCK), n_jobs)
     return gradients
 
 
@@ -261,7 +261,7 @@ def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | No
     out = np.empty_like(source)
     limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
     pairs = -(-len(source) // 2)
-    work = blocks_of(pairs, _PAIRS)
+    work = split_blocks(pairs, _PAIRS)
     run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
     return torch.from_numpy(out).reshape(values.shape)
 

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.graph import Graph
-from cge.parallel import blocks_of, kernel, run_blocks
+from cge.parallel import kernel, run_blocks, split_blocks
 
 __all__ = ["SparsityPattern", "TransitionMatrix"]
 
@@ -64,7 +64,7 @@ class TransitionMatrix(SparsityPattern):
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
-        num_nodes, blocks = graph.num_nodes, blocks_of(graph.num_nodes, _BLOCK)
+        num_nodes, blocks = graph.num_nodes, split_blocks(graph.num_nodes, _BLOCK)
         added = np.zeros(num_nodes + 1, np.int64)  # 1 after each row that gets a self-loop
 
         def count(first: int, stop: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.checks import whole_number
+from cge.checks import checked_integer
 from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
@@ -46,7 +46,7 @@ def label_pairs(labels: Any, count: int, seed: int = 0, *, stream: Sequence[str 
     labels = np.asarray(labels)
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "iub":
         raise InputError(f"labels must be whole numbers, (n,) or (n, classes), found {labels.shape} of {labels.dtype}")
-    count = whole_number("count", count, 0)
+    count = checked_integer("count", count, 0)
     if labels.ndim == 1:
         nodes = np.flatnonzero(labels >= 0)
         classes = np.unique(labels[nodes], return_inverse=True)[1]

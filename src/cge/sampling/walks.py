@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cge.checks import whole_number
+from cge.checks import checked_integer
 from cge.errors import InputError, Message
 from cge.graph import Graph
-from cge.parallel import blocks_of, resolve_jobs, run_blocks
+from cge.parallel import resolve_jobs, run_blocks, split_blocks
 from cge.randomness import generator, key
 from cge.sampling.alias import alias_tables, scale_rows
 from cge.sampling.biased import biased_walks, edge_filter
@@ -91,8 +91,8 @@ class Walker:
         if weighted and graph.weights is None:
             hint = Message.of("pass {weighted}", weighted=False)
             raise InputError("weighted walks need edge weights, and the graph has none", hint=hint)
-        self.graph, self.length = graph, whole_number("length", length, 1)
-        self.walks_per_node = whole_number("walks_per_node", walks_per_node, 1)
+        self.graph, self.length = graph, checked_integer("length", length, 1)
+        self.walks_per_node = checked_integer("walks_per_node", walks_per_node, 1)
         self.p, self.q = float(p), float(q)
         self.weighted = graph.weights is not None if weighted is None else weighted
         self.seed, self.n_jobs, self.shuffle = seed, resolve_jobs(n_jobs), shuffle
@@ -126,14 +126,14 @@ class Walker:
 
         Each `epoch` has different walks.
         """
-        first, count = whole_number("first", first, 0), whole_number("count", count, 0)
+        first, count = checked_integer("first", first, 0), checked_integer("count", count, 0)
         if first + count > self.num_walks:
             raise InputError(f"first + count must be at most the {self.num_walks:,} walks, found {first:,} + {count:,}")
         return self._walk(np.arange(first, first + count, dtype=np.int64), epoch)
 
     def batches(self, size: int | None = None, *, epoch: int = 0) -> Iterator[Array]:
         """Yield all walks of an epoch in batches of `size` (the last one may be smaller)."""
-        size = max(_BATCH_NODES // self.length, 1) if size is None else whole_number("size", size, 1)
+        size = max(_BATCH_NODES // self.length, 1) if size is None else checked_integer("size", size, 1)
         for first in range(0, self.num_walks, size):
             numbers = np.arange(first, min(first + size, self.num_walks), dtype=np.int64)
             yield self._walk(self._shuffled(numbers, epoch) if self.shuffle else numbers, epoch)
@@ -169,5 +169,5 @@ class Walker:
             else:
                 uniform_walks(graph.indptr, graph.indices, *part)
 
-        run_blocks(block, blocks_of(len(numbers), _BLOCK), self.n_jobs)
+        run_blocks(block, split_blocks(len(numbers), _BLOCK), self.n_jobs)
         return out

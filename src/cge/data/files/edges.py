@@ -13,7 +13,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
-from cge.checks import edge_columns, joined
+from cge.checks import concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import is_integer
 from cge.data.files.edge_layout import NO_ATTRIBUTES, EdgeColumns, EdgeOptions, choose_edge_columns, has_edge_header
@@ -85,7 +85,7 @@ def _from_array(path: Path, array: Array) -> EdgeTable:
         source, target = edge_columns(array)
     except InputError as error:
         raise FileFormatError(path, error.message) from None
-    codes, ids = factorize(joined(source, target))
+    codes, ids = factorize(concatenate_ids(source, target))
     return EdgeTable(codes[: len(source)], codes[len(source) :], ids, layout=Layout({"source": 1, "target": 2}))
 
 
