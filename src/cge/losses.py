@@ -1,4 +1,4 @@
-"""The paper's losses, Eqs. 3 to 6, as pure functions of tensors: the forms that the kernels are tested against."""
+"""The paper's losses, Eqs. 3 to 6, as functions of tensors; kernels are tested against them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ def softmax_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor)
 
 
 def negative_sampling_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor, negatives: Tensor) -> Tensor:
-    """Return −log σ(w_i·e_j) − Σ_n log σ(−w_i·e_n), which stands in for Eq. 5 on large graphs.
+    """Return −log σ(w_i·e_j) − Σ_n log σ(−w_i·e_n), which replaces Eq. 5 on large graphs.
 
     Shapes as in `softmax_loss`; `negatives (b, k)` are node numbers → `(b,)`.
     """
     source = sources[starts]  # (b, d)
-    near = (source * targets[ends]).sum(1)
-    far = torch.einsum("bd,bkd->bk", source, targets[negatives])
-    return functional.softplus(-near) + functional.softplus(far).sum(1)
+    positive_scores = (source * targets[ends]).sum(1)
+    negative_scores = torch.einsum("bd,bkd->bk", source, targets[negatives])
+    return functional.softplus(-positive_scores) + functional.softplus(negative_scores).sum(1)
 
 
 def path_loss(weights: Tensor, losses: Tensor) -> Tensor:
@@ -35,10 +35,10 @@ def path_loss(weights: Tensor, losses: Tensor) -> Tensor:
 
 
 def supervised_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
-    """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6), classes weighed by `class_weights (c,)`.
+    """Return L_s: the mean cross-entropy of class scores `(b, c)` (Eq. 6), with optional `class_weights (c,)`.
 
-    Labels `(b,)` of whole numbers mean one class per node and a softmax; labels `(b, c)` of zeros and ones mean several
-    and a sigmoid for each, whose losses add up: their mean over c classes would count c times less beside weight decay.
+    Labels `(b,)` are class numbers (softmax); labels `(b, c)` of zeros and ones are multilabel targets (sigmoid), whose
+    losses are summed over the classes: with their mean, weight decay would be c times stronger.
     """
     if labels.ndim == 2:
         return labels.shape[1] * functional.binary_cross_entropy_with_logits(

@@ -155,7 +155,7 @@ def test_settings_from_the_line_go_before_those_of_a_file(
     call = ["evaluate", people, "--method", "gcn", "--seeds", "1", "--config", str(file)]
     assert {**told(capsys, *call)["settings"]} == {
         "append": "none",
-        "drop": 0.5,
+        "dropout": 0.5,
         "epochs": 2,
         "hidden": 3,
         "learning_rate": 0.01,
@@ -163,8 +163,8 @@ def test_settings_from_the_line_go_before_those_of_a_file(
         "n_jobs": None,
         "weight_decay": 0.0005,
     }
-    found = told(capsys, *call, "--set", "hidden=4", "--set", "drop=0.0", "--set", "threads=1")["settings"]
-    assert (found["hidden"], found["epochs"], found["drop"], found["n_jobs"]) == (4, 2, 0.0, 1)
+    found = told(capsys, *call, "--set", "hidden=4", "--set", "dropout=0.0", "--set", "threads=1")["settings"]
+    assert (found["hidden"], found["epochs"], found["dropout"], found["n_jobs"]) == (4, 2, 0.0, 1)
 
 
 def test_none_can_be_told(people: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -375,7 +375,7 @@ def test_a_search_is_kept_and_goes_on(people: str, here: Path, capsys: pytest.Ca
     assert printed.out.startswith("# people, gcn: validation accuracy 0.")
     assert printed.out.splitlines()[0].endswith(", best of 2 trials")
     found = tomllib.loads(printed.out)
-    assert set(found) == {"epochs", "hidden", "drop", "learning_rate", "weight_decay"}
+    assert set(found) == {"epochs", "hidden", "dropout", "learning_rate", "weight_decay"}
     assert [one.name for one in (here / "runs" / "tune").iterdir()] == ["people-gcn.journal"]
     assert run([*call, "--trials", "3", "--out", "best/gcn.toml"]) == 0
     printed = capsys.readouterr()

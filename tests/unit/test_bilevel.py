@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.func import functional_call
 
 import cge.losses as losses
-from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead, make_weighting
+from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead, make_network
 from cge.models.path_networks import PathWeighting
 from cge.training.bilevel import (
     InnerProblem,
@@ -45,7 +45,7 @@ def make_case(setting: str, network: str, loss: str = "negative") -> Case:
     starts, ends = nodes[:, 0].copy(), nodes[np.arange(PATHS), length - 1].copy()
     negatives = random.integers(0, NODES, (PATHS, 3))
     objective = NegativeSampling(starts, ends, negatives) if loss == "negative" else FullSoftmax(starts, ends)
-    weighting = make_weighting(network, DIM)
+    weighting = make_network(network, DIM)
     assert weighting is not None
     head = TransductiveHead(FEATURES, DIM, CLASSES, 4) if transductive else InductiveHead(FEATURES, DIM, CLASSES)
     model = TableEncoder(NODES, DIM) if transductive else FeatureEncoder(FEATURES, DIM)

@@ -395,9 +395,9 @@ class Fixed(cge.PathWeighting):
     [
         (Wide, r"Wide.score must return one number for each of \d+ paths, shape \(\d+,\), found \(\d+, 2\)"),
         (Endless, "Endless gave weights that are no numbers; try a tenth of weighting_lr"),
-        (Fixed, "Fixed has no parameters, so there is nothing to learn"),
+        (Fixed, "Fixed has no trainable parameters"),
         (ConstantWeighting(16), "weighting must be the class Constant or what makes it, not a made one"),
-        (lambda dim: dim, "a weighting must make a cge.PathWeighting, but .* made a int"),
+        (lambda dim: dim, "must return a cge.PathWeighting, found a int"),
     ],
 )
 def test_faulty_weightings_are_named(weighting: Any, sentence: str) -> None:

@@ -42,7 +42,7 @@ KINDS: dict[str, NodeClassifier] = {
     "deepwalk": WalkClassifier(dim=8),
     "node2vec": WalkClassifier("node2vec", features=True, dim=8, p=0.5, q=2.0, random_state=3),
     "gcn": GCN(hidden=8, epochs=15, learning_rate=0.05),
-    "appnp": APPNP(hops=3, back=0.2, hidden=8, epochs=15, learning_rate=0.05),
+    "appnp": APPNP(hops=3, alpha=0.2, hidden=8, epochs=15, learning_rate=0.05),
 }
 CLASSES = (FeatureClassifier, SGC, LabelPropagation, WalkClassifier, GCN, APPNP)
 
@@ -221,8 +221,8 @@ def test_every_setting_is_documented(kind: type) -> None:
         (LabelPropagation(class_mass="yes"), "class_mass must be True or False, found 'yes'"),  # type: ignore[arg-type]
         (WalkClassifier("line"), "vectors must be one of 'deepwalk', 'node2vec', found 'line'"),
         (GCN("features"), "append must be one of 'none', 'cge', found 'features'"),
-        (GCN(drop=1.0), "drop must be a number of at least 0 and of at most 0.95, found 1.0"),
-        (APPNP(back=0.0), "back must be a number above 0 and of at most 1, found 0.0"),
+        (GCN(dropout=1.0), "dropout must be a number of at least 0 and of at most 0.95, found 1.0"),
+        (APPNP(alpha=0.0), "back must be a number above 0 and of at most 1, found 0.0"),
     ],
 )
 def test_wrong_settings_name_what_is_legal(made: NodeClassifier, sentence: str) -> None:

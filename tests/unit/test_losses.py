@@ -18,9 +18,9 @@ TARGETS = torch.tensor([[1.0, 1.0], [0.0, 1.0]], dtype=torch.float64)
 
 def test_softmax_loss_by_hand() -> None:
     # w_0·e = (1, 0): −log(e⁰ / (e¹ + e⁰)); w_1·e = (2, 2): −log ½.
-    found = softmax_loss(SOURCES, TARGETS, torch.tensor([0, 1]), torch.tensor([1, 0]))
+    losses = softmax_loss(SOURCES, TARGETS, torch.tensor([0, 1]), torch.tensor([1, 0]))
     expected = torch.tensor([math.log(math.e + 1), math.log(2)], dtype=torch.float64)
-    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(losses, expected)
 
 
 def test_softmax_loss_is_the_cross_entropy_of_torch() -> None:
@@ -32,41 +32,43 @@ def test_softmax_loss_is_the_cross_entropy_of_torch() -> None:
 
 
 def test_negative_sampling_loss_by_hand() -> None:
-    # w_0·e_0 = 1 is near, w_0·e_1 = 0 is far twice: log(1 + e⁻¹) + 2 log 2.
-    found = negative_sampling_loss(SOURCES, TARGETS, torch.tensor([0]), torch.tensor([0]), torch.tensor([[1, 1]]))
-    torch.testing.assert_close(found, torch.tensor([math.log(1 + math.exp(-1)) + 2 * math.log(2)], dtype=torch.float64))
+    # w_0·e_0 = 1 is the pair, w_0·e_1 = 0 is drawn twice: log(1 + e⁻¹) + 2 log 2.
+    losses = negative_sampling_loss(SOURCES, TARGETS, torch.tensor([0]), torch.tensor([0]), torch.tensor([[1, 1]]))
+    torch.testing.assert_close(
+        losses, torch.tensor([math.log(1 + math.exp(-1)) + 2 * math.log(2)], dtype=torch.float64)
+    )
 
 
-def test_path_loss_weighs_and_total_loss_adds() -> None:
+def test_path_loss_is_weighted_and_total_loss_is_a_sum() -> None:
     weights, losses = torch.tensor([0.5, 0.25]), torch.tensor([2.0, 4.0])
     assert path_loss(weights, losses).item() == 1.0
     assert total_loss(torch.tensor(3.0), torch.tensor(2.0), 0.5).item() == 4.0
 
 
-def test_supervised_loss_for_one_and_for_several_labels() -> None:
+def test_supervised_loss_of_classes_and_of_multilabel_targets() -> None:
     scores = torch.tensor([[0.0, math.log(3)]], dtype=torch.float64)
     assert math.isclose(supervised_loss(scores, torch.tensor([1])).item(), math.log(4 / 3))
-    several = supervised_loss(scores, torch.tensor([[1, 0]])).item()  # −log σ(0) and −log(1 − σ(log 3)), both
-    assert math.isclose(several, math.log(2) + math.log(4))
+    multilabel = supervised_loss(scores, torch.tensor([[1, 0]])).item()  # −log σ(0) and −log(1 − σ(log 3)), both
+    assert math.isclose(multilabel, math.log(2) + math.log(4))
 
 
 def test_objectives_agree_with_autograd() -> None:
-    """The fused kernels: losses, gradients and directional derivatives, float64."""
+    """Losses, gradients and directional derivatives of the kernels, float64."""
     torch.manual_seed(1)
     random = np.random.default_rng(1)
     starts, ends, negatives = random.integers(0, 6, 15), random.integers(0, 6, 15), random.integers(0, 6, (15, 4))
     tables = [torch.randn(6, 3, dtype=torch.float64, requires_grad=True) for _ in range(2)]
     direction = [torch.randn(6, 3, dtype=torch.float64) for _ in range(2)]
     weights = torch.rand(15, dtype=torch.float64)
-    start, end, far = map(torch.from_numpy, (starts, ends, negatives))
+    start, end, negative = map(torch.from_numpy, (starts, ends, negatives))
     for objective, form in (
-        (NegativeSampling(starts, ends, negatives), lambda w, e: negative_sampling_loss(w, e, start, end, far)),
+        (NegativeSampling(starts, ends, negatives), lambda w, e: negative_sampling_loss(w, e, start, end, negative)),
         (FullSoftmax(starts, ends), lambda w, e: softmax_loss(w, e, start, end)),
     ):
         expected = form(*tables)
         torch.testing.assert_close(objective.losses(*tables), expected.detach(), rtol=1e-12, atol=0)
         gradients = torch.autograd.grad((weights * expected).sum(), tables)
-        for found, wanted in zip(objective.gradient(weights, *tables), gradients, strict=True):
-            torch.testing.assert_close(found, wanted, rtol=1e-10, atol=1e-14)
-        slope = directional_derivative(form(*tables), tables, direction)
-        torch.testing.assert_close(objective.alignment(*tables, *direction), slope, rtol=1e-10, atol=1e-14)
+        for gradient, by_autograd in zip(objective.gradient(weights, *tables), gradients, strict=True):
+            torch.testing.assert_close(gradient, by_autograd, rtol=1e-10, atol=1e-14)
+        derivative = directional_derivative(form(*tables), tables, direction)
+        torch.testing.assert_close(objective.alignment(*tables, *direction), derivative, rtol=1e-10, atol=1e-14)

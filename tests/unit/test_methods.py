@@ -232,7 +232,7 @@ def test_settings_as_text() -> None:
 def test_settings_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "gcn.toml"
     file.write_text('# by hand\nhidden = 32\ndrop = 0.5\nclassifier = "mlp"\nmax_epochs = "none"\nrefit = true\n')
-    expected = {"hidden": 32, "drop": 0.5, "classifier": "mlp", "max_epochs": None, "refit": True}
+    expected = {"hidden": 32, "dropout": 0.5, "classifier": "mlp", "max_epochs": None, "refit": True}
     assert read_settings(file) == read_settings(str(file)) == expected
 
 

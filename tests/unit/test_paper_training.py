@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import cge
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
-from cge.models import FeatureEncoder, InductiveHead, make_weighting
+from cge.models import FeatureEncoder, InductiveHead, make_network
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
 from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradient
@@ -215,7 +215,7 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
     head, labels = InductiveHead(6, 4, 2).double(), torch.arange(40) % 2
     gradients = []
     for rows, row_features in ((lambda nodes: nodes, None), (shared.rows, shared.features)):
-        network = make_weighting("average", 4)
+        network = make_network("average", 4)
         assert network is not None
         with torch.no_grad():
             for parameter in network.double().parameters():

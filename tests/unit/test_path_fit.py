@@ -24,7 +24,7 @@ from cge.estimators.fit_plan import plan_fit
 from cge.estimators.predictions import predict_nodes
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
-from cge.models.path_networks import make_weighting
+from cge.models.path_networks import make_network
 from cge.training import candidates, classifier_recipes
 from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
 from cge.training.encoder_data import EncoderData
@@ -661,7 +661,7 @@ def test_a_network_starts_where_its_prior_ends(prior: str) -> None:
     graph = with_sparse_features(two_groups())
     data = EncoderData(graph, n_jobs=1)
     weighting = closed_form_weightings(data.edge_scale.names, 2)[prior]
-    network = make_weighting("lstm", int(data.token_vectors(0).shape[1]))
+    network = make_network("lstm", int(data.token_vectors(0).shape[1]))
     assert network is not None
     network.init_uniform()
     weights = NamedWeighting("lstm", network, (4000, 0), NamedWeighting(prior, weighting))

@@ -61,7 +61,7 @@ def test_methods_without_a_space(name: str) -> None:
 
 
 def test_fixed_settings_are_not_searched() -> None:
-    assert set(search_space("gcn", {"hidden": 8})) == {"drop", "learning_rate", "weight_decay"}
+    assert set(search_space("gcn", {"hidden": 8})) == {"dropout", "learning_rate", "weight_decay"}
     assert search_space("cge")["classifier"] == flat_settings(cge.CGE)["classifier"].setting.choices  # all of them
     with pytest.raises(InputError, match="gcn has no setting 'dim'; it has append"):
         search_space("gcn", {"dim": 3})
@@ -132,7 +132,7 @@ def test_the_best_settings_can_be_written_and_read(tmp_path: Path) -> None:
     file = tmp_path / "best.toml"
     file.write_text(as_toml(best.settings))
     assert read_settings(file) == best.settings
-    assert set(params) == {"hidden", "drop", "learning_rate", "weight_decay"}
+    assert set(params) == {"hidden", "dropout", "learning_rate", "weight_decay"}
     model, data = make("gcn", 0, **read_settings(file)), groups()
     model.fit(data.graph, data.labels_of(SPLIT.train), data.labels_of(SPLIT.validation))
     assert model.score(SPLIT.validation, TRUE_LABELS[SPLIT.validation]) == value

@@ -16,7 +16,7 @@ from cge.estimators.fitted_model import FitLog, ValidationNodes, stored_labels
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
-from cge.models.path_networks import make_weighting
+from cge.models.path_networks import make_network
 from cge.targets import restore_target
 from cge.training.classifier_recipes import EncoderSettings, make_classifier
 from cge.training.encoder_data import EncoderData
@@ -188,7 +188,7 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
     else:
         name = str(metadata["prior"])
         prior = NamedWeighting(name, closed_form_weightings(data.edge_scale.names, hops - 1)[name])
-        module = make_weighting(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
+        module = make_network(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
         if module is None:
             raise InputError("the weighting network is missing")
         module.eval()

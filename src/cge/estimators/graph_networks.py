@@ -25,7 +25,7 @@ __all__ = ["APPNP", "GCN", "Epochs", "Waiting"]
 Array = npt.NDArray[Any]
 
 HiddenSize = Annotated[int, Setting("hidden numbers of a node", low=1, high=4096)]
-DropShare = Annotated[float, Setting("share of features and hidden numbers left out in an epoch", low=0, high=0.95)]
+DropoutRate = Annotated[float, Setting("dropout of the features and of the hidden layer", low=0, high=0.95)]
 Rate = Annotated[float, Setting("Adam's step", above=0, high=10)]
 Decay = Annotated[float, Setting("weight decay of the first layer", low=0, high=10)]
 Epochs = Annotated[int, Setting("epochs at most", low=1, high=1_000_000)]
@@ -44,8 +44,8 @@ class _Network(NodeClassifier):
         settings = NetworkSettings(
             epochs=task.choice or given["epochs"],
             patience=given["patience"],
-            drop=given["drop"],
-            rate=given["learning_rate"],
+            dropout=given["dropout"],
+            learning_rate=given["learning_rate"],
             weight_decay=given["weight_decay"],
             seed=given["random_state"],
         )
@@ -80,7 +80,7 @@ class GCN(_Network):
         append: Annotated[str, Setting("further features of a node", choices=("none", "cge"))] = "none",
         *,
         hidden: HiddenSize = 16,
-        drop: DropShare = 0.5,
+        dropout: DropoutRate = 0.5,
         learning_rate: Rate = 0.01,
         weight_decay: Decay = 5e-4,
         epochs: Epochs = 200,
@@ -90,7 +90,7 @@ class GCN(_Network):
     ) -> None:
         self.append = append
         self.hidden = hidden
-        self.drop = drop
+        self.dropout = dropout
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.epochs = epochs
@@ -134,10 +134,10 @@ class APPNP(_Network):
     def __init__(
         self,
         hops: Annotated[int, Setting("steps of spreading", low=1, high=1000)] = 10,
-        back: Annotated[float, Setting("share that stays with a node in each step", above=0, high=1)] = 0.1,
+        alpha: Annotated[float, Setting("teleport probability of personalized PageRank", above=0, high=1)] = 0.1,
         *,
         hidden: HiddenSize = 64,
-        drop: DropShare = 0.5,
+        dropout: DropoutRate = 0.5,
         learning_rate: Rate = 0.01,
         weight_decay: Decay = 5e-3,
         epochs: Epochs = 500,
@@ -146,9 +146,9 @@ class APPNP(_Network):
         n_jobs: Jobs = None,
     ) -> None:
         self.hops = hops
-        self.back = back
+        self.alpha = alpha
         self.hidden = hidden
-        self.drop = drop
+        self.dropout = dropout
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.epochs = epochs
@@ -157,7 +157,7 @@ class APPNP(_Network):
         self.n_jobs = n_jobs
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Appnp:
-        return Appnp(data.transitions, features, self.hidden, classes, _weights(data), self.hops, self.back)
+        return Appnp(data.transitions, features, self.hidden, classes, _weights(data), self.hops, self.alpha)
 
 
 def _weights(data: EncoderData) -> torch.Tensor | None:

@@ -85,7 +85,7 @@ _DIM: Space = {"dim": (32, 64, 128, 256)}
 _NODE2VEC: Space = {**_DIM, "p": Range(0.25, 4.0, log=True), "q": Range(0.25, 4.0, log=True)}
 _NETWORK: Space = {
     "hidden": (8, 16, 32, 64, 128),
-    "drop": Range(0.0, 0.9),
+    "dropout": Range(0.0, 0.9),
     "learning_rate": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
 }
@@ -180,7 +180,7 @@ _TABLE = [
         "appnp",
         f"{_NETWORKS}:APPNP",
         "predictions propagated by personalized PageRank",
-        space={**_NETWORK, "hops": Range(2, 20), "back": Range(0.02, 0.5, log=True)},
+        space={**_NETWORK, "hops": Range(2, 20), "alpha": Range(0.02, 0.5, log=True)},
     ),
     Method(
         "gcn+cge",

@@ -1,8 +1,8 @@
-"""What is learned: encoders of nodes, networks that weigh paths, heads that predict. Models never sample or train."""
+"""Models: encoders, path weightings, classifiers. They neither sample nor train."""
 
 from cge.models.paper_encoders import FeatureEncoder, TableEncoder
 from cge.models.paper_heads import InductiveHead, TransductiveHead
-from cge.models.path_networks import PathWeighting, make_weighting
+from cge.models.path_networks import PathWeighting, make_network
 
 __all__ = [
     "FeatureEncoder",
@@ -10,5 +10,5 @@ __all__ = [
     "PathWeighting",
     "TableEncoder",
     "TransductiveHead",
-    "make_weighting",
+    "make_network",
 ]

@@ -1,4 +1,4 @@
-"""Graph networks that paths are compared with: GCN, whose layers smooth, and APPNP, which smooths predictions."""
+"""Graph neural networks for comparison: GCN propagates in each layer, APPNP propagates predictions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["Appnp", "Gcn", "TwoLayerNetwork"]
 
 
 class TwoLayerNetwork(nn.Module):
-    """Two layers W₀ `(f, hidden)` and W₁ `(hidden, c)`; how they are put together is up to the subclass."""
+    """Base of networks with two layers, W₀ `(f, hidden)` and W₁ `(hidden, c)`."""
 
     def __init__(self, features: int, hidden: int, classes: int) -> None:
         super().__init__()
@@ -25,60 +25,63 @@ class TwoLayerNetwork(nn.Module):
         self.last = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, classes)))
         self.last_bias = nn.Parameter(torch.zeros(classes))
 
-    def groups(self, weight_decay: float) -> list[dict[str, Any]]:
-        """Return the parameters in groups for an optimizer: only the first layer decays, as in both papers."""
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """Return the parameter groups of an optimizer: only the first layer has weight decay, as in both papers."""
         others = [self.first_bias, self.last, self.last_bias]
         return [{"params": [self.first], "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
 
-    def forward(self, features: NodeFeatures, drop: Callable[[Tensor], Tensor]) -> Tensor:
-        """Return class scores, `(n, c)`; `drop` disturbs what is hidden."""
+    def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
         raise NotImplementedError
 
 
 class Gcn(TwoLayerNetwork):
-    """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with loops (Kipf and Welling 2017)."""
+    """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with self-loops (Kipf and Welling 2017)."""
 
     def __init__(
-        self, steps: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
+        self, transitions: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
     ) -> None:
         super().__init__(features, hidden, classes)
-        self.smooth = _sums(steps, (0.0, 1.0), weights)
+        self.propagate = _propagation(transitions, (0.0, 1.0), weights)
 
-    def forward(self, features: NodeFeatures, drop: Callable[[Tensor], Tensor]) -> Tensor:
-        """Smooth, then once more."""
-        hidden = torch.relu(self.smooth(feature_product(features, self.first)) + self.first_bias)
-        return self.smooth(drop(hidden) @ self.last) + self.last_bias
+    def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
+        hidden = torch.relu(self.propagate(feature_product(features, self.first)) + self.first_bias)
+        return self.propagate(dropout(hidden) @ self.last) + self.last_bias
 
 
 class Appnp(TwoLayerNetwork):
-    """Personalized PageRank of what two layers predict of each node alone (Gasteiger et al. 2019).
+    """Personalized PageRank of the predictions of a two-layer network (Gasteiger et al. 2019).
 
     It is a sum over paths: Σ_{k<K} α (1−α)^k S^k + (1−α)^K S^K.
     """
 
     def __init__(
         self,
-        steps: TransitionMatrix,
+        transitions: TransitionMatrix,
         features: int,
         hidden: int,
         classes: int,
         weights: Tensor | None = None,
         hops: int = 10,
-        back: float = 0.1,
+        alpha: float = 0.1,
     ) -> None:
         super().__init__(features, hidden, classes)
-        self.spread = _sums(steps, [back * (1 - back) ** k for k in range(hops)] + [(1 - back) ** hops], weights)
+        hop_weights = [alpha * (1 - alpha) ** k for k in range(hops)] + [(1 - alpha) ** hops]
+        self.propagate = _propagation(transitions, hop_weights, weights)
 
-    def forward(self, features: NodeFeatures, drop: Callable[[Tensor], Tensor]) -> Tensor:
-        """Predict, then spread."""
+    def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
         hidden = torch.relu(feature_product(features, self.first) + self.first_bias)
-        return self.spread(drop(hidden) @ self.last + self.last_bias)
+        return self.propagate(dropout(hidden) @ self.last + self.last_bias)
 
 
-def _sums(steps: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
-    """Return sums over steps with the weights of the graph's edges; a step from a node to itself weighs one."""
-    gate = torch.ones(len(steps))
-    if weights is not None:
-        entry = torch.from_numpy(steps.graph_entry)
-        gate = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], gate)
-    return FixedPropagation(steps, normalized_weights(steps, gate, 0.5), hops)
+def _propagation(
+    transitions: TransitionMatrix, hop_weights: Sequence[float], edge_weights: Tensor | None
+) -> FixedPropagation:
+    """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
+    values = torch.ones(len(transitions))
+    if edge_weights is not None:
+        entry = torch.from_numpy(transitions.graph_entry)
+        values = torch.where(entry >= 0, edge_weights.float()[entry.clamp(min=0)], values)
+    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hop_weights)

@@ -1,8 +1,8 @@
-"""Heads: from features and vectors to class scores (Eqs. 8 and 10).
+"""Heads of the paper: class scores from features and vectors (Eqs. 8 and 10).
 
 A linear map of a concatenation is the sum of a map of each part, so a head is a sum of *branches*, one for the vector e
-and one for the features x. Training on each branch alone as well, as Planetoid does, keeps one branch from hiding the
-other. The length of a vector says more about how often its node was met than about its class, so heads see vectors of
+and one for the features x. Each branch is also trained alone, as in Planetoid, so that neither dominates the other. The
+norm of a vector depends more on the frequency of its node in the walks than on its class, so heads normalize vectors to
 unit length.
 """
 
@@ -17,7 +17,7 @@ __all__ = ["InductiveHead", "TransductiveHead"]
 
 
 class TransductiveHead(nn.Module):
-    """Class scores of Eq. 8: f(h^k(x) ⊕ h^l(e)); without features the branch of x is absent."""
+    """Class scores of Eq. 8: f(h^k(x) ⊕ h^l(e)); without features there is no branch of x."""
 
     def __init__(self, features: int, dim: int, classes: int, hidden: int) -> None:
         super().__init__()
@@ -29,7 +29,7 @@ class TransductiveHead(nn.Module):
         self.has_features = features > 0
 
     def branches(self, x: NodeFeatures | None, e: Tensor) -> list[Tensor]:
-        """Return the scores of each branch alone, `(b, classes)` each; their sum are the joint scores."""
+        """Return the scores of each branch, `(b, classes)` each; the joint scores are their sum."""
         scores = [self.score_e(torch.relu(self.from_e(nn.functional.normalize(e, dim=1))))]
         if self.has_features and x is not None:
             hidden = feature_product(x, self.from_x.weight.T) + self.from_x.bias
@@ -50,7 +50,7 @@ class InductiveHead(nn.Module):
         self.from_x = nn.Linear(features, classes, bias=False)  # h, for x
 
     def branches(self, x: NodeFeatures | None, e: Tensor) -> list[Tensor]:
-        """Return the scores of each branch alone, `(b, classes)` each; their sum are the joint scores."""
+        """Return the scores of each branch, `(b, classes)` each; the joint scores are their sum."""
         scores = [self.from_e(nn.functional.normalize(e, dim=1))]
         return scores if x is None else [*scores, feature_product(x, self.from_x.weight.T)]
 

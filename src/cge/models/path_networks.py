@@ -1,16 +1,17 @@
-"""Networks that give a path its weight A(p) in (0, 1).
+"""Networks that compute the weight A(p) of a path, a number between 0 and 1.
 
-Every network reads the vectors of a path's nodes and returns one number, which a sigmoid turns into the weight. The
-first layer of each is linear in the node vectors, so it is applied to every *node* once and gathered per path:
-`score(project(vectors)[paths])` is the network, at a fraction of its cost.
+Every network maps the vectors of a path's nodes to one number, and a sigmoid turns it into the weight. The first layer
+is linear in the node vectors, so it is applied once per *node* and gathered per path: `score(project(vectors)[paths])`
+is the network at a fraction of its cost. Gradients do not flow into the node vectors.
 
-The network sees the node vectors and does not train them.
+`NETWORKS` is the registry: name → class. `NETWORKS["last"] = LastNode` makes `weighting="last"` available; a class (or
+any callable that takes the vector size) can also be passed as `weighting` without a name.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,18 +21,25 @@ from torch import Tensor, nn
 from cge.errors import InputError
 from cge.models.path_tree import PathTree, lstm_scores
 
-__all__ = ["WEIGHTINGS", "AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting", "make_weighting"]
+__all__ = ["NETWORKS", "AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting", "make_network"]
 
 Array = npt.NDArray[Any]
 
-_WEIGHED_AT_ONCE = 65_536  # paths
+_BATCH = 65_536  # paths
 
 
 class PathWeighting(nn.Module):
-    """A network that weighs paths. Subclass it to bring your own.
+    """A network that computes path weights. Subclass it for a custom one.
 
-    Write `score`, and `project` if part of the work can be done once per node. Both must be differentiable in the
-    network's parameters. `dim` is the size of the node vectors the network will see.
+    Implement `score`, and `project` if part of the work can be done once per node. Both must be differentiable in the
+    network's parameters. The constructor takes `dim`, the size of the node vectors.
+
+    Attributes
+    ----------
+    summary : str
+        What the weight is computed from, for help texts.
+    cost : float
+        Training time of the paper's algorithm relative to the network "average".
 
     Examples
     --------
@@ -50,21 +58,24 @@ class PathWeighting(nn.Module):
     torch.Size([1])
     """
 
+    summary: ClassVar[str] = "a custom network"
+    cost: ClassVar[float] = 1.4
+
     def project(self, vectors: Tensor) -> Tensor:
-        """Map node vectors `(n, dim)` to what `score` reads of a node, `(n, k)`; by default the vectors themselves."""
+        """Map node vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
         return vectors
 
     def score(self, projected: Tensor, length: Tensor) -> Tensor:  # noqa: ARG002 - for subclasses
-        """Map paths `(b, window, k)`, zero beyond `length (b,)`, to real numbers `(b,)`."""
+        """Map paths `(b, window, k)`, zero from `length (b,)` on, to real numbers `(b,)`."""
         raise InputError(f"{type(self).__name__} must define score(projected, length)")
 
     def init_uniform(self) -> None:
-        """Make all paths weigh ½, as a start of learning, where the network knows how; own networks start as made."""
+        """Give all paths the weight ½ at the start of training, if the network implements it."""
 
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
-        """Weigh paths: node vectors `(n, dim)`, `nodes (b, window)` filled up with −1, `length (b,)` → `(b,)`."""
+        """Return path weights: vectors `(n, dim)`, `nodes (b, window)` padded with −1, `length (b,)` → `(b,)`."""
         vectors = vectors.detach()
-        if nodes.numel() < len(vectors):  # look only at nodes that occur
+        if nodes.numel() < len(vectors):  # project only nodes that occur
             used, nodes = torch.unique(nodes.clamp(min=0), return_inverse=True)
             vectors = vectors[used]
         projected = self.project(vectors)
@@ -73,56 +84,61 @@ class PathWeighting(nn.Module):
         return torch.sigmoid(self._scores(gathered, length))
 
     def _scores(self, gathered: Tensor, length: Tensor) -> Tensor:
-        """Return what `score` returns, or say what is wrong with it."""
-        found = self.score(gathered, length)
-        if not isinstance(found, Tensor) or found.shape != length.shape:
-            shape = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+        """Return the result of `score` after checking its shape."""
+        scores = self.score(gathered, length)
+        if not isinstance(scores, Tensor) or scores.shape != length.shape:
+            shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise InputError(
                 f"{type(self).__name__}.score must return one number for each of {len(length)} paths, "
                 f"shape {tuple(length.shape)}, found {shape}"
             )
-        return found
+        return scores
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:  # noqa: ARG002 - for subclasses
-        """Weigh all paths of a tree without recording gradients, `(b,)` float32."""
-        projected, made = self.project(vectors.detach()), np.empty(len(tree), np.float32)
-        for begin in range(0, len(tree), _WEIGHED_AT_ONCE):
-            piece = slice(begin, begin + _WEIGHED_AT_ONCE)
-            nodes, length = torch.tensor(tree.nodes[piece]), torch.tensor(tree.length[piece])
+        """Return the weights of all paths of a tree without gradients, `(b,)` float32."""
+        projected, weights = self.project(vectors.detach()), np.empty(len(tree), np.float32)
+        for start in range(0, len(tree), _BATCH):
+            batch = slice(start, start + _BATCH)
+            nodes, length = torch.tensor(tree.nodes[batch]), torch.tensor(tree.length[batch])
             gathered = projected[nodes.clamp(min=0).flatten()].view(*nodes.shape, -1) * (nodes >= 0)[:, :, None]
-            made[piece] = torch.sigmoid(self._scores(gathered, length)).numpy()
-        return made
+            weights[batch] = torch.sigmoid(self._scores(gathered, length)).numpy()
+        return weights
 
 
 class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
+
+    summary = "the mean of the node vectors"
+    cost = 1.0
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.layer = nn.Linear(dim, 1)
 
     def init_uniform(self) -> None:
-        """Forget the layer."""
-        _forget(self.layer)
+        """Set the layer to zero."""
+        _set_to_zero(self.layer)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the layer without its bias: the mean of projections is the projection of the mean."""
         return vectors @ self.layer.weight.T
 
     def score(self, projected: Tensor, length: Tensor) -> Tensor:
-        """Average over the nodes that are there."""
+        """Average over the nodes of each path."""
         return projected.sum(1).squeeze(-1) / length + self.layer.bias
 
 
 class CnnWeighting(PathWeighting):
     """Two convolutions of filter size 3 with one filter each, a sigmoid (Eq. 1).
 
-    The first runs along the path with one 3-tap kernel for all dimensions, so its result is a vector of the embedding's
-    size; paths of fewer than 3 nodes are filled up with zeros, and of longer ones the positions are averaged. The
-    second turns that vector into a number: a filter over one position with `dim` input channels (deviation D2).
+    The first slides along the path with one kernel of size 3 for all dimensions, so its result is a vector of size
+    `dim`; paths of fewer than 3 nodes are padded with zeros, and over longer ones the positions are averaged. The
+    second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
+    summary = "a CNN along the path (Eq. 1)"
+    cost = 1.1
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -132,27 +148,30 @@ class CnnWeighting(PathWeighting):
         self.across = nn.Linear(dim, 1)  # w²
 
     def init_uniform(self) -> None:
-        """Forget the second convolution."""
-        _forget(self.across)
+        """Set the second convolution to zero."""
+        _set_to_zero(self.across)
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Both convolutions are linear, so the second one can go first."""
+        """Apply the second convolution first: both are linear."""
         return vectors @ self.across.weight.T
 
     def score(self, projected: Tensor, length: Tensor) -> Tensor:
-        """Slide the taps along the path and average over the positions that hold three nodes."""
+        """Slide the kernel along the path and average over the positions with three nodes."""
         values = projected.squeeze(-1)  # (b, window)
         if values.shape[1] < self.taps:
             values = nn.functional.pad(values, (0, self.taps - values.shape[1]))
-        slid = values.unfold(1, self.taps, 1) @ self.along  # (b, window - 2)
+        convolved = values.unfold(1, self.taps, 1) @ self.along  # (b, window - 2)
         positions = (length - self.taps + 1).clamp(min=1)
-        valid = torch.arange(slid.shape[1], device=slid.device) < positions[:, None]
-        mean = (slid * valid.to(slid.dtype)).sum(1) / positions
+        valid = torch.arange(convolved.shape[1], device=convolved.device) < positions[:, None]
+        mean = (convolved * valid.to(convolved.dtype)).sum(1) / positions
         return mean + self.along_bias * self.across.weight.sum() + self.across.bias
 
 
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
+
+    summary = "an LSTM along the path (Eq. 2)"
+    cost = 1.4
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()
@@ -160,31 +179,31 @@ class LstmWeighting(PathWeighting):
         self.linear = nn.Linear(hidden, 1)
 
     def init_uniform(self) -> None:
-        """Forget the last layer."""
-        _forget(self.linear)
+        """Set the last layer to zero."""
+        _set_to_zero(self.linear)
 
     def project(self, vectors: Tensor) -> Tensor:
-        """Return the input half of the gates, `(n, 4 · hidden)`."""
+        """Return the input part of the gates, `(n, 4 · hidden)`."""
         return vectors @ self.cell.weight_ih.T
 
     def score(self, projected: Tensor, length: Tensor) -> Tensor:
-        """Step along the path; a path that has ended keeps its state."""
+        """Run the cell along the path; the state stays the same after the end of a path."""
         hidden = projected.new_zeros(len(projected), self.cell.hidden_size)
-        memory = hidden
+        cell_state = hidden
         bias = self.cell.bias_ih + self.cell.bias_hh
         for step in range(projected.shape[1]):
             gates = projected[:, step] + bias + hidden @ self.cell.weight_hh.T
-            enter, forget, fresh, leave = gates.chunk(4, dim=1)  # the order of torch.nn.LSTMCell
-            grown = torch.sigmoid(forget) * memory + torch.sigmoid(enter) * torch.tanh(fresh)
-            going = (length > step)[:, None]
-            memory = torch.where(going, grown, memory)
-            hidden = torch.where(going, torch.sigmoid(leave) * torch.tanh(grown), hidden)
+            i, f, g, o = gates.chunk(4, dim=1)  # the order of torch.nn.LSTMCell
+            updated = torch.sigmoid(f) * cell_state + torch.sigmoid(i) * torch.tanh(g)
+            within = (length > step)[:, None]
+            cell_state = torch.where(within, updated, cell_state)
+            hidden = torch.where(within, torch.sigmoid(o) * torch.tanh(updated), hidden)
         score: Tensor = self.linear(hidden).squeeze(-1)
         return score
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:
-        """Weigh all paths of a tree, one step of the cell for each."""
+        """Return the weights of all paths of a tree, with one step of the cell per path."""
         projected = self.project(vectors.detach()).float().numpy()
         bias = (self.cell.bias_ih + self.cell.bias_hh).float().numpy()
         recurrent, last = self.cell.weight_hh.float().numpy(), self.linear.weight[0].float().numpy()
@@ -193,35 +212,33 @@ class LstmWeighting(PathWeighting):
         return weights
 
 
-def _forget(layer: nn.Linear) -> None:
+def _set_to_zero(layer: nn.Linear) -> None:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
 
 
-WEIGHTINGS: dict[str, Callable[[int], PathWeighting]] = {
+NETWORKS: dict[str, Callable[[int], PathWeighting]] = {
     "average": AverageWeighting,
     "cnn": CnnWeighting,
     "lstm": LstmWeighting,
 }
 
 
-def make_weighting(kind: str | Callable[[int], PathWeighting], dim: int) -> PathWeighting | None:
-    """Return the network called `kind`, or None for "uniform"; a callable gets `dim` and returns its own network."""
-    if kind == "uniform":
+def make_network(weighting: str | Callable[[int], PathWeighting], dim: int) -> PathWeighting | None:
+    """Return the network of a weighting, a name in `NETWORKS` or a callable of `dim`; None for "uniform"."""
+    if weighting == "uniform":
         return None
-    if isinstance(kind, nn.Module):
-        raise InputError(
-            parameter="weighting", expected=f"the class {type(kind).__name__}, not an instance", found=kind
-        )
-    if callable(kind):
-        made = kind(dim)
-        if not isinstance(made, PathWeighting):
-            raise InputError(f"a weighting must make a cge.PathWeighting, but {kind!r} made a {type(made).__name__}")
-        if not any(parameter.requires_grad for parameter in made.parameters()):
-            raise InputError(f"{type(made).__name__} has no parameters, so there is nothing to learn")
-        return made
-    if kind not in WEIGHTINGS:
-        choices = ", ".join(repr(name) for name in ["uniform", *WEIGHTINGS])
-        legal = f"one of {choices} or a callable that returns a cge.PathWeighting"
-        raise InputError(parameter="weighting", expected=legal, found=kind)
-    return WEIGHTINGS[kind](dim)
+    if isinstance(weighting, nn.Module):
+        expected = f"the class {type(weighting).__name__}, not an instance"
+        raise InputError(parameter="weighting", expected=expected, found=weighting)
+    if isinstance(weighting, str) and weighting not in NETWORKS:
+        choices = ", ".join(repr(name) for name in ["uniform", *NETWORKS])
+        expected = f"one of {choices} or a callable that returns a cge.PathWeighting"
+        raise InputError(parameter="weighting", expected=expected, found=weighting)
+    factory = NETWORKS[weighting] if isinstance(weighting, str) else weighting
+    network = factory(dim)
+    if not isinstance(network, PathWeighting):
+        raise InputError(f"{factory!r} must return a cge.PathWeighting, found a {type(network).__name__}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise InputError(f"{type(network).__name__} has no trainable parameters")
+    return network

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from cge.models.path_networks import NETWORKS, PathWeighting
 from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
 
 __all__ = ["Cost", "PairSize", "PathSize", "Training", "label_propagation_seconds", "pair_cost", "path_cost"]
@@ -30,7 +31,7 @@ _PAIR_SECONDS = {
     "transductive": 4.5e-7,
     "inductive": 1.4e-6,
 }  # of a pair at 128 numbers and 5 negatives, on two threads
-_NETWORKS = {"uniform": 0.65, "average": 1.0, "cnn": 1.1, "lstm": 1.4}  # by how much a table slows down or speeds up
+_UNIFORM_COST = 0.65  # of uniform weights, relative to the network "average"
 
 
 @dataclass(frozen=True)
@@ -135,7 +136,9 @@ class PairSize:
 def pair_cost(size: PairSize, encoder: str, weighting: str, max_epochs: int) -> Cost:
     """Return the cost of a fit of the paper's encoders."""
     each = _PAIR_SECONDS[encoder] * size.dim / 128 * (1 + size.negatives) / 6
-    each *= _NETWORKS.get(weighting, 1.4) if encoder == "transductive" else 1.0
+    if encoder == "transductive":
+        network = NETWORKS.get(weighting, PathWeighting)
+        each *= _UNIFORM_COST if weighting == "uniform" else getattr(network, "cost", PathWeighting.cost)
     if size.softmax:
         each += 3e-10 * size.nodes * size.dim
     paths = 0 if weighting == "uniform" else _BYTES_PER_PATH * size.pairs

@@ -27,7 +27,7 @@ import numpy.typing as npt
 
 from cge.errors import CgeWarning, Message
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
-from cge.models.path_networks import PathWeighting, make_weighting
+from cge.models.path_networks import PathWeighting, make_network
 from cge.training.candidates import CandidateTraining, SearchResult
 from cge.training.classifier_recipes import CLASSIFIERS
 from cge.training.learned_weighting import learn_weighting
@@ -144,7 +144,7 @@ class ModelSearch(CandidateTraining):
             )
         else:
             with seeded(self.settings.seed, "network"):
-                network: Any = make_weighting(kind, int(self.data.token_vectors(self.settings.seed).shape[1]))
+                network: Any = make_network(kind, int(self.data.token_vectors(self.settings.seed).shape[1]))
             network.init_uniform()
             sampled = (self.settings.walks_per_node, self.settings.seed)
             weights = NamedWeighting(kind if isinstance(kind, str) else "custom", network, sampled, start)

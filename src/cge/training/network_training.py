@@ -1,4 +1,4 @@
-"""Training of graph networks on labels: Adam, dropout, the best epoch on the selection labels is kept."""
+"""Supervised training of graph neural networks: Adam, dropout, early stopping on the validation labels."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ __all__ = ["NetworkSettings", "train_network"]
 
 @dataclass(frozen=True)
 class NetworkSettings:
-    """Settings of `train_network`; `drop` is the share of features and hidden numbers that an epoch leaves out."""
+    """Settings of `train_network`; `dropout` is that of the features and of the hidden layer."""
 
     epochs: int
     patience: int
-    drop: float
-    rate: float
+    dropout: float
+    learning_rate: float
     weight_decay: float
     seed: int
 
@@ -37,50 +37,49 @@ def train_network(
     features: NodeFeatures,
     labels: Tensor,
     train: Tensor,
-    selection: Tensor,
+    validation: Tensor,
     settings: NetworkSettings,
 ) -> tuple[Tensor, int]:
-    """Train on the labels of `train` and return the class scores of all nodes, `(n, c)`, and the epochs they took.
+    """Train on the labels of `train`; return the class scores of all nodes, `(n, c)`, and the number of the best epoch.
 
-    The epoch counts with the best accuracy on `selection`, by the loss where two are level; the last without any.
+    The best epoch has the highest accuracy on `validation`, and the lowest loss among equals; without validation nodes
+    it is the last one.
     """
-    optimizer = torch.optim.Adam(network.groups(settings.weight_decay), settings.rate, fused=True)
+    optimizer = torch.optim.Adam(network.parameter_groups(settings.weight_decay), settings.learning_rate, fused=True)
     best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
     with one_thread():
         for epoch in range(settings.epochs):
             random = generator(settings.seed, "network", epoch)
             scores = network(
-                drop_features(features, settings.drop, random),
-                lambda x: _thinned(x, settings.drop, random),  # noqa: B023 - called at once
+                drop_features(features, settings.dropout, random),
+                lambda x: _dropout(x, settings.dropout, random),  # noqa: B023 - called at once
             )
             loss = supervised_loss(scores[train], labels[train])
             if not np.isfinite(loss.item()):
-                hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {settings.rate:g})")
+                hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {settings.learning_rate:g})")
                 raise InputError("training overflowed", parameter="learning_rate", hint=hint)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
-            if len(selection):
-                told = _scores(network, features)[selection]
-                score = (
-                    accuracy_or_f1(told.numpy(), labels[selection].numpy()),
-                    -supervised_loss(told, labels[selection]).item(),
-                )
+            if len(validation):
+                validation_scores, true = _scores(network, features)[validation], labels[validation]
+                accuracy = accuracy_or_f1(validation_scores.numpy(), true.numpy())
+                score = accuracy, -supervised_loss(validation_scores, true).item()
                 if score > best_score:
                     best, best_score, best_epoch = module_arrays(network, "network"), score, epoch
                 if epoch - best_epoch >= settings.patience:
                     break
-        if len(selection):
+        if len(validation):
             load_module(network, "network", best)
-        return _scores(network, features), best_epoch + 1 if len(selection) else settings.epochs
+        return _scores(network, features), best_epoch + 1 if len(validation) else settings.epochs
 
 
-def _thinned(hidden: Tensor, share: float, random: np.random.Generator) -> Tensor:
-    mask = dropout_mask((len(hidden), hidden.shape[1]), share, random)
+def _dropout(hidden: Tensor, probability: float, random: np.random.Generator) -> Tensor:
+    mask = dropout_mask((len(hidden), hidden.shape[1]), probability, random)
     return hidden if mask is None else hidden * mask
 
 
 @torch.no_grad()
 def _scores(network: TwoLayerNetwork, features: NodeFeatures) -> Tensor:
-    found: Tensor = network(features, lambda hidden: hidden)
-    return found
+    scores: Tensor = network(features, lambda hidden: hidden)
+    return scores

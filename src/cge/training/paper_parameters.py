@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from cge.errors import InputError
-from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_weighting
+from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_network
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.randomness import generator
 from cge.training.torch_state import check_array, load_module, module_arrays, seeded
@@ -49,7 +49,7 @@ class Parameters:
                 else FeatureEncoder(shape.features, shape.dim)
             )
             self.head: Any = make_head(shape)
-            self.network = make_weighting(shape.weighting, shape.dim)
+            self.network = make_network(shape.weighting, shape.dim)
             if self.network is not None:
                 self.network.eval()  # in training mode only in the outer problem
 
