@@ -226,7 +226,7 @@ class Graph:
         if directed is False and not symmetric:
             raise InputError(
                 "the adjacency matrix is not symmetric",
-                hint=Message.of("pass {directed}, or adjacency + adjacency.T for an undirected graph", directed=True),
+                hint=Message.of("pass {directed}, or add the transpose for an undirected graph", directed=True),
             )
         if weighted is None:
             weighted = bool(len(values)) and not np.all(values == values[0])

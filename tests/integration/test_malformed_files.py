@@ -707,7 +707,7 @@ CASES = [
     Case(
         "matrix that is not symmetric",
         {"edges.mtx": MATRIX + "2 2 1\n1 2 1.0\n"},
-        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass directed=True, or adjacency + adjacency.T for "
+        "{dir}/edges.mtx: the adjacency matrix is not symmetric; pass directed=True, or add the transpose for "
         "an undirected graph",
         edges="edges.mtx",
     ),

@@ -10,7 +10,7 @@ import typer
 from cge.cli.common_options import MAX_INT, Json, ModelFolder, ModelJobs, Quiet
 from cge.cli.model_files import EXACT, escape_note, ids_of, load_model, output_file, printable
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
-from cge.errors import InputError, UnknownNodeError
+from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
@@ -123,7 +123,7 @@ def _known_id(model: PathEstimator, text: str, option: str) -> Any:
     """Return the id of a node of the model."""
     node = ids_of(model, [text], option)[0]
     if node not in model.graph_:
-        raise UnknownNodeError(option, [node])
+        raise InputError(f"{option} {format_value(node)} is not a node of the graph")
     return node
 
 

@@ -59,15 +59,15 @@ class Setting:
             or_callable = Spelling(" or a callable", "") if self.callables else ""
             return Message("one of " if len(self.choices) > 1 else "", values, or_callable, or_none)
         words = {"int": "a whole number", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
-        bounds = []
+        also = "".join(f", {number}" for number in self.also)
+        return Message(f"{words} {self._bounds()}".strip(), also, or_none)
+
+    def _bounds(self) -> str:
+        if self.low is not None and self.high is not None:
+            return f"from {self.low:g} to {self.high:g}"
         if self.above is not None:
-            bounds.append(f"above {self.above:g}")
-        if self.low is not None:
-            bounds.append(f"of at least {self.low:g}")
-        if self.high is not None:
-            bounds.append(f"of at most {self.high:g}")
-        also = "".join(f" or {number}" for number in self.also)
-        return Message(" ".join([words, " and ".join(bounds)]).strip(), also, or_none)
+            return f"above {self.above:g}" + ("" if self.high is None else f", at most {self.high:g}")
+        return "" if self.low is None else f"of at least {self.low:g}"
 
     def allows(self, kind: str, value: Any) -> bool:
         """Return whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
@@ -145,9 +145,5 @@ def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
 
 def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
     if not setting.allows(kind, value):
-        legal = setting.legal(kind)
-        raise InputError(
-            parameter=name,
-            expected=Message(legal, " that fits in 64 bits") if _too_large(value) else legal,
-            found=value,
-        )
+        legal = "a whole number that fits in 64 bits" if _too_large(value) else setting.legal(kind)
+        raise InputError(parameter=name, expected=legal, found=value)

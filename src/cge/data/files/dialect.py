@@ -42,7 +42,7 @@ class TextOptions:
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("comment", self.comment)):
             if value is not None and (len(value) != 1 or not value.isascii() or value in '"\n\r\0'):
-                raise InputError(parameter=name, expected="one ASCII character or None", found=value)
+                raise InputError(parameter=name, expected="one ASCII character", found=value)
 
 
 @dataclass(frozen=True)
