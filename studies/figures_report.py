@@ -1,4 +1,4 @@
-"""Text, tables and drawings of the paper's analyses, from their cells."""
+"""Text, tables and plots of the paper's analyses, from their cells."""
 
 from __future__ import annotations
 
@@ -17,41 +17,45 @@ __all__ = ["write_report"]
 Row = dict[str, Any]
 
 _ABOUT = (
-    'CGE-LSTM (`encoder="table"`), trained by both outer rules. Numbers are means over seeds with 95 % intervals '
-    "(Student's t) and the number of seeds in brackets; p is from Student's t-test over seeds, paired where two sides "
-    "come from one training, two-sided. *Before* is the same network before it was trained, at the same vectors: what "
-    "is there already is not learned. Relative weights are A over the mean of A. *Collapsed* counts the seeds in which "
-    "the mean of A had fallen below 0.02 by the last round (weights are those of the kept round, which can be "
-    "earlier), *flat* those in which its spread stayed below 2 % of the mean. Made by `cge reproduce figures`; [what "
-    "is measured and why](../docs/results.md).\n\n*Test* is the accuracy of the model whose weights these are. "
-    "Intervals of r are wide, and cut at ±1, where seeds disagree in sign; *per seed* tells. Nothing is corrected for "
-    "the number of tests, about sixty: a single p above 0.001 is a hint, no more."
+    'CGE-LSTM (`PaperCGE(setting="transductive")`), trained by both outer rules. Numbers are means over seeds '
+    "with 95 % confidence intervals (Student's t) in brackets and the number of seeds in parentheses; p-values "
+    "are those of a two-sided t-test over seeds, paired where both sides come from one training. *Untrained* is "
+    "the same network before training, at the same vectors: what holds there as well was not learned. Relative "
+    "weights are A divided by the mean of A. *Collapsed* counts the seeds in which the mean of A fell below 0.02 "
+    "by the last epoch (the weights are those of the best epoch, which can be earlier), *constant* those in which "
+    "its standard deviation stayed below 2 % of the mean. Written by `cge reproduce figures`; "
+    "[discussion](../docs/results.md#the-papers-analyses-of-path-weights)."
+    "\n\n"
+    "*Test accuracy* is that of the model with these weights. Intervals of r are wide, and clipped to ±1, where "
+    "seeds disagree in sign; see *per seed*. Nothing is corrected for the number of tests, about sixty: a single "
+    "p above 0.001 is weak evidence."
 )
-_FAILED = ["test", "collapsed / flat / seeds"]
+_OUTCOME = ["test accuracy", "collapsed / constant / seeds"]
+_TESTED = ["p", "untrained", "p of the change"]
 _MINUS = str.maketrans("-", "−")
 
 
 def write_report(folder: Path) -> Row:
-    """Write `figures.md`, `figures.json` and a drawing of each analysis from the cells in `figures/`; return tables."""
-    cells_in = folder / "figures"
-    cells_in.mkdir(parents=True, exist_ok=True)
-    tables = tables_of(read_cells(cells_in))
+    """Write `figures.md`, `figures.json` and a plot of each analysis from the cells in `figures/`; return tables."""
+    cells_folder = folder / "figures"
+    cells_folder.mkdir(parents=True, exist_ok=True)
+    tables = tables_of(read_cells(cells_folder))
     lines = ["# The paper's analyses of path weights", "", _ABOUT]
     for name, table in tables["analyses"].items():
         lines += ["", f"## {TITLES[name]}", "", f"![{TITLES[name]}](figures/{name}.svg)", ""]
-        lines += _SECTIONS_OF[name](table, tables["analyses"])
-        draw(name, tables["analyses"], cells_in / f"{name}.svg")
+        lines += _SECTIONS[name](table, tables["analyses"])
+        draw(name, tables["analyses"], cells_folder / f"{name}.svg")
     write_text(folder / "figures.json", json.dumps(tables, indent=1) + "\n")
     write_text(folder / "figures.md", "\n".join(lines) + "\n")
     return tables
 
 
-def _text(told: Row | None, form: str = ".3g") -> str:
+def _text(interval: Row | None, form: str = ".3g") -> str:
     """Return a mean with its interval and the number of seeds."""
-    if told is None:
+    if interval is None:
         return ""
-    between = "" if told["low"] is None else f" [{told['low']:{form}}, {told['high']:{form}}]"
-    return f"{told['mean']:{form}}{between} ({told['runs']})".translate(_MINUS)
+    between = "" if interval["low"] is None else f" [{interval['low']:{form}}, {interval['high']:{form}}]"
+    return f"{interval['mean']:{form}}{between} ({interval['runs']})".translate(_MINUS)
 
 
 def _number(value: float | None, form: str) -> str:
@@ -62,119 +66,112 @@ def _p(p: float | None) -> str:
     return "" if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
-def _tested_cells(told: Row | None, form: str = "+.2f") -> list[str]:
-    """Return four cells: what was found, its p, what was there before training, and p of the change."""
-    if told is None:
+def _tested_cells(test: Row | None, form: str = "+.2f") -> list[str]:
+    """Return four cells: the value, its p, the value of the untrained network, and p of the change."""
+    if test is None:
         return [""] * 4
-    return [_text(told, form), _p(told["p"]), _text(told["before"], form), _p(told["against_before"]["p"])]
+    return [_text(test, form), _p(test["p"]), _text(test["untrained"], form), _p(test["change"]["p"])]
 
 
-def _rows(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
-    return [f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *lines)]
+def _rows(columns: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
+    return [f"| {' | '.join(cells)} |" for cells in (columns, ["---"] * len(columns), *lines)]
 
 
 def _each(table: Row) -> list[tuple[list[str], Row]]:
-    """Return the cells that begin a line, and what there is to tell, for each data set and rule."""
-    return [([graph, outer], told) for graph, rules in table.items() for outer, told in rules.items()]
+    """Return the first two cells of a line and the summary, for each data set and outer rule."""
+    return [([graph, outer], summary) for graph, rules in table.items() for outer, summary in rules.items()]
 
 
-def _failed(told: Row) -> list[str]:
-    """Return two cells: test accuracy, and in how many seeds weights collapsed or stayed flat."""
-    return [_text(told["test"], ".3f"), f"{told['collapsed']} / {told['flat']} / {told['weight']['runs']}"]
+def _outcome(summary: Row) -> list[str]:
+    """Return two cells: test accuracy, and in how many seeds the weights collapsed or stayed constant."""
+    counts = f"{summary['collapsed']} / {summary['constant']} / {summary['weight']['runs']}"
+    return [_text(summary["test"], ".3f"), counts]
 
 
-def _per_seed(told: Row | None, form: str) -> str:
-    return "" if told is None else ", ".join(_number(one, form) for one in told["per_seed"])
+def _per_seed(test: Row | None, form: str) -> str:
+    return "" if test is None else ", ".join(_number(value, form) for value in test["per_seed"])
 
 
 def _distribution_lines(table: Row, _: Row) -> list[str]:
     shares = ("0.05", "0.25", "0.5", "0.75", "0.95")
-    head = ["data set", "rule", "mean of A", "sd of A", *(f"{100 * float(one):g} %" for one in shares)]
+    columns = ["data set", "outer rule", "mean of A", "sd of A", *(f"{100 * float(share):g} %" for share in shares)]
     lines = []
-    for begin, told in _each(table):
-        for name, part in (("", told), (", before", told["before"])):
-            spread = [_text(part[what]) for what in ("mean", "sd")]
-            quantiles = [f"{part['quantiles'][one]['mean']:.3g}" for one in shares]
-            last = ["", ""] if name else _failed(told)
-            lines.append([begin[0], begin[1] + name, *spread, *quantiles, _text(part["effective"], ".3f"), *last])
-    return _rows([*head, "(ΣA)²/ΣA² of paths", *_FAILED], lines)
+    for start, summary in _each(table):
+        for suffix, part in (("", summary), (", untrained", summary["untrained"])):
+            spread = [_text(part[name]) for name in ("mean", "sd")]
+            quantiles = [f"{part['quantiles'][share]['mean']:.3g}" for share in shares]
+            end = ["", ""] if suffix else _outcome(summary)
+            lines.append([start[0], start[1] + suffix, *spread, *quantiles, _text(part["effective"], ".3f"), *end])
+    return _rows([*columns, "(ΣA)²/(n ΣA²)", *_OUTCOME], lines)
 
 
 def _relevance_lines(table: Row, _: Row) -> list[str]:
-    weights = ["A with label", "A without"]
-    head = ["data set", "rule", *weights, "relative difference", "p", "before", "p of the change"]
-    head += ["per seed", "kept round", *_FAILED]
+    columns = ["data set", "outer rule", "A with label", "A without", "relative difference", *_TESTED]
+    columns += ["per seed", "best epochs", *_OUTCOME]
     lines, control = [], []
-    for begin, told in _each(table):
-        means = [_text(told["groups"][name]) for name in ("with_label", "without_label")]
-        seeds = [_per_seed(told["gain"], "+.2f"), ", ".join(map(str, told["max_epochs"]))]
-        lines.append([*begin, *means, *_tested_cells(told["gain"], "+.3f"), *seeds, *_failed(told)])
-        means = [_text(told["relative"][name], ".3f") for name in ("seen", "masked", "neither")]
-        control.append([*begin, *means, *_tested_cells(told["control"], "+.3f")])
+    for start, summary in _each(table):
+        means = [_text(summary["groups"][name]) for name in ("with_label", "without_label")]
+        seeds = [_per_seed(summary["gain"], "+.2f"), ", ".join(map(str, summary["best_epochs"]))]
+        lines.append([*start, *means, *_tested_cells(summary["gain"], "+.3f"), *seeds, *_outcome(summary)])
+        means = [_text(summary["relative"][name], ".3f") for name in ("seen", "masked", "neither")]
+        control.append([*start, *means, *_tested_cells(summary["control"], "+.3f")])
     about = (
-        "The control: half of the labels, chosen by chance, were masked. Relative weights of paths with a seen label "
-        "and no masked one, with a masked one and no seen one, and with neither. Only the difference between the first "
-        "two can come from having seen the label."
+        "The control: half of the training labels, chosen at random, were masked. Relative weights of paths with a "
+        "training label and no masked one, with a masked one and no training label, and with neither. Only the "
+        "difference between the first two can come from having seen the label."
     )
-    head_of_control = [
-        "data set",
-        "rule",
-        "seen",
-        "masked",
-        "neither",
-        "seen − masked",
-        "p",
-        "before",
-        "p of the change",
-    ]
-    return [*_rows(head, lines), "", about, "", *_rows(head_of_control, control)]
+    control_columns = ["data set", "outer rule", "seen", "masked", "neither", "seen − masked", *_TESTED]
+    return [*_rows(columns, lines), "", about, "", *_rows(control_columns, control)]
 
 
 def _classes_lines(table: Row, _: Row) -> list[str]:
     about = (
-        "Relative weight of the paths that contain a venue (column) when the target is another (line). *Own* is the "
-        "mean of the diagonal less the mean of all else; *strongest* the share of targets whose own venue has the "
-        "heaviest paths (by chance 1 over the number of venues)."
+        "Relative weight of the paths through a venue (column) for each target venue (row). *Own* is the mean of the "
+        "diagonal minus the mean of all other entries; *strongest* the share of targets whose own venue has the "
+        "largest weights (by chance 1 over the number of venues)."
     )
-    head = ["data set", "rule", "own", "p", "before", "p of the change", "strongest", *_FAILED]
-    ends = [[_text(told["own_strongest"], ".2f"), *_failed(told)] for _, told in _each(table)]
-    found = [[*begin, *_tested_cells(told["own"], "+.3f")] for begin, told in _each(table)]
-    lines = [about, "", *_rows(head, [[*one, *end] for one, end in zip(found, ends, strict=True)])]
-    for begin, told in _each(table):
-        venues = told["venues"]
-        named = [f"{venue} ({size:,})" for venue, size in zip(venues, told["sizes"], strict=True)]
+    columns = ["data set", "outer rule", "own", *_TESTED, "strongest", *_OUTCOME]
+    lines = [
+        [*start, *_tested_cells(summary["own"], "+.3f"), _text(summary["own_strongest"], ".2f"), *_outcome(summary)]
+        for start, summary in _each(table)
+    ]
+    page = [about, "", *_rows(columns, lines)]
+    for start, summary in _each(table):
+        venues = summary["venues"]
+        named = [f"{venue} ({size:,})" for venue, size in zip(venues, summary["sizes"], strict=True)]
         matrix = [
-            [name, *(_text(one, ".3f") for one in row)] for name, row in zip(named, told["relative"], strict=True)
+            [name, *(_text(interval, ".3f") for interval in row)]
+            for name, row in zip(named, summary["relative"], strict=True)
         ]
-        lines += ["", f"### {begin[0]}, {begin[1]}", "", *_rows(["target", *venues], matrix)]
-    return lines
+        page += ["", f"### {start[0]}, {start[1]}", "", *_rows(["target", *venues], matrix)]
+    return page
 
 
 def _trend_lines(name: str, tables: Sequence[Row]) -> list[str]:
-    """Write the correlations of one property, as the cells of some analyses found them."""
-    head = ["data set", "rule", "window", "r", "p", "before", "p of the change", "per seed", "r with single nodes"]
-    head += ["r over paths"] + ["r at one length"] * (name == "diversity") + ["paper", *_FAILED]
+    """Return the correlations of path weights with length or diversity."""
+    columns = ["data set", "outer rule", "window", "r", *_TESTED, "per seed", "r with single nodes"]
+    columns += ["r over paths"] + ["r at equal length"] * (name == "diversity") + ["paper", *_OUTCOME]
     lines = []
     for table in tables:
-        for begin, told in _each(table):
-            trend, paper = told[name], PAPER_R[name].get(begin[0])
+        for start, summary in _each(table):
+            trend, paper = summary[name], PAPER_R[name].get(start[0])
             others = ["r_single", "r_paths"] + ["r_within"] * (name == "diversity")
-            rs = [_text(trend[what], "+.2f") for what in others]
-            last = ["" if paper is None else _number(paper, "+.2f"), *_failed(told)]
+            correlations = [_text(trend[key], "+.2f") for key in others]
+            end = ["" if paper is None else _number(paper, "+.2f"), *_outcome(summary)]
             tested = [*_tested_cells(trend["r"]), _per_seed(trend["r"], "+.2f")]
-            lines.append([*begin, str(told["window"]), *tested, *rs, *last])
-    return _rows(head, lines)
+            lines.append([*start, str(summary["window"]), *tested, *correlations, *end])
+    return _rows(columns, lines)
 
 
 def _length_lines(table: Row, _: Row) -> list[str]:
     return _trend_lines("length", [table])
 
 
-def _diversity_lines(table: Row, every: Row) -> list[str]:
-    return _trend_lines("diversity", [table, every.get("length", {})])
+def _diversity_lines(table: Row, analyses: Row) -> list[str]:
+    return _trend_lines("diversity", [table, analyses.get("length", {})])
 
 
-_SECTIONS_OF: dict[str, Callable[[Row, Row], list[str]]] = {
+_SECTIONS: dict[str, Callable[[Row, Row], list[str]]] = {
     "distribution": _distribution_lines,
     "relevance": _relevance_lines,
     "classes": _classes_lines,

@@ -1,4 +1,4 @@
-"""Data sets of the paper's analyses; of those with venues, the papers or packages of some venues."""
+"""Data sets of the paper's analyses; those with venues are restricted to some of them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from cge.data.dataset import Dataset
 from cge.data.sets.fetch import data_dir
 from cge.errors import MissingDataError
 
-__all__ = ["VENUES", "aminer_file", "aminer_files", "among", "dataset"]
+__all__ = ["VENUES", "aminer_file", "aminer_files", "dataset", "restrict"]
 
 Array = npt.NDArray[Any]
 
 VENUES = ("vispub", "debian", "aminer")
-_SECTIONS = 6  # of Debian: as many classes as the paper has venues
-# The paper's venues, in the spellings that files have.
+_LARGEST = 6  # of Debian and vispub: as many classes as the paper has venues
+# The paper's venues, as the files spell them.
 _AMINER = {
     "Communications of ACM": ("communications of the acm", "communications of acm", "commun. acm"),
     "Computer": ("computer", "ieee computer"),
@@ -36,13 +36,13 @@ _AMINER = {
 
 
 def aminer_files() -> list[Path]:
-    """Return AMiner's citation texts that are on this machine."""
+    """Return the files of AMiner's citation data on this machine."""
     folder = data_dir()
     return [] if folder is None else sorted((folder / "aminer").glob("*.txt*"))
 
 
 def aminer_file() -> Path:
-    """Return the first of them, or say how to get one."""
+    """Return the first of them, or raise an error that explains how to get one."""
     files = aminer_files()
     if not files:
         raise MissingDataError(
@@ -54,28 +54,28 @@ def aminer_file() -> Path:
 
 @cache
 def dataset(name: str) -> Dataset:
-    """Return a data set; of those with venues, the papers or packages of these venues that have a neighbor there."""
+    """Return a data set; one with venues is restricted to the nodes of some venues that have a neighbor among them."""
     if name not in VENUES:
         return load_dataset(name)
     if name == "aminer":
-        return among(*_paper_venues(read_aminer(aminer_file())), _AMINER)
+        return restrict(*_paper_venues(read_aminer(aminer_file())), _AMINER)
     data = load_dataset(name, edge_types=False) if name == "debian" else load_dataset(name)
-    largest = np.argsort(-np.bincount(data.labels[data.labels >= 0]), kind="stable")[:_SECTIONS]
-    place = np.full(data.num_classes + 1, -1)
-    place[largest] = np.arange(len(largest))
-    return among(data, place[data.labels], [data.class_names[one] for one in largest])
+    largest = np.argsort(-np.bincount(data.labels[data.labels >= 0]), kind="stable")[:_LARGEST]
+    code = np.full(data.num_classes + 1, -1)
+    code[largest] = np.arange(len(largest))
+    return restrict(data, code[data.labels], [data.class_names[label] for label in largest])
 
 
 def _paper_venues(data: Dataset) -> tuple[Dataset, Array]:
     """Return the data set with the paper's venue of each node, −1 for others."""
-    place = {one: number for number, spelled in enumerate(_AMINER.values()) for one in spelled}
-    codes = np.array([place.get(" ".join(one.casefold().split()), -1) for one in data.class_names] + [-1])
+    code = {spelling: number for number, spellings in enumerate(_AMINER.values()) for spelling in spellings}
+    codes = np.array([code.get(" ".join(name.casefold().split()), -1) for name in data.class_names] + [-1])
     return data, codes[data.labels]
 
 
-def among(data: Dataset, labels: Array, names: Any) -> Dataset:
-    """Return the part of a data set that has labels (n,) other than −1, without nodes that have no neighbor there."""
-    kept = np.flatnonzero(labels >= 0)
-    part = data.graph.subgraph(kept)
-    joined = np.flatnonzero(part.degrees)
-    return Dataset(data.name, part.subgraph(joined), labels[kept][joined], tuple(names))
+def restrict(data: Dataset, labels: Array, names: Any) -> Dataset:
+    """Return the part of a data set whose labels (n,) are not −1, without nodes that have no neighbor there."""
+    labeled = np.flatnonzero(labels >= 0)
+    part = data.graph.subgraph(labeled)
+    connected = np.flatnonzero(part.degrees)
+    return Dataset(data.name, part.subgraph(connected), labels[labeled][connected], tuple(names))
