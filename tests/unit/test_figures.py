@@ -1,4 +1,4 @@
-"""The paper's analyses run again: which cells there are, one of each on a small graph, tables, text and drawings."""
+"""The paper's analyses of path weights: cells, one of each on a small graph, tables, text and plots."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from cge.estimators.configs import make_estimator
 from cge.sampling import Walker, subpaths
 from studies import figures
 from studies.cells import Cell
-from studies.figures import ANALYSES, OUTER, Kept, Sampled, cells, run
+from studies.figures import ANALYSES, OUTER, RecordedLstm, SampledPaths, cells, run
+from studies.figures_data import dataset, restrict
 from studies.figures_plots import TITLES
 from studies.figures_report import write_report
-from studies.figures_sets import among, dataset
 from studies.figures_tables import tables_of
 
 NAMES = ("distribution", "relevance", "classes", "length", "diversity")
@@ -30,17 +30,17 @@ NAMES = ("distribution", "relevance", "classes", "length", "diversity")
 
 @pytest.fixture
 def without_aminer(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Let the data folder be an empty one."""
+    """Use an empty data folder."""
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     return tmp_path
 
 
-# ---------------------------------------------------------------------- which cells there are
+# ---------------------------------------------------------------------- cells
 
 
 @pytest.mark.usefixtures("without_aminer")
 def test_all_cells_by_both_rules() -> None:
-    found = list(cells(None, 2))
+    study = list(cells(None, 2))
     expected = {
         Cell(graph, f"{name}, {outer}", seed)
         for name, (graphs, _) in ANALYSES.items()
@@ -49,16 +49,18 @@ def test_all_cells_by_both_rules() -> None:
         for seed in (0, 1)
         if graph != "aminer"
     }
-    assert set(found) == expected
-    assert len(found) == len(expected) == 2 * 2 * (1 + 3 + 2 + 3 + 3)
-    assert [cell.seed for cell in found] == sorted(cell.seed for cell in found)
+    assert set(study) == expected
+    assert len(study) == len(expected) == 2 * 2 * (1 + 3 + 2 + 3 + 3)
+    assert [cell.seed for cell in study] == sorted(cell.seed for cell in study)
     assert tuple(ANALYSES) == NAMES
     assert [ANALYSES[name][1] for name in NAMES] == [3, 3, 3, 10, 3]
 
 
 @pytest.mark.usefixtures("without_aminer")
 def test_parts() -> None:
-    assert list(cells("length/cora", 2)) == [Cell("cora", f"length, {one}", seed) for seed in (0, 1) for one in OUTER]
+    assert list(cells("length/cora", 2)) == [
+        Cell("cora", f"length, {outer}", seed) for seed in (0, 1) for outer in OUTER
+    ]
     assert {cell.graph for cell in cells("relevance", 1)} == {"citeseer", "cora", "pubmed"}
     assert {cell.method.partition(",")[0] for cell in cells("*/cora", 1)} == {"relevance", "length", "diversity"}
     assert list(cells("length", 0)) == []
@@ -72,7 +74,7 @@ def test_parts() -> None:
         ("*/moon", "has no data set 'moon'"),
     ],
 )
-def test_what_is_not_there_is_refused(only: str, says: str) -> None:
+def test_parts_that_do_not_exist(only: str, says: str) -> None:
     with pytest.raises(InputError, match=says):
         list(cells(only, 1))
 
@@ -97,7 +99,7 @@ AMINER = """#*Paths
 """
 
 
-def test_aminer_is_for_who_has_it(without_aminer: Path) -> None:
+def test_aminer_needs_its_file(without_aminer: Path) -> None:
     with pytest.raises(MissingDataError, match=r"aminer/citation\.txt"):
         list(cells("classes/aminer", 1))
     (without_aminer / "aminer").mkdir()
@@ -113,30 +115,30 @@ def test_aminer_is_for_who_has_it(without_aminer: Path) -> None:
     assert len(data.class_names) == 6
 
 
-def test_among_keeps_what_is_labeled_and_joined() -> None:
+def test_restrict_keeps_labeled_nodes_with_neighbors() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3)], num_nodes=5)
     data = Dataset("small", graph, np.array([0, 0, 1, 2, 0]), ("a", "b", "c"))
-    part = among(data, np.array([1, 0, -1, 0, 1]), ["x", "y"])
+    part = restrict(data, np.array([1, 0, -1, 0, 1]), ["x", "y"])
     assert part.graph.node_ids.tolist() == [0, 1]  # 3 has lost its neighbor, 4 had none
     assert part.labels.tolist() == [1, 0]
     assert part.class_names == ("x", "y")
 
 
-# ---------------------------------------------------------------------- running one
+# ---------------------------------------------------------------------- running a cell
 
 
 def small(classes: int = 3, each: int = 30) -> Dataset:
     """Return rings of one class each, with a few edges between them."""
     edges = [
-        (one * each + node, one * each + (node + step) % each)
-        for one in range(classes)
+        (ring * each + node, ring * each + (node + step) % each)
+        for ring in range(classes)
         for node in range(each)
         for step in (1, 2, 3)
     ]
-    edges += [(one * each, (one + 1) % classes * each + 7) for one in range(classes)]
+    edges += [(ring * each, (ring + 1) % classes * each + 7) for ring in range(classes)]
     labels = np.repeat(np.arange(classes), each)
-    places = np.arange(classes * each).reshape(classes, each)
-    split = Split(places[:, :8].ravel(), places[:, 8:14].ravel(), places[:, 14:].ravel())
+    nodes = np.arange(classes * each).reshape(classes, each)
+    split = Split(nodes[:, :8].ravel(), nodes[:, 8:14].ravel(), nodes[:, 14:].ravel())
     random = np.random.default_rng(0)
     features = sp.csr_array((np.eye(classes)[labels] + random.random((len(labels), classes))).astype(np.float32))
     graph = cge.Graph.from_edges(edges, features=features, num_nodes=classes * each)
@@ -144,7 +146,7 @@ def small(classes: int = 3, each: int = 30) -> Dataset:
 
 
 @pytest.fixture
-def on_the_small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
+def small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
     data = small()
     monkeypatch.setattr(figures, "dataset", lambda name: data)
     monkeypatch.setattr(figures, "_SETTINGS", figures._SETTINGS | {"max_epochs": 1, "pretrain": 1, "head_steps": 5})
@@ -152,35 +154,35 @@ def on_the_small_graph(monkeypatch: pytest.MonkeyPatch) -> Dataset:
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
-def test_the_network_kept_is_that_of_the_model_and_its_twin_is_untrained() -> None:
+def test_the_recorded_networks_are_that_of_the_model_and_an_untrained_copy() -> None:
     data = small()
-    settings: dict[str, Any] = {"encoder": "table", "window": 3, "dim": 8, "max_epochs": 1, "pretrain": 1, "n_jobs": 1}
-    split, kept = data.splits[0], Kept()
+    settings: dict[str, Any] = {"window": 3, "dim": 8, "max_epochs": 1, "pretrain": 1, "n_jobs": 1}
+    split, networks = data.splits[0], RecordedLstm()
     y, validation = data.labels_of(split.train), data.labels_of(split.validation)
-    model = make_estimator(cge.CGE, {**settings, "weighting": kept}).fit(data.graph, y, validation)
-    paths = Sampled(data.graph, 3, seed=0)
-    written = [row[:many].tolist() for row, many in zip(paths.nodes, paths.length, strict=True)]
-    expected = model.path_weights(written)
-    np.testing.assert_allclose(paths.weights(kept.now, model.embedding_), expected, rtol=1e-5)
-    assert np.abs(paths.weights(kept.before, model.embedding_) - expected).max() > 1e-3
-    named = make_estimator(cge.CGE, {**settings, "weighting": "lstm"}).fit(data.graph, y, validation)
-    np.testing.assert_array_equal(named.path_weights(written), expected)  # the same training as that of the product
+    model = make_estimator(cge.PaperCGE, {**settings, "weighting": networks}).fit(data.graph, y, validation)
+    paths = SampledPaths(data.graph, 3, seed=0)
+    path_lists = [row[:length].tolist() for row, length in zip(paths.nodes, paths.length, strict=True)]
+    expected = model.path_weights(path_lists)
+    np.testing.assert_allclose(paths.weights(networks.trained, model.embedding_), expected, rtol=1e-5)
+    assert np.abs(paths.weights(networks.untrained, model.embedding_) - expected).max() > 1e-3
+    named = make_estimator(cge.PaperCGE, {**settings, "weighting": "lstm"}).fit(data.graph, y, validation)
+    np.testing.assert_array_equal(named.path_weights(path_lists), expected)  # the same training as by name
 
 
-def test_paths_are_those_of_the_first_walk_of_training() -> None:
+def test_sampled_paths_are_those_of_the_first_walk() -> None:
     data = small()
-    paths = Sampled(data.graph, 3, seed=4)
-    walks = Walker(data.graph, 10, 5, seed=4, shuffle=True)  # as the trainer makes it
+    paths = SampledPaths(data.graph, 3, seed=4)
+    walks = Walker(data.graph, 10, 5, seed=4, shuffle=True)  # as in training
     trained = {tuple(path) for path in subpaths(walks.sample(0, walks.num_walks), 3).nodes.tolist()}
     assert {tuple(path) for path in paths.nodes.tolist()} <= trained
     assert paths.counts.sum() == data.graph.num_nodes * (10 + 9 + 8)
-    assert (paths.several == (paths.length >= 2)).all()
+    assert (paths.has_edges == (paths.length >= 2)).all()
 
 
 @pytest.mark.filterwarnings("ignore::cge.errors.CgeWarning")
 @pytest.mark.parametrize("outer", OUTER)
 @pytest.mark.parametrize("name", NAMES)
-def test_a_cell_of_each(name: str, outer: str, on_the_small_graph: Dataset) -> None:
+def test_a_cell_of_each(name: str, outer: str, small_graph: Dataset) -> None:
     row = run(Cell("vispub" if name == "classes" else "cora", f"{name}, {outer}", 1))
     json.dumps(row)
     assert 0 <= row["test"] <= 1
@@ -188,34 +190,34 @@ def test_a_cell_of_each(name: str, outer: str, on_the_small_graph: Dataset) -> N
     assert row["labels"]["outer"] == (0 if outer == "paper" else row["labels"]["train"])
     sizes = range(9, 10 - row["window"], -1)  # paths of two nodes and more in a walk of ten
     assert row["sampled"] == 90 * sum(sizes)
-    found, before = row["found"], row["before"]
-    assert found != before
+    trained, untrained = row["trained"], row["untrained"]
+    assert trained != untrained
     if name == "distribution":
-        assert sum(found["shares"]) == pytest.approx(1, abs=1e-4)
-        assert found["quantiles"]["0.05"] <= found["quantiles"]["0.95"]
+        assert sum(trained["shares"]) == pytest.approx(1, abs=1e-4)
+        assert trained["quantiles"]["0.05"] <= trained["quantiles"]["0.95"]
     elif name == "relevance":
         assert row["labels"]["train"] == 12
-        assert found["paths"]["with_label"] + found["paths"]["without_label"] == row["sampled"]
-        assert found["paths"] == before["paths"]
+        assert trained["paths"]["with_label"] + trained["paths"]["without_label"] == row["sampled"]
+        assert trained["paths"] == untrained["paths"]
     elif name == "classes":
-        assert np.array(found["matrix"]).shape == (3, 3)
+        assert np.array(trained["matrix"]).shape == (3, 3)
         assert row["venues"] == ["a", "b", "c"]
         assert row["sizes"] == [30, 30, 30]
-        assert row["labels"]["train"] == 45  # half of the smallest class, of each
-        assert len(found["mean"]) == len(row["best_round"]) == 3
+        assert row["labels"]["train"] == 45  # per class, half the size of the smallest
+        assert len(trained["mean"]) == len(row["best_epoch"]) == 3
     else:
         window = row["window"]
-        assert found["length"]["values"] == list(range(2, window + 1))
-        assert found["length with single nodes"]["values"] == list(range(1, window + 1))
-        assert sum(found["diversity"]["paths"]) == row["sampled"]
-        assert (found["length"]["r"] is None) == (window == 3)  # two lengths are no correlation
-        assert found["length with single nodes"]["r"] is not None
+        assert trained["length"]["values"] == list(range(2, window + 1))
+        assert trained["length with single nodes"]["values"] == list(range(1, window + 1))
+        assert sum(trained["diversity"]["paths"]) == row["sampled"]
+        assert (trained["length"]["r"] is None) == (window == 3)  # two lengths have no correlation
+        assert trained["length with single nodes"]["r"] is not None
 
 
-def test_cells_follow_from_the_seed(on_the_small_graph: Dataset) -> None:
+def test_cells_depend_on_the_seed(small_graph: Dataset) -> None:
     first, again, other = (run(Cell("cora", "relevance, unrolled", seed)) for seed in (3, 3, 4))
-    assert first["found"] == again["found"]
-    assert first["found"] != other["found"]
+    assert first["trained"] == again["trained"]
+    assert first["trained"] != other["trained"]
 
 
 # ---------------------------------------------------------------------- tables, by hand
@@ -224,17 +226,18 @@ def test_cells_follow_from_the_seed(on_the_small_graph: Dataset) -> None:
 COMMON: dict[str, Any] = {
     "test": 0.7,
     "n_test": 1000,
-    "labels": {"train": 140, "outer": 140, "selection": 500},
-    "best_round": 2,
+    "labels": {"train": 140, "outer": 140, "validation": 500},
+    "best_epoch": 2,
     "weight_means": [0.5, 0.5],
-    "said": [],
+    "collapsed": False,
+    "constant": False,
     "seconds": 3.0,
     "sampled": 100,
     "window": 3,
 }
 
 
-def format_value(mean: float) -> dict[str, Any]:
+def weights_around(mean: float) -> dict[str, Any]:
     shares = [0.0] * 1000
     shares[int(mean * 1000)] = shares[int(mean * 1000) + 40] = 0.5
     quantiles = {str(share): mean for share in (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)}
@@ -250,122 +253,123 @@ def relevance(gain: float, control: float | None = 0.0) -> dict[str, Any]:
 
 def trend(slope: float, values: tuple[int, ...], r: float | None) -> dict[str, Any]:
     means = [0.5 + slope * (value - 2) for value in values]
-    rs = {"r": r, "r_paths": None if r is None else r / 2, "r_within": 0.1}
-    return {"values": list(values), "means": means, "paths": [9] * len(values)} | rs
+    correlations = {"r": r, "r_paths": None if r is None else r / 2, "r_within": 0.1}
+    return {"values": list(values), "means": means, "paths": [9] * len(values)} | correlations
 
 
 def trends(slope: float, r: float | None, window: int) -> dict[str, Any]:
-    some, every = tuple(range(2, window + 1)), tuple(range(1, window + 1))
-    found: dict[str, Any] = {name: trend(slope, some, r) for name in ("length", "diversity")}
-    found |= {f"{name} with single nodes": trend(slope, every, -0.3) for name in ("length", "diversity")}
-    return found | {"mean": 0.5}
+    lengths, all_lengths = tuple(range(2, window + 1)), tuple(range(1, window + 1))
+    summary: dict[str, Any] = {name: trend(slope, lengths, r) for name in ("length", "diversity")}
+    summary |= {f"{name} with single nodes": trend(slope, all_lengths, -0.3) for name in ("length", "diversity")}
+    return summary | {"mean": 0.5}
 
 
 def results() -> dict[Cell, dict[str, Any]]:
-    found: dict[Cell, dict[str, Any]] = {}
+    rows: dict[Cell, dict[str, Any]] = {}
 
-    def add(graph: str, method: str, seed: int, now: Any, before: Any, **other: Any) -> None:
-        found[Cell(graph, method, seed)] = COMMON | {"found": now, "before": before} | other
+    def add(graph: str, method: str, seed: int, trained: Any, untrained: Any, **other: Any) -> None:
+        rows[Cell(graph, method, seed)] = COMMON | {"trained": trained, "untrained": untrained} | other
 
     for seed in range(3):
         for outer in OUTER:
-            said = ["path weights collapsed to a mean of 0.001"] if outer == "paper" else ["path weights stayed flat"]
-            said = said if seed else []
+            failed = {"collapsed" if outer == "paper" else "constant": seed > 0}
             mean = 0.02 if outer == "paper" else 0.4 + 0.1 * seed
-            add("citeseer", f"distribution, {outer}", seed, format_value(mean), format_value(0.5), said=said)
+            add("citeseer", f"distribution, {outer}", seed, weights_around(mean), weights_around(0.5), **failed)
         gain = (0.01, 0.02, 0.03)[seed]
         add("cora", "relevance, unrolled", seed, relevance(gain), relevance(0.01))
         matrix = [[0.6, 0.4 + 0.02 * seed], [0.5, 0.5]]
-        now = {"mean": [0.5, 0.25], "matrix": matrix}
-        before = {"mean": [0.5, 0.5], "matrix": [[0.5, 0.5], [0.5, 0.5]]}
-        add("vispub", "classes, unrolled", seed, now, before, venues=["Vis", "VAST"], sizes=[1273, 310])
+        trained = {"mean": [0.5, 0.25], "matrix": matrix}
+        untrained = {"mean": [0.5, 0.5], "matrix": [[0.5, 0.5], [0.5, 0.5]]}
+        add("vispub", "classes, unrolled", seed, trained, untrained, venues=["Vis", "VAST"], sizes=[1273, 310])
         r = (-0.9, -0.8, -1.0)[seed]
         add("cora", "length, unrolled", seed, trends(-0.01, r, 10), trends(0.01, -0.5, 10), window=10)
         add("cora", "diversity, unrolled", seed, trends(0.01, None, 3), trends(0.01, None, 3))
-    return found
+    return rows
 
 
 def test_relevance_by_hand() -> None:
-    told = tables_of(results())["analyses"]["relevance"]["cora"]["unrolled"]
-    assert told["groups"]["with_label"]["mean"] == pytest.approx(0.52)
+    summary = tables_of(results())["analyses"]["relevance"]["cora"]["unrolled"]
+    assert summary["groups"]["with_label"]["mean"] == pytest.approx(0.52)
     half = 4.302653 * 0.02 / np.sqrt(3)
-    gain = told["gain"]  # relative: 0.02, 0.04, 0.06
+    gain = summary["gain"]  # relative: 0.02, 0.04, 0.06
     assert (gain["mean"], gain["low"], gain["high"]) == pytest.approx((0.04, 0.04 - half, 0.04 + half))
     assert gain["p"] == pytest.approx(1 - np.sqrt(12 / (12 + 2)), rel=1e-6)  # t = 2 √3 with two degrees of freedom
-    assert gain["before"]["mean"] == pytest.approx(0.02)
-    assert gain["against_before"]["gain"] == pytest.approx(0.02)
-    assert gain["against_before"]["p"] == pytest.approx(1 - np.sqrt(3 / (3 + 2)), rel=1e-6)  # t = √3
-    assert told["control"]["mean"] == 0.0
-    assert told["control"]["p"] is None
-    assert told["seeds"] == [0, 1, 2]
+    assert gain["untrained"]["mean"] == pytest.approx(0.02)
+    assert gain["change"]["gain"] == pytest.approx(0.02)
+    assert gain["change"]["p"] == pytest.approx(1 - np.sqrt(3 / (3 + 2)), rel=1e-6)  # t = √3
+    assert summary["control"]["mean"] == 0.0
+    assert summary["control"]["p"] is None
+    assert summary["seeds"] == [0, 1, 2]
 
 
-def test_a_group_without_paths_is_left_out() -> None:
+def test_a_group_without_paths_has_no_value() -> None:
     rows = {Cell("cora", "relevance, paper", seed): COMMON for seed in (0, 1)}
     for (cell, row), control in zip(list(rows.items()), (None, 0.1), strict=True):
-        rows[cell] = row | {"found": relevance(0.1, control), "before": relevance(0.1)}
-    told = tables_of(rows)["analyses"]["relevance"]["cora"]["paper"]
-    assert told["control"]["per_seed"] == [None, pytest.approx(0.2)]
-    assert told["control"]["runs"] == told["groups"]["masked"]["runs"] == 1
-    assert told["control"]["against_before"]["runs"] == 1
+        rows[cell] = row | {"trained": relevance(0.1, control), "untrained": relevance(0.1)}
+    summary = tables_of(rows)["analyses"]["relevance"]["cora"]["paper"]
+    assert summary["control"]["per_seed"] == [None, pytest.approx(0.2)]
+    assert summary["control"]["runs"] == summary["groups"]["masked"]["runs"] == 1
+    assert summary["control"]["change"]["runs"] == 1
 
 
-def test_heat_map_by_hand() -> None:
-    told = tables_of(results())["analyses"]["classes"]["vispub"]["unrolled"]
-    relative = [[one["mean"] for one in row] for row in told["relative"]]
+def test_class_matrix_by_hand() -> None:
+    summary = tables_of(results())["analyses"]["classes"]["vispub"]["unrolled"]
+    relative = [[interval["mean"] for interval in row] for row in summary["relative"]]
     assert relative == [pytest.approx([1.2, 0.84]), pytest.approx([2.0, 2.0])]
-    assert told["own"]["per_seed"] == pytest.approx([1.6 - 1.4, 1.6 - 1.42, 1.6 - 1.44])
-    assert told["own"]["before"]["mean"] == 0.0
-    assert told["own_strongest"]["mean"] == 0.5  # of the second target both weigh alike, and the first venue counts
-    assert told["weight"]["mean"] == pytest.approx(0.375)
+    assert summary["own"]["per_seed"] == pytest.approx([1.6 - 1.4, 1.6 - 1.42, 1.6 - 1.44])
+    assert summary["own"]["untrained"]["mean"] == 0.0
+    assert summary["own_strongest"]["mean"] == 0.5  # a tie counts for the first venue
+    assert summary["weight"]["mean"] == pytest.approx(0.375)
 
 
 def test_trends_by_hand() -> None:
     tables = tables_of(results())["analyses"]
     length = tables["length"]["cora"]["unrolled"]["length"]
     assert length["r"]["mean"] == pytest.approx(-0.9)
-    assert length["r"]["low"] == -1  # kept within what r can be
+    assert length["r"]["low"] == -1  # clipped
     assert length["r"]["high"] == pytest.approx(-0.9 + 4.302653 * 0.1 / np.sqrt(3))
     assert length["r"]["per_seed"] == [-0.9, -0.8, -1.0]
-    assert length["r"]["against_before"]["gain"] == pytest.approx(-0.4)
+    assert length["r"]["change"]["gain"] == pytest.approx(-0.4)
     assert length["r_single"]["mean"] == pytest.approx(-0.3)
     assert length["r_paths"]["mean"] == pytest.approx(-0.45)
-    assert [one["mean"] for one in length["curve"].values()] == pytest.approx([1.04 - 0.02 * k for k in range(1, 11)])
+    assert [interval["mean"] for interval in length["curve"].values()] == pytest.approx(
+        [1.04 - 0.02 * k for k in range(1, 11)]
+    )
     assert list(length["curve"]) == [str(k) for k in range(1, 11)]
-    assert length["before"]["10"]["mean"] == pytest.approx(1.16)
+    assert length["untrained"]["10"]["mean"] == pytest.approx(1.16)
     assert tables["diversity"]["cora"]["unrolled"]["diversity"]["r"] is None
     assert tables["length"]["cora"]["unrolled"]["paper"] == -0.97
     assert tables["diversity"]["cora"]["unrolled"]["paper"] == 0.92
 
 
-def test_collapsed_and_flat_weights_are_counted() -> None:
+def test_collapsed_and_constant_weights_are_counted() -> None:
     rules = tables_of(results())["analyses"]["distribution"]["citeseer"]
-    assert (rules["paper"]["collapsed"], rules["paper"]["flat"]) == (2, 0)
-    assert (rules["unrolled"]["collapsed"], rules["unrolled"]["flat"]) == (0, 2)
+    assert (rules["paper"]["collapsed"], rules["paper"]["constant"]) == (2, 0)
+    assert (rules["unrolled"]["collapsed"], rules["unrolled"]["constant"]) == (0, 2)
     assert rules["unrolled"]["mean"]["mean"] == pytest.approx(0.5)
     assert sum(rules["unrolled"]["shares"]) == pytest.approx(1)
 
 
-# ---------------------------------------------------------------------- text and drawings
+# ---------------------------------------------------------------------- text and plots
 
 
-def keep(folder: Path, found: dict[Cell, dict[str, Any]]) -> None:
+def store(folder: Path, rows: dict[Cell, dict[str, Any]]) -> None:
     (folder / "figures").mkdir(parents=True)
-    for cell, row in found.items():
+    for cell, row in rows.items():
         line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
         with (folder / "figures" / f"{cell.graph}.jsonl").open("a") as file:
             file.write(line + "\n")
 
 
-def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
-    keep(tmp_path, results())
+def test_the_report_contains_the_tables(tmp_path: Path) -> None:
+    store(tmp_path, results())
     tables = write_report(tmp_path)
     assert tables["cells"] == 18
     assert json.loads((tmp_path / "figures.json").read_text()) == tables
     page = (tmp_path / "figures.md").read_text()
     lines = page.splitlines()
-    heads = [line for line in lines if line.startswith("## ")]
-    assert heads == [f"## {TITLES[name]}" for name in NAMES]
+    headings = [line for line in lines if line.startswith("## ")]
+    assert headings == [f"## {TITLES[name]}" for name in NAMES]
     assert (
         "| cora | unrolled | 10 | −0.90 [−1.00, −0.65] (3) | 0.004 | −0.50 [−0.50, −0.50] (3) | 0.020 "
         "| −0.90, −0.80, −1.00 | −0.30 [−0.30, −0.30] (3) | −0.45 [−0.57, −0.33] (3) | −0.97 "
@@ -376,7 +380,7 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
     assert "| Vis (1,273) | 1.200 [1.200, 1.200] (3) | 0.840 [0.741, 0.939] (3) |" in lines
     assert "### vispub, unrolled" in lines
     assert page.count("| 0 / 2 / 3 |") == page.count("| 2 / 0 / 3 |") == 1
-    windows = [line for line in lines[lines.index(heads[-1]) :] if line.startswith("| cora | unrolled |")]
+    windows = [line for line in lines[lines.index(headings[-1]) :] if line.startswith("| cora | unrolled |")]
     assert [line.split(" | ")[2] for line in windows] == ["3", "10"]  # diversity in paths of up to ten nodes, too
     for name in NAMES:
         assert f"(figures/{name}.svg)" in page
@@ -385,31 +389,31 @@ def test_the_report_says_what_the_tables_hold(tmp_path: Path) -> None:
         assert TITLES[name].partition(":")[0] in text
 
 
-def test_drawings_have_the_same_bytes_again(tmp_path: Path) -> None:
+def test_plots_are_reproducible(tmp_path: Path) -> None:
     import matplotlib as mpl
 
-    for place in ("one", "other"):
-        keep(tmp_path / place, results())
-    write_report(tmp_path / "one")
-    with mpl.rc_context({"font.size": 30, "axes.grid": True}):  # the settings of another person
-        write_report(tmp_path / "other")
+    for folder in ("first", "second"):
+        store(tmp_path / folder, results())
+    write_report(tmp_path / "first")
+    with mpl.rc_context({"font.size": 30, "axes.grid": True}):  # settings of a user
+        write_report(tmp_path / "second")
     for name in NAMES:
-        one, other = ((tmp_path / place / "figures" / f"{name}.svg").read_bytes() for place in ("one", "other"))
-        assert one == other, name
+        first, second = ((tmp_path / folder / "figures" / f"{name}.svg").read_bytes() for folder in ("first", "second"))
+        assert first == second, name
 
 
 def test_a_single_seed_and_a_single_rule_are_drawn(tmp_path: Path) -> None:
     first = {cell: row for cell, row in results().items() if cell.seed == 0}
-    first[Cell("pubmed", "length, paper", 0)] = first[Cell("cora", "length, unrolled", 0)]  # a hole in the panels
-    keep(tmp_path, first)
+    first[Cell("pubmed", "length, paper", 0)] = first[Cell("cora", "length, unrolled", 0)]  # an empty panel
+    store(tmp_path, first)
     write_report(tmp_path)
     page = (tmp_path / "figures.md").read_text()
     assert "| cora | unrolled | 10 | −0.90 (1) |  | −0.50 (1) |  |" in page
     assert "pubmed, paper" in (tmp_path / "figures" / "length.svg").read_text()
 
 
-def test_the_command_shows_what_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    keep(tmp_path, results())
+def test_the_command_shows_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(tmp_path, results())
     assert command(["reproduce", "figures", "--show", "--out", str(tmp_path)]) == 0
     assert capsys.readouterr().out.startswith("18 cells in ")
     assert command(["reproduce", "figures", "--show", "--out", str(tmp_path), "--json"]) == 0
