@@ -105,7 +105,8 @@ def _score(summary: dict[str, Any], model: PathEstimator) -> str:
     accuracy = summary["validation_accuracy"]
     if accuracy is None:
         return "none"
-    score = f"micro-F1 {accuracy:.3f}" if model.fitted_.target.multilabel else f"accuracy {accuracy:.1%}"
+    target = model.fitted_.target
+    score = f"{target.metric} {target.format_score(accuracy)}"
     return f"{score} on {summary['labels_seen']['validation']:,} labels"
 
 

@@ -18,7 +18,7 @@ from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
-from cge.targets import Target, encode_like, encode_target, restore_target
+from cge.targets import Target, encode_target, restore_target
 
 __all__ = ["NodeClassifier", "TaskLabels", "task_labels"]
 
@@ -60,18 +60,18 @@ class TaskLabels:
         return self.target.matrix(self.codes[nodes])
 
 
-def task_labels(graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "classification") -> TaskLabels:
     """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays; nodes in both train."""
     if not isinstance(graph, Graph):
         raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
-    codes, target = encode_target(graph, y, "y")
+    codes, target = encode_target(graph, y, "y", task)
     train_idx, validation_idx = np.flatnonzero(target.labeled(codes)), np.empty(0, np.int64)
     if not len(train_idx):
         hint = "label some nodes, or use cge.DeepWalk, which needs none"
         raise InputError(Message.of("{y} holds no labels"), parameter="y", hint=hint)
     target.check(codes[train_idx])
     if validation is not None:
-        validation_codes = encode_like(graph, validation, "validation", target)
+        validation_codes = target.encode(graph, validation, "validation")
         labeled = target.labeled(validation_codes)
         validation_idx = np.setdiff1d(np.flatnonzero(labeled), train_idx)
         if labeled.any() and not len(validation_idx):
@@ -135,6 +135,9 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
+
+    def _outputs(self, nodes: Iterable[Hashable] | None = None, graph: None = None) -> Array:  # noqa: ARG002
+        return self.predict_proba(nodes)
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`."""

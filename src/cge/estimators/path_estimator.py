@@ -48,6 +48,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     random_state: int
     n_jobs: int | None
     weighting: Any
+    task: str = "classification"
 
     @property
     def inductive(self) -> bool:
@@ -105,7 +106,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         check_settings(self)
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
-        known = task_labels(graph, y, validation)
+        known = task_labels(graph, y, validation, self.task)
         self._check_task(graph, known)
         return known
 
@@ -139,6 +140,11 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         graph : Graph, optional
             A graph with nodes that were not there in training; by default the graph of training.
         """
+        self._need_fit().target.check_probabilities()
+        return self._outputs(nodes, graph)
+
+    def _outputs(self, nodes: Iterable[Hashable] | None, graph: Graph | None) -> Array:
+        """Return what the model predicts, `(k, c)`: class probabilities, or values."""
         model = self._need_fit()
         other = None if graph is self.graph_ else graph
         where = self.graph_ if other is None else other
@@ -153,7 +159,24 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         nodes, graph
             As for `predict_proba`.
         """
-        return self._need_fit().target.predict(self.predict_proba(nodes, graph))
+        return self._need_fit().target.predict(self._outputs(nodes, graph))
+
+    def predict_interval(
+        self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None, *, level: float = 0.95
+    ) -> Array:
+        """Return prediction intervals of a numeric target, `(k, 2)`, from the residuals of the validation labels.
+
+        Parameters
+        ----------
+        nodes, graph
+            As for `predict_proba`.
+        level : float
+            The share of nodes whose value lies in its interval (split conformal prediction).
+        """
+        model = self._need_fit()
+        validation = model.validation
+        residuals = validation.probabilities, validation.matrix
+        return model.target.interval(self._outputs(nodes, graph), residuals, level)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the accuracy of the predictions; in a multilabel task, micro-F1.

@@ -129,7 +129,7 @@ def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     target = model.target_ if fitted is None else fitted.target
     evidence = np.full(len(ids), _TRAINED)
-    return Predictions(ids, model.classes_, model.predict_proba(wanted), evidence, target)
+    return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target)
 
 
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:

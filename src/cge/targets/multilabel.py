@@ -78,6 +78,9 @@ class MultiLabel(Target):
         """Return False for a class that only one node has, at that node."""
         return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
 
+    def check_probabilities(self) -> None:
+        """Outputs are probabilities."""
+
     def predict(self, outputs: Array) -> Array:
         """Return zeros and ones, `(k, c)`: classes with a probability above one half."""
         return (outputs > 0.5).astype(np.int64)

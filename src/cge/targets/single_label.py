@@ -80,6 +80,9 @@ class SingleLabel(Target):
         alone = matrix * (matrix.sum(axis=0) == 1) > 0
         return np.asarray(~alone.any(axis=1, keepdims=True), bool)
 
+    def check_probabilities(self) -> None:
+        """Outputs are probabilities."""
+
     def predict(self, outputs: Array) -> Array:
         """Return the most probable classes, `(k,)`."""
         return np.asarray(self.classes[outputs.argmax(1)])
@@ -98,6 +101,10 @@ class SingleLabel(Target):
         if predicted.shape != true.shape:
             raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
         return accuracy(predicted, true)
+
+    def format_score(self, score: float) -> str:
+        """Return the accuracy in percent."""
+        return f"{score:.1%}"
 
     def centered(self, slopes: Array) -> Array:
         """Subtract the mean over classes, which does not change probabilities."""

@@ -11,13 +11,15 @@ Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
 from cge.errors import InputError, Message, Param
+from cge.graph import Graph
 from cge.losses import supervised_loss
 from cge.metrics import (
     accuracy_or_f1,
@@ -28,6 +30,7 @@ from cge.metrics import (
     predicted_indicators,
     scale_probabilities,
 )
+from cge.targets.label_encoding import encode_labels
 
 __all__ = ["SMOOTHING", "Target"]
 
@@ -63,6 +66,11 @@ class Target(ABC):
         """Return what a model folder stores besides the classes."""
         return {"kind": self.kind}
 
+    @classmethod
+    def restored(cls, metadata: Mapping[str, Any], classes: Array) -> Self:  # noqa: ARG003 - for other kinds
+        """Return the target that a model folder stores."""
+        return cls(classes)
+
     def check(self, labels: Array) -> None:  # noqa: ARG002 - for other kinds
         """Refuse training labels that nothing can be learned from."""
         if len(self.classes) < 2:
@@ -70,6 +78,14 @@ class Target(ABC):
             raise InputError(Message(Param("y"), problem), parameter="y")
 
     # ------------------------------------------------------------------ labels
+
+    def encode(self, graph: Graph, y: Any, name: str) -> Array:
+        """Return further labels of this target, as users write them, as an array for all nodes."""
+        labels, _ = encode_labels(graph, y, name, self.classes)
+        if (labels.ndim == 2) != self.multilabel:
+            same = Message.of("{y} and {validation} must have the same form: one label for each node, or several")
+            raise InputError(same, parameter=name)
+        return labels
 
     @abstractmethod
     def unlabeled(self, count: int) -> Array:
@@ -163,6 +179,10 @@ class Target(ABC):
     # ------------------------------------------------------------------ predictions
 
     @abstractmethod
+    def check_probabilities(self) -> None:
+        """Refuse to return outputs as probabilities where they are none."""
+
+    @abstractmethod
     def predict(self, outputs: Array) -> Array:
         """Return the predictions of outputs `(k, c)`."""
 
@@ -181,6 +201,14 @@ class Target(ABC):
     @abstractmethod
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return the score of predictions for labels as users write them."""
+
+    def format_score(self, score: float) -> str:
+        """Return a score as people read it."""
+        return f"{score:.3f}"
+
+    def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:  # noqa: ARG002
+        """Return prediction intervals `(k, 2)`; `residuals` are outputs and labels of validation nodes, as matrices."""
+        raise InputError("classes have probabilities, and no prediction intervals", hint="use predict_proba")
 
     def centered(self, slopes: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
