@@ -24,10 +24,12 @@ __all__ = [
     "log_losses",
     "logit_log_losses",
     "macro_f1",
+    "mean_absolute_error",
     "micro_f1",
     "node_accuracy",
     "node_f1",
     "predicted_indicators",
+    "r2_score",
     "reliability",
     "scale_probabilities",
     "top_k_indicators",
@@ -149,6 +151,28 @@ def classification_metrics(probabilities: Array, labels: Array) -> dict[str, flo
         for suffix, predicted in predictions.items()
         for name, metric in (("micro_f1", micro_f1), ("macro_f1", macro_f1))
     }
+
+
+# ---------------------------------------------------------------------- regression
+
+
+def r2_score(predicted: Array, labels: Array) -> float:
+    """Return R², 1 − Σ(y − ŷ)² / Σ(y − ȳ)²; NaN where the labels do not vary.
+
+    >>> r2_score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])).__round__(3)
+    0.786
+    """
+    total = float(((labels - labels.mean()) ** 2).sum()) if len(labels) else 0.0
+    return 1 - float(((labels - predicted) ** 2).sum()) / total if total else float("nan")
+
+
+def mean_absolute_error(predicted: Array, labels: Array) -> float:
+    """Return the mean of |y − ŷ|; NaN without labels.
+
+    >>> mean_absolute_error(np.array([1.0, 2.0]), np.array([1.5, 2.0]))
+    0.25
+    """
+    return float(np.abs(labels - predicted).mean()) if len(labels) else float("nan")
 
 
 # ---------------------------------------------------------------------- log loss

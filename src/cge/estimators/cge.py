@@ -20,6 +20,7 @@ from cge.estimators.cge_parameters import (
     PriorCorrection,
     Refit,
     SampledWalks,
+    TaskName,
     Training,
     ValidationFraction,
     Weighting,
@@ -109,6 +110,7 @@ class CGE(PathEstimator):
         n_estimators: NEstimators = 1,
         class_weight: ClassWeight = None,
         walks_per_node: SampledWalks = 20,
+        task: TaskName = "classification",
         validation_fraction: ValidationFraction = 0.2,
         refit: Refit = True,
         training: Training = None,
@@ -126,6 +128,7 @@ class CGE(PathEstimator):
         self.n_estimators = n_estimators
         self.class_weight = class_weight
         self.walks_per_node = walks_per_node
+        self.task = task
         self.validation_fraction = validation_fraction
         self.refit = refit
         self.training = training

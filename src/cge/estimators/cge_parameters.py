@@ -8,6 +8,7 @@ from typing import Annotated, Any
 from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
 from cge.estimators.settings import Setting
 from cge.models.path_networks import PathWeighting
+from cge.targets import TASKS
 
 __all__ = [
     "ClassWeight",
@@ -33,6 +34,7 @@ __all__ = [
     "Refit",
     "SampledWalks",
     "SettingName",
+    "TaskName",
     "Training",
     "UnsupWeight",
     "ValidationFraction",
@@ -46,6 +48,13 @@ ValidationFraction = Annotated[
     float,
     Setting(
         "fraction of the training labels held out as validation labels where none are passed to fit", low=0, high=0.5
+    ),
+]
+TaskName = Annotated[
+    str,
+    Setting(
+        "what y holds: classes (one for each node, or several), or for 'regression' numbers",
+        choices=TASKS,
     ),
 ]
 Refit = Annotated[

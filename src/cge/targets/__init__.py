@@ -1,4 +1,4 @@
-"""Kinds of targets: one class per node, or several. `TARGETS` has them by name."""
+"""Kinds of targets: one class per node, several, or a number. `TARGETS` has them by name."""
 
 from __future__ import annotations
 
@@ -9,19 +9,22 @@ import numpy.typing as npt
 from cge.graph import Graph
 from cge.targets.label_encoding import encode_labels
 from cge.targets.multilabel import MultiLabel
+from cge.targets.regression import Regression
 from cge.targets.single_label import SingleLabel
 from cge.targets.target import Target
 
-__all__ = ["TARGETS", "TASKS", "MultiLabel", "SingleLabel", "Target", "encode_target", "restore_target"]
+__all__ = ["TARGETS", "TASKS", "MultiLabel", "Regression", "SingleLabel", "Target", "encode_target", "restore_target"]
 
 Array = npt.NDArray[Any]
 
-TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel)}
-TASKS = ("classification",)
+TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
+TASKS = ("classification", "regression")
 
 
-def encode_target(graph: Graph, y: Any, name: str, task: str = "classification") -> tuple[Array, Target]:  # noqa: ARG001
+def encode_target(graph: Graph, y: Any, name: str, task: str = "classification") -> tuple[Array, Target]:
     """Return labels as users write them as an array for all nodes, and the target they are of."""
+    if task == "regression":
+        return Regression.from_labels(graph, y, name)
     codes, classes = encode_labels(graph, y, name)
     return codes, MultiLabel(classes) if codes.ndim == 2 else SingleLabel(classes)
 

@@ -79,7 +79,7 @@ class MultiLabel(Target):
         return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
 
     def check_probabilities(self) -> None:
-        """Outputs are probabilities."""
+        """Return nothing: outputs are probabilities."""
 
     def predict(self, outputs: Array) -> Array:
         """Return zeros and ones, `(k, c)`: classes with a probability above one half."""

@@ -81,7 +81,7 @@ class SingleLabel(Target):
         return np.asarray(~alone.any(axis=1, keepdims=True), bool)
 
     def check_probabilities(self) -> None:
-        """Outputs are probabilities."""
+        """Return nothing: outputs are probabilities."""
 
     def predict(self, outputs: Array) -> Array:
         """Return the most probable classes, `(k,)`."""

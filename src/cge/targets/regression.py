@@ -1,0 +1,236 @@
+"""A number per node: squared error of standardized values, R², mean absolute error, prediction intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from cge.errors import InputError, Message, Param, format_value
+from cge.graph import Graph
+from cge.metrics import mean_absolute_error, r2_score
+from cge.targets.target import Target
+
+__all__ = ["Regression"]
+
+Array = npt.NDArray[Any]
+
+_STRATA = 5  # quantiles that folds are stratified by
+
+
+class Regression(Target):
+    """Labels `(n,)` are numbers, NaN for unlabeled nodes.
+
+    Scores are standardized by the `mean` and `std` of the training labels; outputs have the scale of the labels.
+    """
+
+    kind: ClassVar[str] = "regression"
+    metric: ClassVar[str] = "R²"
+
+    def __init__(self, classes: Array, mean: float = 0.0, std: float = 1.0) -> None:
+        super().__init__(classes)
+        self.mean, self.std = mean, std
+
+    @classmethod
+    def from_labels(cls, graph: Graph, y: Any, name: str) -> tuple[Array, Self]:
+        """Return numbers as users write them as an array for all nodes, and their target."""
+        labels = _encode(graph, y, name)
+        known = labels[np.isfinite(labels)]
+        std = float(known.std()) if len(known) else 0.0
+        return labels, cls(np.array(["value"]), float(known.mean()) if len(known) else 0.0, std or 1.0)
+
+    @classmethod
+    def restored(cls, metadata: Mapping[str, Any], classes: Array) -> Self:
+        """Return the target that a model folder stores."""
+        mean, std = float(metadata["mean"]), float(metadata["std"])
+        if not (np.isfinite(mean) and 0 < std < np.inf):
+            raise InputError("mean and standard deviation of the labels must be finite, and the latter positive")
+        return cls(classes, mean, std)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return what a model folder stores besides the classes."""
+        return {"kind": self.kind, "mean": self.mean, "std": self.std}
+
+    def check(self, labels: Array) -> None:
+        """Refuse labels that are all the same."""
+        if labels.min() == labels.max():
+            problem = f" must hold at least two different numbers, found only {labels[0]:g}"
+            raise InputError(Message(Param("y"), problem), parameter="y")
+
+    # ------------------------------------------------------------------ labels
+
+    def encode(self, graph: Graph, y: Any, name: str) -> Array:
+        """Return further numbers as an array for all nodes."""
+        return _encode(graph, y, name)
+
+    def unlabeled(self, count: int) -> Array:
+        """Return NaN for each node."""
+        return np.full(count, np.nan)
+
+    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+        """Return which nodes have a number."""
+        return np.isfinite(labels)
+
+    def matrix(self, labels: Array) -> Array:
+        """Return one column."""
+        return np.asarray(labels[:, None], np.float64)
+
+    def from_matrix(self, matrix: Array) -> Array:
+        """Return the column."""
+        return np.asarray(matrix[:, 0], np.float64)
+
+    def names(self, matrix: Array) -> list[list[Any]]:
+        """Return the number of each row."""
+        return [[value] for value in self.from_matrix(matrix).tolist()]
+
+    def strata(self, labels: Array) -> Array:
+        """Return the quantile of each number, −1 for unlabeled nodes."""
+        known = np.flatnonzero(np.isfinite(labels))
+        strata = np.full(len(labels), -1)
+        rank = np.argsort(np.argsort(labels[known], kind="stable"), kind="stable")
+        strata[known] = rank * min(_STRATA, len(known)) // max(len(known), 1)
+        return strata
+
+    # ------------------------------------------------------------------ training
+
+    def _standardized(self, labels: Tensor) -> Tensor:
+        return ((labels - self.mean) / self.std).float()
+
+    def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:  # noqa: ARG002
+        """Return the mean squared error of the standardized labels."""
+        return ((scores[:, 0] - self._standardized(labels)) ** 2).mean()
+
+    def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:  # noqa: ARG002
+        """Return the variance of the standardized labels."""
+        return float(self._standardized(labels).double().var(correction=0))
+
+    def outputs(self, scores: Tensor) -> Tensor:
+        """Return values."""
+        return scores * self.std + self.mean
+
+    def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:  # noqa: ARG002
+        """Return the mean itself; all nodes count."""
+        return mean, torch.full((len(mean),), 1.0)
+
+    def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
+        """Return the squared error from the propagated labels."""
+        return ((scores - label_scores) ** 2).sum(1)
+
+    def balanced_weights(self, matrix: Array) -> Array:  # noqa: ARG002
+        """Refuse to weight classes."""
+        raise InputError(Message.of("{class_weight} is for classes", class_weight="balanced"), parameter="class_weight")
+
+    # ------------------------------------------------------------------ label propagation
+
+    def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
+        """Return the weighted mean of the labels, standardized."""
+        mean = sums / np.where(reachable, count, 1.0)
+        return np.where(reachable, (mean - self.mean) / self.std, 0).astype(np.float32)
+
+    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+        """Return True for each label."""
+        return np.ones((len(matrix), 1), bool)
+
+    # ------------------------------------------------------------------ evaluation
+
+    def _errors(self, scores: Array, labels: Array) -> Array:
+        return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
+
+    def score(self, scores: Array, labels: Array) -> float:
+        """Return R² of standardized scores."""
+        return r2_score(scores[:, 0].astype(np.float64) * self.std + self.mean, labels)
+
+    def node_scores(self, scores: Array, labels: Array) -> Array:
+        """Return −squared error, standardized."""
+        return np.asarray(-(self._errors(scores, labels) ** 2))
+
+    def node_losses(self, scores: Array, labels: Array) -> Array:
+        """Return absolute errors, standardized."""
+        return np.abs(self._errors(scores, labels))
+
+    def node_correct(self, outputs: Array, labels: Array) -> Array:
+        """Return 1 − squared error over the variance of the training labels: its mean is about R²."""
+        return np.asarray(1 - ((outputs[:, 0] - labels) / self.std) ** 2)
+
+    def scale(self, outputs: Array, temperature: float | Array) -> Array:  # noqa: ARG002
+        """Return values as they are."""
+        return outputs
+
+    def fit_temperature(self, outputs: Array, labels: Array) -> float:  # noqa: ARG002
+        """Return 1: values have no temperature."""
+        return 1.0
+
+    # ------------------------------------------------------------------ predictions
+
+    def check_probabilities(self) -> None:
+        """Refuse: outputs are values."""
+        raise InputError("a regression model predicts numbers, and no probabilities", hint="use predict")
+
+    def predict(self, outputs: Array) -> Array:
+        """Return the numbers, `(k,)`."""
+        return np.asarray(outputs[:, 0])
+
+    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+        """Return True: there is one output."""
+        return np.ones(outputs.shape, bool)
+
+    def listed(self, outputs: Array) -> list[Any]:
+        """Return the number of each node."""
+        return [float(f"{value:.6g}") for value in self.predict(outputs).tolist()]
+
+    def confidence(self, outputs: Array) -> Array:
+        """Return NaN: see `interval`."""
+        return np.full(len(outputs), np.nan)
+
+    def score_predictions(self, predicted: Array, labels: Any) -> float:
+        """Return R²."""
+        true = np.asarray(labels, np.float64)
+        if predicted.shape != true.shape:
+            raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
+        return r2_score(predicted, true)
+
+    def metrics(self, outputs: Array, labels: Array) -> dict[str, float]:
+        """Return R² and the mean absolute error."""
+        predicted = self.predict(outputs)
+        return {"r2": r2_score(predicted, labels), "mean_absolute_error": mean_absolute_error(predicted, labels)}
+
+    def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:
+        """Return values ± a quantile of the absolute residuals of the validation labels (split conformal prediction)."""
+        if not 0 < level < 1:
+            raise InputError(parameter="level", expected="a number between 0 and 1", found=level)
+        errors = np.sort(np.abs(residuals[0][:, 0] - residuals[1][:, 0]))
+        rank = int(np.ceil((len(errors) + 1) * level))
+        if rank > len(errors):
+            hint = "pass more validation labels, or ask for a lower level"
+            raise InputError(f"{len(errors)} validation labels give no interval of level {level:g}", hint=hint)
+        width = errors[rank - 1]
+        return np.stack([outputs[:, 0] - width, outputs[:, 0] + width], axis=1)
+
+
+def _encode(graph: Graph, y: Any, name: str) -> Array:
+    """Return numbers as users write them, by node id or for all nodes, as an array with NaN for unlabeled nodes."""
+    labels = np.full(graph.num_nodes, np.nan)
+    if hasattr(y, "items"):  # a mapping, or a pandas Series with node ids as its index
+        pairs = dict(y.items())
+        nodes, values = graph.indices_of(list(pairs), Param(name)), list(pairs.values())
+    else:
+        values = list(np.ravel(np.asarray(y, object)))
+        nodes = np.arange(graph.num_nodes)
+        if len(values) != graph.num_nodes:
+            problem = f" must have one entry for each of {graph.num_nodes:,} nodes, found {len(values):,}"
+            raise InputError(Message(Param(name), problem), parameter=name)
+    for node, value in zip(nodes.tolist(), values, strict=True):
+        if value is None:
+            continue
+        try:
+            labels[node] = float(value)
+        except (TypeError, ValueError):
+            problem = f" must hold numbers, found {format_value(value)}"
+            raise InputError(Message(Param(name), problem), parameter=name) from None
+    if np.isinf(labels).any():
+        raise InputError(Message(Param(name), " must hold finite numbers, found an infinite one"), parameter=name)
+    return labels
