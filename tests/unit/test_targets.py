@@ -1,0 +1,222 @@
+"""Kinds of targets: each formula against an independent form, and regression from end to end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from scipy.special import expit, log_softmax, softmax
+from sklearn.metrics import f1_score, r2_score
+
+import cge
+from cge.errors import InputError
+from cge.targets import MultiLabel, Regression, SingleLabel, Target, encode_target, restore_target
+from tests.fixtures import TRUE_LABELS, labels_at, multilabel_targets, two_groups
+
+RANDOM = np.random.default_rng(0)
+SCORES = RANDOM.normal(size=(12, 3))
+CLASSES = RANDOM.integers(3, size=12)
+INDICATORS = (RANDOM.random((12, 3)) < 0.4).astype(np.int64)
+VALUES = RANDOM.normal(5, 2, size=12)
+
+SINGLE, MULTI = SingleLabel(np.array(["a", "b", "c"])), MultiLabel(np.array(["a", "b", "c"]))
+NUMBERS = Regression(np.array(["value"]), float(VALUES.mean()), float(VALUES.std()))
+CASES: list[tuple[Target, Any, Any]] = [
+    (SINGLE, SCORES, CLASSES),
+    (MULTI, SCORES, INDICATORS),
+    (NUMBERS, SCORES[:, :1], VALUES),
+]
+
+
+def sigmoid_loss(scores: Any, targets: Any) -> Any:
+    return -(targets * np.log(expit(scores)) + (1 - targets) * np.log(expit(-scores)))
+
+
+def test_losses_are_cross_entropy_binary_cross_entropy_and_squared_error() -> None:
+    expected = [
+        -log_softmax(SCORES, axis=1)[np.arange(12), CLASSES].mean(),
+        sigmoid_loss(SCORES, INDICATORS).sum(1).mean(),
+        ((SCORES[:, 0] - (VALUES - VALUES.mean()) / VALUES.std()) ** 2).mean(),
+    ]
+    for (target, scores, labels), value in zip(CASES, expected, strict=True):
+        loss = target.loss(torch.from_numpy(scores), torch.from_numpy(labels))
+        assert loss.item() == pytest.approx(value, rel=1e-6)
+
+
+def test_the_constant_loss_is_the_least_loss_of_a_constant() -> None:
+    for target, scores, labels in CASES:
+        constant = torch.zeros(1, scores.shape[1], dtype=torch.float64, requires_grad=True)
+        optimizer = torch.optim.LBFGS([constant], max_iter=200, tolerance_grad=1e-12)
+        true = torch.from_numpy(labels)
+
+        def closure(
+            target: Any = target, constant: Any = constant, optimizer: Any = optimizer, true: Any = true
+        ) -> Any:
+            optimizer.zero_grad()
+            loss = target.loss(constant.expand(len(true), -1), true)
+            loss.backward()
+            return loss
+
+        optimizer.step(closure)  # type: ignore[no-untyped-call]
+        assert target.constant_loss(true) == pytest.approx(closure().item(), rel=1e-5)
+
+
+def test_outputs_are_probabilities_or_values() -> None:
+    tensors = torch.from_numpy(SCORES)
+    assert np.allclose(SINGLE.outputs(tensors), softmax(SCORES, axis=1))
+    assert np.allclose(MULTI.outputs(tensors), expit(SCORES))
+    values = NUMBERS.outputs(tensors[:, :1]).numpy()[:, 0]
+    assert np.allclose((values - VALUES.mean()) / VALUES.std(), SCORES[:, 0])
+
+
+def test_scores_are_accuracy_f1_and_r2() -> None:
+    assert SINGLE.score(SCORES, CLASSES) == np.mean(SCORES.argmax(1) == CLASSES)
+    top = np.zeros_like(INDICATORS)
+    for row, count in enumerate(INDICATORS.sum(1)):
+        top[row, np.argsort(-SCORES[row])[:count]] = 1
+    assert MULTI.score(SCORES, INDICATORS) == pytest.approx(f1_score(INDICATORS, top, average="micro", zero_division=0))
+    predicted = SCORES[:, 0] * VALUES.std() + VALUES.mean()
+    assert NUMBERS.score(SCORES[:, :1], VALUES) == pytest.approx(r2_score(VALUES, predicted))
+    assert NUMBERS.score_predictions(predicted, VALUES) == pytest.approx(r2_score(VALUES, predicted))
+    assert NUMBERS.metrics(predicted[:, None], VALUES)["mean_absolute_error"] == pytest.approx(
+        float(np.abs(predicted - VALUES).mean())
+    )
+
+
+def test_propagated_labels_become_a_posterior_log_odds_or_a_weighted_mean() -> None:
+    weights = RANDOM.random((4, 12))
+    for target, _, labels in CASES:
+        matrix = target.matrix(labels)
+        sums, count = weights @ matrix, weights.sum(1, keepdims=True)
+        reachable = np.array([[True], [True], [True], [False]])
+        scores = target.label_scores(sums, count, reachable)
+        assert not scores[3].any()
+        share = sums[:3] / count[:3]
+        if target is SINGLE:
+            assert np.allclose(softmax(scores[:3], axis=1), 0.95 * share + 0.05 / 3, atol=1e-6)
+        elif target is MULTI:
+            assert np.allclose(expit(scores[:3]), 0.95 * share + 0.025, atol=1e-6)
+        else:
+            assert np.allclose(scores[:3, 0] * VALUES.std() + VALUES.mean(), share[:, 0], atol=1e-5)
+
+
+def test_sharpening_raises_odds_to_a_power() -> None:
+    mean = torch.tensor([[0.7, 0.2, 0.1], [0.4, 0.3, 0.3]])
+    target, confident = SINGLE.consistency_target(mean, 0.5)
+    power = mean.numpy() ** 2
+    assert np.allclose(target, power / power.sum(1, keepdims=True), atol=1e-6)
+    assert confident.tolist() == [1.0, 0.0]
+    target, confident = MULTI.consistency_target(mean, 0.5)
+    odds = (mean / (1 - mean)).numpy() ** 2
+    assert np.allclose(target, odds / (1 + odds), atol=1e-5)
+    assert confident.tolist() == [1.0, 1.0]
+
+
+def test_labels_survive_the_matrix_and_the_folder() -> None:
+    for target, _, labels in CASES:
+        assert np.array_equal(target.from_matrix(target.matrix(labels)), labels)
+        again = restore_target(target.metadata(), target.classes)
+        assert type(again) is type(target)
+        assert vars(again).keys() == vars(target).keys()
+        assert not target.labeled(target.unlabeled(3)).any()
+
+
+def test_the_form_of_the_labels_tells_the_kind() -> None:
+    graph = two_groups()
+    kinds = [
+        type(encode_target(graph, y, "y")[1])
+        for y in (TRUE_LABELS, multilabel_targets(), {0: "a", 25: "b"}, {0: ["a", "b"], 25: ["b"]})
+    ]
+    assert kinds == [SingleLabel, MultiLabel, SingleLabel, MultiLabel]
+    assert isinstance(encode_target(graph, {0: 1.5, 25: 2}, "y", "regression")[1], Regression)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        ({0: "much", 1: 2.0}, "y must hold numbers, found 'much'"),
+        ({0: 2.0, 1: 2.0}, "y must hold at least two different numbers"),
+        ([1.0, 2.0], "y must have one entry for each of 40 nodes, found 2"),
+        ({0: float("inf"), 1: 2.0}, "y must hold finite numbers"),
+        ({0: None, 1: float("nan")}, "y holds no labels"),
+        ({99: 1.0, 1: 2.0}, "99"),
+    ],
+)
+def test_labels_that_are_no_numbers_are_refused(y: Any, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        cge.CGE(task="regression").fit(two_groups(), y)
+
+
+def smooth_values(size: int = 200) -> tuple[cge.Graph, Any]:
+    """A ring with chords, and a value that changes slowly along it; features are noise but for one."""
+    random, position = np.random.default_rng(1), np.arange(size) / size
+    edges = [(i, (i + k) % size) for i in range(size) for k in (1, 2, 3)]
+    values = 40 + 10 * np.sin(2 * np.pi * position)
+    features = np.c_[values + random.normal(0, 8, size), random.normal(size=(size, 3))]
+    return cge.Graph.from_edges(edges, num_nodes=size, features=features), values
+
+
+def fitted_regression(**settings: Any) -> tuple[cge.CGE, Any, Any]:
+    graph, values = smooth_values()
+    nodes = np.random.default_rng(0).permutation(len(values))
+    train, validation, test = nodes[:40], nodes[40:90], nodes[90:]
+    options = {"task": "regression", "training": {"max_epochs": 150}} | settings
+    model = cge.CGE(**options).fit(graph, labels_of(values, train), labels_of(values, validation))
+    return model, values, test
+
+
+def labels_of(values: Any, nodes: Any) -> Any:
+    labels = np.full(len(values), np.nan)
+    labels[nodes] = values[nodes]
+    return labels
+
+
+def test_regression_predicts_new_values_better_than_the_features_do(tmp_path: Path) -> None:
+    model, values, test = fitted_regression()
+    design = np.c_[model.graph_.features, np.ones(len(values))]
+    trained = model.fitted_.train.nodes
+    linear = design @ np.linalg.lstsq(design[trained], values[trained], rcond=None)[0]
+    assert model.score(test, values[test]) > max(0.8, r2_score(values[test], linear[test]) + 0.1)
+    model.save(tmp_path / "model")
+    assert cge.load(tmp_path / "model").predict().tobytes() == model.predict().tobytes()
+    with pytest.raises(InputError, match="no probabilities; use predict"):
+        model.predict_proba()
+
+
+def test_the_scale_of_numbers_does_not_matter() -> None:
+    graph, values = smooth_values()
+    y = labels_of(values, np.arange(0, 200, 4))
+    options: Any = {"task": "regression", "classifier": "mlp", "weighting": "degree", "training": {"max_epochs": 20}}
+    one = cge.CGE(**options).fit(graph, y).predict()
+    other = cge.CGE(**options).fit(graph, y * 1e6 - 3e7).predict()
+    assert np.allclose((other + 3e7) / 1e6, one, rtol=1e-3)
+
+
+def test_intervals_cover_about_as_many_values_as_they_say() -> None:
+    model, values, test = fitted_regression()
+    for level in (0.5, 0.9):
+        low, high = model.predict_interval(test, level=level).T
+        assert abs(np.mean((low <= values[test]) & (values[test] <= high)) - level) < 0.15
+    errors = np.abs(model.fitted_.validation.probabilities - model.fitted_.validation.matrix)[:, 0]
+    low, high = model.predict_interval(test[:1], level=0.9)[0]
+    assert (high - low) / 2 == pytest.approx(np.sort(errors)[int(np.ceil(51 * 0.9)) - 1])
+    with pytest.raises(InputError, match=r"50 validation labels give no interval of level 0\.999"):
+        model.predict_interval(level=0.999)
+    with pytest.raises(InputError, match="level must be a number between 0 and 1"):
+        model.predict_interval(level=1.5)
+
+
+def test_classes_have_no_intervals() -> None:
+    model = cge.CGE("degree", classifier="mlp", training={"max_epochs": 2}).fit(two_groups(), labels_at([0, 1, 25, 26]))
+    with pytest.raises(InputError, match="no prediction intervals; use predict_proba"):
+        model.predict_interval()
+
+
+def test_explained_contributions_of_a_number_add_up() -> None:
+    model, _, test = fitted_regression(weighting="degree", classifier="mlp", label_propagation="no")
+    explanation = model.explain(int(test[0]), top=5)
+    output = (model.predict([int(test[0])])[0] - model.fitted_.target.mean) / model.fitted_.target.std
+    assert explanation.scores[0] == pytest.approx(output, rel=1e-4)
