@@ -17,8 +17,8 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import cge
-from cge.targets.label_encoding import encode_labels
 from cge.estimators.settings import settings_of
+from cge.targets.label_encoding import encode_labels
 from cge.training.history import PaperEpoch
 from tests.fixtures import (
     GROUP_SIZE,

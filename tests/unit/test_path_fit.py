@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import torch
+from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
 
 import cge
 from cge import metrics
@@ -26,7 +27,6 @@ from cge.graph import Graph
 from cge.models.edge_weighting import EdgeWeighting, make_edge_inputs
 from cge.models.path_networks import make_network
 from cge.training import candidates, classifier_recipes
-from cge.training.classifier_recipes import CLASSIFIERS, ProblemSize
 from cge.training.encoder_data import EncoderData
 from cge.training.history import Epoch
 from cge.training.learned_weighting import OuterResult

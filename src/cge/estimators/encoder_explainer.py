@@ -21,7 +21,7 @@ from cge.explain.path_search import Found
 from cge.explain.sampled_paths import SampledPaths
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
-from cge.training.classifier_recipes import CLASSIFIERS
+from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import NamedWeighting
 
@@ -42,7 +42,7 @@ def encoder_explainer(model: EncoderModel, place: int) -> Explainer:
     name, classifier = model.ensemble[place]
     data, weighting, label_scores = model.data, model.selection.weighting, None
     with torch.no_grad():
-        inputs = classifier.project(data.inputs(CLASSIFIERS[name].rows)).double().numpy()
+        inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm)).double().numpy()
         offset = classifier.offset().double().numpy()
     if model.label_propagation:
         propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.target)
