@@ -58,7 +58,7 @@ class CGE(PathEstimator):
     weighting_ : str
         The path weighting that is used; with weighting="auto", the selected one.
     weight_parameters_ : dict
-        Parameters of an edge weighting: "edges" (a coefficient for each edge input; with a positive one, edges with
+        Parameters of an edge weighting: "coefficients" (of each edge input; with a positive one, edges with
         large values get more weight), "self_loop", "normalization" (the exponent b) and "hops" (the weight of paths by
         their number of edges). Empty for networks.
     classifiers_ : list of str

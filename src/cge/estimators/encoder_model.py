@@ -123,7 +123,7 @@ class EncoderModel:
         if not isinstance(module, EdgeWeighting):
             return {}
         return {
-            "edges": dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True)),
+            "coefficients": dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True)),
             "self_loop": module.self_loop.item(),
             "normalization": module.normalization.item(),
             "hops": module.hop_weights().tolist(),
