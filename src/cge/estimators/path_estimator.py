@@ -76,18 +76,13 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
             In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
         validation : like `y`, optional
             Validation labels of other nodes, best a random sample. They select the model and the best epoch and
-            calibrate the probabilities; a node that is also in `y` is used for training only. Without them, the
-            fraction `validation_fraction` of `y` is held out, and the model is then trained again on all of `y` for the
-            best number of epochs (`refit=False` keeps the first training).
+            calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out, and the
+            model is then trained again on all of `y` for the best number of epochs, unless `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result has the same bytes as
             that of an uninterrupted fit.
         callback : callable, optional
             Called after each epoch with its row of the history.
-
-        Returns
-        -------
-        The estimator itself, trained.
         """
         known = self.checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
@@ -96,13 +91,7 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return self
 
     def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check settings, graph and labels before a fit, and return the labels as class numbers.
-
-        Parameters
-        ----------
-        graph, y, validation
-            As for `fit`.
-        """
+        """Check settings, graph and labels as `fit` does, and return the labels as arrays."""
         check_settings(self)
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
@@ -152,12 +141,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.probabilities(other, rows)
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
-        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`.
+        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`; in regression values.
 
-        Parameters
-        ----------
-        nodes, graph
-            As for `predict_proba`.
+        `nodes` and `graph` are as for `predict_proba`.
         """
         return self._need_fit().target.predict(self._outputs(nodes, graph))
 
@@ -166,12 +152,8 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Return prediction intervals of a numeric target, `(k, 2)`, from the residuals of the validation labels.
 
-        Parameters
-        ----------
-        nodes, graph
-            As for `predict_proba`.
-        level : float
-            The share of nodes whose value lies in its interval (split conformal prediction).
+        A share `level` of the nodes has its value in its interval (split conformal prediction). `nodes` and `graph` are
+        as for `predict_proba`.
         """
         model = self._need_fit()
         validation = model.validation
@@ -179,14 +161,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.target.interval(self._outputs(nodes, graph), residuals, level)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
-        """Return the accuracy of the predictions; in a multilabel task, micro-F1.
+        """Return the accuracy of the predictions for test nodes; in a multilabel task micro-F1, in regression R².
 
-        Parameters
-        ----------
-        nodes : ids
-            Test nodes, whose labels were neither in `y` nor in `validation`.
-        labels : sequence
-            An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes, or a number.
         """
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
@@ -207,13 +184,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.vectors(graph)
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return the weight A of each path, `(k,)`; with uniform weights all are 1.
+        """Return the weight A of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        Parameters
-        ----------
-        paths : sequences of node ids
-            `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any
-            sequence of nodes.
+        `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any.
         """
         model = self._need_fit()
         numbers = [self.graph_.indices_of(path, "paths") for path in paths]
