@@ -52,7 +52,8 @@ class Setting:
         'a whole number of at least 1 or None'
         """
         if self.config is not None:
-            return Message(f"a {self.config.__name__}, a dict of its fields, or None")
+            article = "an" if self.config.__name__[0] in "AEIOU" else "a"
+            return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
         or_none = Spelling(" or None", " or none") if self.optional else ""
         if self.choices:
             values = Spelling(", ".join(map(repr, self.choices)), ", ".join(self.choices))
