@@ -210,7 +210,7 @@ def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     assert len(members) == 15
     assert [name for name in members if not hasattr(model, name)] == []
     assert model.graph is fitted.graph_
-    assert (model.multilabel, model.weighting_name) == (False, fitted.weighting_)
+    assert (model.target.multilabel, model.weighting_name) == (False, fitted.weighting_)
     assert model.train.nodes.tolist() == np.flatnonzero(partial_labels() >= 0).tolist()
     assert np.array_equal(model.train.matrix.argmax(axis=1), TRUE_LABELS[model.train.nodes])
     validation = model.validation
@@ -220,7 +220,7 @@ def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     rows = np.array([3, 1])
     assert np.array_equal(model.probabilities(None, rows), fitted.predict_proba(rows))
     assert np.array_equal(model.path_weights([np.array([0, 1])]), fitted.path_weights([[0, 1]]))
-    assert isinstance(model.explainer(fitted.classes_, 0, 0), Explainer)
+    assert isinstance(model.explainer(0, 0), Explainer)
     assert model.temperature > 0
     assert model.inductive == model.exact == isinstance(fitted, cge.CGE)
     assert (model.searched, model.gain_over_uniform) == (False, None)
