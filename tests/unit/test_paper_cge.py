@@ -262,7 +262,7 @@ class FixedWeighting(cge.PathWeighting):
     [
         (WideWeighting, r"WideWeighting.score must return one number for each of \d+ paths, shape \(\d+,\), found"),
         (NanWeighting, "NanWeighting returned weights that are not finite; try a tenth of weighting_lr"),
-        (FixedWeighting, "FixedWeighting has no parameters, so there is nothing to learn"),
+        (FixedWeighting, "FixedWeighting has no trainable parameters"),
         (ConstantWeighting(16), "weighting must be the class ConstantWeighting, not an instance"),
         (lambda dim: dim, "cge.PathWeighting"),
     ],
@@ -342,7 +342,7 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.PaperCGE) -> Non
         cge.load(tmp_path, weighting=ConstantWeighting)
     manifest = tmp_path / "model.json"
     text = manifest.read_text()
-    for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"multilabel":', '"multi":')):
+    for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"temperature":', '"heat":')):
         assert old in text
         manifest.write_text(json.dumps(with_hash(json.loads(text.replace(old, new)))))
         with pytest.raises(cge.CgeError, match="this is no whole PaperCGE"):
