@@ -185,7 +185,7 @@ class _EncoderFit:
             target=self.labels.target,
             calibration=calibration,
             searched=self.model.weighting == "auto",
-            log=FitLog(history, best_epoch, selection_history, seen),
+            log=FitLog(history, best_epoch, selection_history, seen, selection.notices),
         )
 
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:

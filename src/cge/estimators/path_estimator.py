@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
@@ -11,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from cge.errors import InputError
+from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
@@ -82,8 +83,11 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """
         known = self.checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
-        self._set_model(self._train(graph, known, checkpoints, callback))
+        model = self._train(graph, known, checkpoints, callback)
+        self._set_model(model)
         self.fit_call_ = {"command": "", "validation": len(known.validation) > 0}
+        for notice in model.log.notices:
+            warnings.warn(CgeWarning(notice), stacklevel=2)
         return self
 
     def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:

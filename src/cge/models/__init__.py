@@ -1,15 +1,23 @@
-"""What is learned: encoders of nodes, networks that weigh paths, heads that predict. Models never sample or train."""
+"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train.
 
+`register_weighting` adds a path weighting; see `cge.models.weightings`.
+"""
+
+from cge.models.edge_weighting import EdgeWeighting
 from cge.models.paper_encoders import FeatureEncoder, TableEncoder
 from cge.models.paper_heads import InductiveHead, TransductiveHead
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import make_network
+from cge.models.weightings import SearchRole, WeightingSpec, make_network, register_weighting
 
 __all__ = [
+    "EdgeWeighting",
     "FeatureEncoder",
     "InductiveHead",
     "PathWeighting",
+    "SearchRole",
     "TableEncoder",
     "TransductiveHead",
+    "WeightingSpec",
     "make_network",
+    "register_weighting",
 ]

@@ -133,14 +133,14 @@ for _spec in (
     ),
     ClassifierSpec(
         "consistency",
-        "has a consistency loss on unlabeled nodes, as GRAND",
+        "has a consistency loss on unlabeled nodes (GRAND)",
         row_norm="l1",
         evaluate_after=200,
         rival_of_labels=True,
     ),
     ClassifierSpec(
         "sparse",
-        "is linear with few features, and has a consistency loss",
+        "is linear with few features and has a consistency loss",
         _sparse,
         _SPARSE,
         evaluate_after=200,
@@ -149,7 +149,7 @@ for _spec in (
     ),
     ClassifierSpec(
         "sparse-light",
-        "is the same with a lower consistency weight",
+        "is 'sparse' with a lower consistency weight",
         _sparse,
         replace(_SPARSE, consistency_weight=0.2),
         evaluate_after=200,
