@@ -86,6 +86,10 @@ class Setting:
             return f"above {self.above:g}" + ("" if self.high is None else f", at most {self.high:g}")
         return "" if self.low is None else f"of at least {self.low:g}"
 
+    def expected(self, kind: str, value: Any) -> Message:
+        """Return what is legal instead of a value that is not."""
+        return Message("a whole number that fits in 64 bits") if _too_large(value) else self.legal(kind)
+
     def allows(self, kind: str, value: Any) -> bool:
         """Return whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
         if self.config is not None:
@@ -162,5 +166,4 @@ def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
 
 def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
     if not setting.allows(kind, value):
-        legal = "a whole number that fits in 64 bits" if _too_large(value) else setting.legal(kind)
-        raise InputError(parameter=name, expected=legal, found=value)
+        raise InputError(parameter=name, expected=setting.expected(kind, value), found=value)
