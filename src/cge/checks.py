@@ -1,8 +1,8 @@
-"""Checks of what a graph is made from; each message names the offending value and its place."""
+"""Checks of the arrays that a graph is built from; each message has the wrong value and its position."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.errors import InputError, format_value
-from cge.ids import as_id_array, factorize
+from cge.ids import as_id_array, check_node_range, factorize, find_nodes, unique_index
 
 __all__ = [
     "Features",
@@ -20,6 +20,7 @@ __all__ = [
     "concatenate_ids",
     "edge_columns",
     "encode_types",
+    "number_edges",
     "row_count",
     "to_numpy",
 ]
@@ -29,7 +30,7 @@ Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
 
 
 def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
-    """Split edges, or what else are pairs of ids, into two flat id arrays."""
+    """Split edges, or other pairs of ids, into two flat id arrays."""
     if isinstance(edges, tuple) and len(edges) == 2 and all(isinstance(column, np.ndarray) for column in edges):
         source, target = edges
         if source.ndim != 1 or source.shape != target.shape:
@@ -41,8 +42,8 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
         if edges.size == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2:
-            three = what == "edge" and edges.ndim == 2 and edges.shape[1] == 3
-            hint = "; pass the third column as weights=" if three else ""
+            has_weights = what == "edge" and edges.ndim == 2 and edges.shape[1] == 3
+            hint = "; pass the third column as weights=" if has_weights else ""
             hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 and edges.shape[1] != 3 else hint
             raise InputError(f"{what}s must have shape ({what}s, 2), found {edges.shape}{hint}")
         return as_id_array(edges[:, 0], "edge sources"), as_id_array(edges[:, 1], "edge targets")
@@ -50,15 +51,31 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
         kind = type(edges).__name__
         raise InputError(f"{what}s must be an array or pairs, found a {kind}; pass its two columns as NumPy arrays")
     pairs = list(edges)
-    for place, pair in enumerate(pairs):
+    for position, pair in enumerate(pairs):
         if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            three = what == "edge" and not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
-            hint = "; pass the third values as weights=" if three else ""
-            raise InputError(f"{what} {place:,} must be a pair of node ids, found {format_value(pair)}{hint}")
+            has_weights = what == "edge" and not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
+            hint = "; pass the third values as weights=" if has_weights else ""
+            raise InputError(f"{what} {position:,} must be a pair of node ids, found {format_value(pair)}{hint}")
     if not pairs:
         return np.empty(0, np.int64), np.empty(0, np.int64)
     source, target = zip(*pairs, strict=True)
     return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
+
+
+def number_edges(edges: Any, node_ids: Iterable[Hashable] | None, size: int | None) -> tuple[Array, Array, Array]:
+    """Return sources and targets as node indices, and the node ids: those given, 0 … size-1, or those of the edges."""
+    source_ids, target_ids = edge_columns(edges)
+    endpoints = concatenate_ids(source_ids, target_ids)
+    if node_ids is not None:
+        ids = as_id_array(node_ids).copy()
+        codes = find_nodes(unique_index(ids), endpoints, "edges")
+    elif size is not None:
+        ids = np.arange(checked_integer("num_nodes", size, 0), dtype=np.int64)
+        check_node_range(endpoints, len(ids))
+        codes = endpoints
+    else:
+        codes, ids = factorize(endpoints)
+    return codes[: len(source_ids)], codes[len(source_ids) :], ids
 
 
 def concatenate_ids(source: Array, target: Array) -> Array:
@@ -68,20 +85,20 @@ def concatenate_ids(source: Array, target: Array) -> Array:
     return np.concatenate([source.astype(object), target.astype(object)])
 
 
-def checked_integer(name: str, value: Any, least: int) -> int:
-    """Return a setting that must be a whole number of at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise InputError(parameter=name, expected=f"a whole number of at least {least}", found=value)
+def checked_integer(name: str, value: Any, minimum: int) -> int:
+    """Return the value of a parameter that must be a whole number of at least `minimum`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < minimum:
+        raise InputError(parameter=name, expected=f"a whole number of at least {minimum}", found=value)
     return int(value)
 
 
 def checked_weights(weights: Any, count: int) -> Array:
-    """Return `count` positive, finite weights as float32 (if they came so) or float64."""
+    """Return `count` positive, finite weights as float32 (if they have this type) or float64."""
     try:
         values = np.asarray(weights)
         values = values if values.dtype in (np.float32, np.float64) else values.astype(np.float64)
     except (TypeError, ValueError):
-        wrong = next((w for w in list(weights) if not isinstance(w, int | float | np.number)), weights)
+        wrong = next((value for value in list(weights) if not isinstance(value, int | float | np.number)), weights)
         raise InputError(f"edge weights must be numbers, found {format_value(wrong)}") from None
     if values.shape != (count,):
         raise InputError(f"there are {count:,} edges, but the weights have shape {values.shape}")
@@ -95,25 +112,25 @@ def checked_weights(weights: Any, count: int) -> Array:
 
 
 def encode_types(types: Sequence[Any] | Array, count: int) -> tuple[Array, tuple[str, ...]]:
-    """Return `count` edge types as numbers, and the names the numbers stand for."""
+    """Return `count` edge types as indices into their names, and the names."""
     codes, names = factorize(as_id_array(types, "edge types"))
     if len({str(name) for name in names}) < len(names):
         raise InputError("edge types must differ as text, found for example both 1 and '1'")
     if len(codes) != count:
         raise InputError(f"there are {count:,} edges, but {len(codes):,} edge types")
     if len(names) > np.iinfo(np.int16).max:
-        raise InputError(f"there are {len(names):,} edge types; at most {np.iinfo(np.int16).max:,} can be told apart")
+        raise InputError(f"there are {len(names):,} edge types; at most {np.iinfo(np.int16).max:,} are supported")
     return codes.astype(np.int16), tuple(str(name) for name in names)
 
 
 def row_count(features: Any) -> int:
-    """Return the number of rows of anything that looks like a matrix."""
+    """Return the number of rows of a matrix or of nested sequences."""
     shape = getattr(features, "shape", None) or np.shape(features)
     return int(shape[0]) if shape else 0
 
 
 def checked_features(features: Any, count: int, *, copy: bool = True) -> Features:
-    """Return features as float32, dense or CSR, `(count, f)`; a copy, unless the caller gives its array away."""
+    """Return features as float32, dense or CSR, `(count, f)`; a copy unless `copy` is false."""
     sparse = sp.issparse(features)
     if getattr(getattr(features, "dtype", None), "kind", "") == "c":
         raise InputError("features must be real numbers, found complex ones")
@@ -131,22 +148,22 @@ def checked_features(features: Any, count: int, *, copy: bool = True) -> Feature
     with np.errstate(invalid="ignore"):  # infinities of both signs
         total = values.sum(dtype=np.float64)
     if not np.isfinite(total):
-        place = np.argwhere(~np.isfinite(values))[0]
-        row, column = place if not sparse else (_row_of(matrix, place[0]), matrix.indices[place[0]])
+        position = np.argwhere(~np.isfinite(values))[0]
+        row, column = position if not sparse else (_row_of(matrix, position[0]), matrix.indices[position[0]])
         raise InputError(
-            f"features must be finite as float32, found {values[tuple(place)]} in row {row:,}, column {column:,}"
+            f"features must be finite as float32, found {values[tuple(position)]} in row {row:,}, column {column:,}"
         )
     if sparse:
         matrix.sum_duplicates()
     return matrix
 
 
-def _row_of(matrix: sp.csr_array, stored: int) -> int:
-    return int(np.searchsorted(matrix.indptr, stored, side="right") - 1)
+def _row_of(matrix: sp.csr_array, entry: int) -> int:
+    return int(np.searchsorted(matrix.indptr, entry, side="right") - 1)
 
 
 def to_numpy(tensor: Any) -> Array:
-    """Return anything that looks like a torch tensor, or an array, as an array."""
+    """Return a PyTorch tensor or an array as a NumPy array."""
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
     return np.asarray(tensor)

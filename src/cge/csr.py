@@ -15,7 +15,7 @@ import numpy.typing as npt
 from cge.errors import InputError
 from cge.parallel import kernel
 
-__all__ = ["Rows", "build_rows", "check_order", "check_rows", "index_dtype"]
+__all__ = ["Rows", "build_rows", "check_endpoints", "check_order", "check_rows", "index_dtype"]
 
 Array = npt.NDArray[Any]
 
@@ -52,10 +52,10 @@ def build_rows(
     directed: bool = False,
     self_loops: bool = False,
 ) -> Rows:
-    """Sort edges `source[k] → target[k]` (numbers below `num_nodes`) into rows.
+    """Sort edges `source[k] → target[k]` (indices below `num_nodes`) into rows.
 
     Undirected edges are entered in both rows. Duplicates are merged: weights add up, edges without weights collapse;
-    edges of different `types` between the same nodes stay apart. Self-loops are dropped unless `self_loops`.
+    edges of different `types` between the same nodes are kept apart. Self-loops are dropped unless `self_loops`.
     """
     node_type = index_dtype(num_nodes)
     counts = np.zeros(num_nodes + 1, np.int64)
@@ -75,48 +75,56 @@ def build_rows(
     del by_column, edge
     row_weights = None if weights is None else weights[row_edge].astype(np.float64)  # sums of float32 would round
     row_types = None if types is None else types[row_edge]
-    kept = _merge(
+    count = _merge(
         row_start,
         indices,
         np.empty(0) if row_weights is None else row_weights,
         np.empty(0, np.int16) if row_types is None else row_types,
     )
-    if kept < entries:
-        indices = indices[:kept].copy()
-        row_weights = None if row_weights is None else row_weights[:kept].copy()
-        row_types = None if row_types is None else row_types[:kept].copy()
+    if count < entries:
+        indices = indices[:count].copy()
+        row_weights = None if row_weights is None else row_weights[:count].copy()
+        row_types = None if row_types is None else row_types[:count].copy()
     if weights is not None and row_weights is not None:
         row_weights = row_weights.astype(weights.dtype, copy=False)
         if not np.isfinite(row_weights).all():
             row = int(np.searchsorted(row_start, np.flatnonzero(~np.isfinite(row_weights))[0], side="right")) - 1
-            raise InputError(
-                f"the weights of an edge of node number {row:,} add up to infinity; scale the weights down"
-            )
-    return Rows(row_start.astype(index_dtype(kept), copy=False), indices, row_weights, row_types)
+            raise InputError(f"the weights of an edge of node index {row:,} add up to infinity; scale the weights down")
+    return Rows(row_start.astype(index_dtype(count), copy=False), indices, row_weights, row_types)
+
+
+def check_endpoints(source: Array, target: Array, num_nodes: int) -> None:
+    """Refuse sources and targets that are not node indices."""
+    if source.shape != target.shape or source.ndim != 1:
+        raise InputError(f"sources and targets must be flat and equally long, found {source.shape}, {target.shape}")
+    for column in (source, target):
+        if len(column) and (column.min() < 0 or column.max() >= num_nodes):
+            wrong = column[(column < 0) | (column >= num_nodes)][0]
+            raise InputError(f"edges contain node index {wrong:,}, but there are {num_nodes:,} nodes")
 
 
 def check_rows(indptr: Array, indices: Array, num_nodes: int) -> None:
-    """Refuse rows that kernels, which check nothing, would follow out of their arrays."""
+    """Refuse rows with which kernels, which do not check bounds, would read outside of arrays."""
     if indptr.shape != (num_nodes + 1,) or indices.ndim != 1:
-        raise InputError(f"{num_nodes:,} rows need {num_nodes + 1:,} pointers, found {indptr.shape}")
+        raise InputError(f"{num_nodes:,} rows need {num_nodes + 1:,} row pointers, found {indptr.shape}")
     if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
-        raise InputError(f"the pointers of rows must rise from 0 to the number of entries, {len(indices):,}")
+        raise InputError(f"row pointers must ascend from 0 to the number of entries, {len(indices):,}")
     if len(indices) and (indices.min() < 0 or indices.max() >= num_nodes):
         wrong = indices[(indices < 0) | (indices >= num_nodes)][0]
-        raise InputError(f"an entry points to node number {wrong:,}, but there are {num_nodes:,} nodes")
+        raise InputError(f"an entry has node index {wrong:,}, but there are {num_nodes:,} nodes")
 
 
 def check_order(indptr: Array, indices: Array) -> None:
-    """Refuse rows whose entries do not ascend; the same entry may come several times, with other types."""
-    falls = indices[1:] < indices[:-1]
-    falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next
-    if falls.any():
-        row = np.searchsorted(indptr, falls.argmax(), side="right") - 1
-        raise InputError(f"the entries of each row must ascend, those of row number {row:,} do not")
+    """Refuse rows whose entries do not ascend; the same entry may occur several times, with different types."""
+    descends = indices[1:] < indices[:-1]
+    descends[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # from one row to the next
+    if descends.any():
+        row = np.searchsorted(indptr, descends.argmax(), side="right") - 1
+        raise InputError(f"the entries of each row must ascend, those of row {row:,} do not")
 
 
 def _starts(counts: Array, dtype: type[np.int32] | type[np.int64]) -> Array:
-    """Turn counts of n rows (in an array of n+1) into the n+1 places where rows start."""
+    """Return the n+1 offsets of rows from the counts of n rows (in an array of n+1)."""
     starts = np.zeros(len(counts), dtype)
     np.cumsum(counts[:-1], out=starts[1:])
     return starts
@@ -136,21 +144,21 @@ def _count(source: Array, target: Array, directed: bool, self_loops: bool, count
 
 @kernel
 def _bucket(
-    source: Array, target: Array, directed: bool, self_loops: bool, place: Array, by_column: Array, edge: Array
+    source: Array, target: Array, directed: bool, self_loops: bool, next_entry: Array, by_column: Array, edge: Array
 ) -> None:
     track = len(edge) > 0
     for k in range(len(source)):
         u, v = source[k], target[k]
         if u == v and not self_loops:
             continue
-        at = place[v]
-        place[v] = at + 1
+        at = next_entry[v]
+        next_entry[v] = at + 1
         by_column[at] = u
         if track:
             edge[at] = k
         if u != v and not directed:
-            at = place[u]
-            place[u] = at + 1
+            at = next_entry[u]
+            next_entry[u] = at + 1
             by_column[at] = v
             if track:
                 edge[at] = k
@@ -158,14 +166,14 @@ def _bucket(
 
 @kernel
 def _transpose(
-    column_start: Array, by_column: Array, edge: Array, place: Array, indices: Array, row_edge: Array
+    column_start: Array, by_column: Array, edge: Array, next_entry: Array, indices: Array, row_edge: Array
 ) -> None:
     track = len(edge) > 0
     for column in range(len(column_start) - 1):
         for k in range(column_start[column], column_start[column + 1]):
             row = by_column[k]
-            at = place[row]
-            place[row] = at + 1
+            at = next_entry[row]
+            next_entry[row] = at + 1
             indices[at] = column
             if track:
                 row_edge[at] = edge[k]
@@ -173,34 +181,34 @@ def _transpose(
 
 @kernel
 def _merge(indptr: Array, indices: Array, weights: Array, types: Array) -> int:
-    """Merge equal entries in place; `indptr` is rewritten. Returns the number of entries left."""
+    """Merge equal entries in place; `indptr` is rewritten. Returns the new number of entries."""
     weighted, typed = len(weights) > 0, len(types) > 0
-    kept = 0
-    begin = indptr[0]
+    count = 0
+    start = indptr[0]
     for row in range(len(indptr) - 1):
         end = indptr[row + 1]
-        first = kept
-        for k in range(begin, end):
+        first = count
+        for k in range(start, end):
             column = indices[k]
-            # Look back over the entries already kept for this neighbor (one per type, so few).
-            twin = -1
-            back = kept - 1
-            while back >= first and indices[back] == column:
-                if not typed or types[back] == types[k]:
-                    twin = back
+            # Search the entries already written for this neighbor (one per type, so few).
+            equal = -1
+            previous = count - 1
+            while previous >= first and indices[previous] == column:
+                if not typed or types[previous] == types[k]:
+                    equal = previous
                     break
-                back -= 1
-            if twin >= 0:
+                previous -= 1
+            if equal >= 0:
                 if weighted:
-                    weights[twin] += weights[k]
+                    weights[equal] += weights[k]
                 continue
-            indices[kept] = column
+            indices[count] = column
             if weighted:
-                weights[kept] = weights[k]
+                weights[count] = weights[k]
             if typed:
-                types[kept] = types[k]
-            kept += 1
+                types[count] = types[k]
+            count += 1
         indptr[row] = first
-        begin = end
-    indptr[len(indptr) - 1] = kept
-    return kept
+        start = end
+    indptr[len(indptr) - 1] = count
+    return count

@@ -1,19 +1,23 @@
-"""What there is to say about a graph in a small table."""
+"""Counts and quantiles that describe a graph, as a small table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
+from scipy.sparse.csgraph import connected_components
 
-__all__ = ["GraphSummary", "density"]
+__all__ = ["GraphSummary", "summarize"]
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
 class GraphSummary:
-    """What `Graph.summary` counts; `str()` of it is a small table.
+    """What `Graph.summary` returns; `str()` of it is a small table.
 
     `degree_quantiles` are the 0, 25, 50, 75, 90, 99 and 100 % quantiles; `isolated` nodes have no edge in or out;
     `components` ignore directions.
@@ -33,8 +37,8 @@ class GraphSummary:
 
     def rows(self) -> list[tuple[str, str]]:
         """Return the table as (name, value) pairs of text."""
-        places = ("min", "25%", "median", "75%", "90%", "99%", "max")
-        degrees = (f"{place} {value:,.0f}" for place, value in zip(places, self.degree_quantiles, strict=True))
+        names = ("min", "25%", "median", "75%", "90%", "99%", "max")
+        degrees = (f"{name} {value:,.0f}" for name, value in zip(names, self.degree_quantiles, strict=True))
         rows = [
             ("nodes", f"{self.nodes:,}"),
             ("edges", f"{self.edges:,} {'directed' if self.directed else 'undirected'}"),
@@ -58,9 +62,62 @@ def _bytes(count: int) -> str:
     return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
 
 
-def density(features: Any) -> float:
-    """Return the share of features that are not zero."""
+class _GraphArrays(Protocol):
+    """The attributes of a graph that are summarized."""
+
+    @property
+    def num_nodes(self) -> int: ...
+    @property
+    def num_edges(self) -> int: ...
+    @property
+    def degrees(self) -> Array: ...
+    @property
+    def directed(self) -> bool: ...
+    @property
+    def indptr(self) -> Array: ...
+    @property
+    def indices(self) -> Array: ...
+    @property
+    def node_ids(self) -> Array: ...
+    @property
+    def weights(self) -> Array | None: ...
+    @property
+    def edge_types(self) -> Array | None: ...
+    @property
+    def edge_type_names(self) -> tuple[str, ...]: ...
+    @property
+    def features(self) -> Any: ...
+
+
+def summarize(graph: _GraphArrays) -> GraphSummary:
+    """Summarize a graph."""
+    size, indices = graph.num_nodes, graph.indices
+    quantiles = np.quantile(graph.degrees, [0, 0.25, 0.5, 0.75, 0.9, 0.99, 1]) if size else np.zeros(7)
+    total_degrees = np.bincount(indices, minlength=size) + graph.degrees
+    structure = sp.csr_array((np.ones(len(indices), np.int8), indices, graph.indptr), shape=(size, size))
+    components = int(connected_components(structure, directed=False)[0]) if size else 0
+    arrays = [graph.indptr, indices, graph.node_ids, graph.weights, graph.edge_types]
+    features = graph.features
+    is_sparse = isinstance(features, sp.csr_array)
+    arrays += [features.data, features.indices, features.indptr] if is_sparse else [features]
+    return GraphSummary(
+        nodes=size,
+        edges=graph.num_edges,
+        directed=graph.directed,
+        components=components,
+        isolated=int(np.count_nonzero(total_degrees == 0)),
+        degree_quantiles=tuple(float(quantile) for quantile in quantiles),
+        weighted=graph.weights is not None,
+        edge_types=graph.edge_type_names,
+        features=0 if features is None else int(features.shape[1]),
+        feature_density=_density(features),
+        memory_bytes=sum(array.nbytes for array in arrays if array is not None),
+    )
+
+
+def _density(features: Any) -> float:
+    """Return the fraction of features that are not zero."""
     if features is None or 0 in features.shape:
         return 0.0
-    stored = features.nnz if isinstance(features, sp.csr_array) else int(np.count_nonzero(features))
-    return float(stored / (features.shape[0] * features.shape[1]))
+    nonzero = features.nnz if isinstance(features, sp.csr_array) else int(np.count_nonzero(features))
+    return float(nonzero / (features.shape[0] * features.shape[1]))

@@ -1,8 +1,8 @@
 """Compiled kernels and the threads that run them.
 
-Kernels are compiled once, cached on disk, and release the interpreter's lock, so ordinary threads run them side by
-side. Work is cut into blocks whose borders depend on the work alone, never on the number of threads: whoever computes
-a block writes the same bytes.
+Kernels are compiled once, cached on disk, and release the interpreter's lock, so ordinary threads run them in parallel.
+Work is split into blocks whose bounds depend on the work alone, never on the number of threads: results are the same
+for any number of threads.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with
 
-_FEWEST_HELPERS = 32  # that may be started, also where there are fewer cores; none is before it is needed
+_MIN_POOL_SIZE = 32  # threads that may be started, also on machines with fewer cores; they start when needed
 
 
 def kernel(function: Callable[P, R]) -> Callable[P, R]:
@@ -39,13 +39,13 @@ def kernel(function: Callable[P, R]) -> Callable[P, R]:
 def _compiled(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     try:
         compiled: Callable[P, R] = numba.njit(cache=True, **options)(function)
-    except RuntimeError:  # no folder to cache in can be written to: compile in every process
+    except RuntimeError:  # no cache folder is writable: compile in every process
         compiled = numba.njit(**options)(function)
     return compiled
 
 
 def float_kernel(function: Callable[P, R]) -> Callable[P, R]:
-    """Compile like `kernel`, and let sums of floats be taken in the order that is fastest (always the same one)."""
+    """Compile like `kernel`, and let sums of floats be reordered for speed (always in the same way)."""
     fast = {"reassoc", "contract", "nsz"}  # NaN and infinity keep their meaning
     return _compiled(function, nogil=True, boundscheck=False, error_model="numpy", fastmath=fast)
 
@@ -53,13 +53,13 @@ def float_kernel(function: Callable[P, R]) -> Callable[P, R]:
 if TYPE_CHECKING:
 
     def prefetch(array: Any, index: Int) -> None:
-        """Inside a kernel: ask the processor to load `array[index]` soon, and go on without waiting for it."""
+        """Inside a kernel: load `array[index]` into the cache without waiting for it."""
 
 else:
 
     @intrinsic
     def prefetch(_context: Any, array: Any, _index: Any) -> Any:
-        """Inside a kernel: ask the processor to load `array[index]` soon, and go on without waiting for it."""
+        """Inside a kernel: load `array[index]` into the cache without waiting for it."""
 
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
             view = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -67,8 +67,8 @@ else:
             address = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte_pointer)
             shape = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
             name = "llvm.prefetch.p0"
-            known = builder.module.globals.get(name)
-            function = known if known is not None else ir.Function(builder.module, shape, name)
+            declared = builder.module.globals.get(name)
+            function = declared if declared is not None else ir.Function(builder.module, shape, name)
             read, keep_close, data = (ir.Constant(number, value) for value in (0, 3, 1))
             builder.call(function, [address, read, keep_close, data])
             return context.get_dummy_value()
@@ -90,24 +90,25 @@ def resolve_jobs(n_jobs: int | None) -> int:
 
 
 def split_blocks(count: int, size: int) -> list[tuple[int, int]]:
-    """Return where blocks of `size` begin and end.
+    """Return the bounds (start, end) of blocks of `size`.
 
     >>> split_blocks(5, 2)
     [(0, 2), (2, 4), (4, 5)]
     """
-    return [(first, min(first + size, count)) for first in range(0, count, size)]
+    return [(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n_jobs: int | None = None) -> None:
     """Call `work(*block)` for every block, on up to `n_jobs` threads; an error stops the rest and is raised here.
 
-    The caller is one of the threads. The others stay for the next call: starting them takes longer than many a product.
+    The calling thread works too. The others are reused by the next call: starting them would take longer than many a
+    product.
     """
     blocks = list(blocks)
-    workers, left, failed = min(resolve_jobs(n_jobs), len(blocks)), iter(blocks), threading.Event()
+    n_threads, remaining, failed = min(resolve_jobs(n_jobs), len(blocks)), iter(blocks), threading.Event()
 
-    def take() -> None:
-        for block in left:  # all threads take from the same ones
+    def run() -> None:
+        for block in remaining:  # shared by all threads
             if failed.is_set():
                 return
             try:
@@ -116,24 +117,24 @@ def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n
                 failed.set()
                 raise
 
-    helpers = [_helpers().submit(take) for _ in range(workers - 1)]
+    futures = [_thread_pool().submit(run) for _ in range(n_threads - 1)]
     try:
-        take()
+        run()
     except BaseException:  # an interruption may come between two blocks
         failed.set()
         raise
     finally:
-        begun = [one for one in helpers if not one.cancel()]
-        wait(begun)  # whatever happens, nobody goes on writing
-    for one in begun:
-        one.result()
+        started = [future for future in futures if not future.cancel()]
+        wait(started)  # whatever happens, no thread writes after this call
+    for future in started:
+        future.result()
 
 
 @cache
-def _helpers() -> ThreadPoolExecutor:
+def _thread_pool() -> ThreadPoolExecutor:
     """Return the threads of this process."""
-    return ThreadPoolExecutor(max(resolve_jobs(None), _FEWEST_HELPERS), "cge")
+    return ThreadPoolExecutor(max(resolve_jobs(None), _MIN_POOL_SIZE), "cge")
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_helpers.cache_clear)  # a child has none of its parent's threads
+    os.register_at_fork(after_in_child=_thread_pool.cache_clear)  # a child process has no threads of its parent

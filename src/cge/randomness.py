@@ -2,10 +2,10 @@
 
 Two kinds of randomness, neither of them global:
 
-- `generator(seed, *names)` gives an ordinary `numpy.random.Generator` for the stream with these names.
-- `key(seed, *names)` gives a 64-bit key for *counter-based* numbers: inside a kernel the number with index c is
-  `mix(key + c * STEP)`, a hash of its place and not of what was drawn before. Whoever computes it, in whatever order,
-  gets the same number.
+- `generator(seed, *names)` returns an ordinary `numpy.random.Generator` for the stream with these names.
+- `key(seed, *names)` returns a 64-bit key for *counter-based* numbers: inside a kernel the number with index c is
+  `mix(key + c * STEP)`, a hash of its index and not of what was drawn before. Any thread, in any order, computes the
+  same number.
 
 `mix` is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 """

@@ -160,5 +160,5 @@ def test_wrong_sub_graphs() -> None:
     assert str(caught.value) == "1 node in sub-graph 'right' is not in the graph: 'eve'"
     with pytest.raises(InputError, match="sub-graph 1 has no nodes, so it has no vector"):
         cge.subgraph_vectors(named(), [["ann"], []])
-    with pytest.raises(InputError, match="a sequence of node ids is needed, found the single id 'ann'; put it in a"):
+    with pytest.raises(InputError, match="expected a sequence of node ids, found the single id 'ann'; put it in a"):
         cge.subgraph_vectors(named(), ["ann"])

@@ -188,7 +188,7 @@ def test_from_pyg_by_its_shape() -> None:
     assert cge.Graph.from_pyg(tensors).num_edges == 1
     with pytest.raises(cge.CgeError, match=r"edge_index must have shape \(2, edges\), found \(3, 2\)"):
         cge.Graph.from_pyg(SimpleNamespace(edge_index=np.zeros((3, 2), int)))
-    with pytest.raises(cge.CgeError, match="edge_index holds 5, but the graph has 3 nodes"):
+    with pytest.raises(cge.CgeError, match="edge_index contains 5, but the graph has 3 nodes"):
         cge.Graph.from_pyg(SimpleNamespace(edge_index=np.array([[0], [5]]), num_nodes=3))
 
 
@@ -207,13 +207,13 @@ COMPLEX = "features must be real numbers, found complex ones"
         ),
         ({"edges": [(0, 1), (2,)]}, "edge 1 must be a pair of node ids, found (2,)"),
         ({"edges": ["ab"]}, "edge 0 must be a pair of node ids, found 'ab'"),
-        ({"edges": [(0, None)]}, "edge targets hold None at position 0; every node needs a name"),
-        ({"edges": [(0, float("nan"))]}, "edge targets hold nan at position 0; use whole numbers or strings"),
-        ({"edges": [(0.5, 1.0)]}, "edge sources hold 0.5 at position 0; use whole numbers or strings"),
-        ({"edges": [([1], "a")]}, "edge sources hold [1] at position 0, which is not hashable"),
+        ({"edges": [(0, None)]}, "edge targets contain None at position 0; every node needs a name"),
+        ({"edges": [(0, float("nan"))]}, "edge targets contain nan at position 0; use whole numbers or strings"),
+        ({"edges": [(0.5, 1.0)]}, "edge sources contain 0.5 at position 0; use whole numbers or strings"),
+        ({"edges": [([1], "a")]}, "edge sources contain [1] at position 0, which is not hashable"),
         (
             {"edges": np.array([[True, False]])},
-            "edge sources must be integers, strings or other names, found true/false values",
+            "edge sources must be integers, strings or other names, found booleans",
         ),
         ({"edges": [(0, 1)], "weights": [0.0]}, "edge weights must be positive and finite, found 0.0 at edge 0"),
         (
@@ -223,14 +223,14 @@ COMPLEX = "features must be real numbers, found complex ones"
         ({"edges": [(0, 1)], "weights": [1, 2]}, "there are 1 edges, but the weights have shape (2,)"),
         ({"edges": [(0, 1)], "weights": ["x"]}, "edge weights must be numbers, found 'x'"),
         ({"edges": [(0, 1)], "edge_types": ["a", "b"]}, "there are 1 edges, but 2 edge types"),
-        ({"edges": [(0, 1)], "node_ids": [0, 1, 0]}, "node ids must be unique, but 0 stands twice"),
-        ({"edges": [("a", "b")], "node_ids": ["a", "b", "a"]}, "node ids must be unique, but 'a' stands twice"),
+        ({"edges": [(0, 1)], "node_ids": [0, 1, 0]}, "node ids must be unique, but 0 occurs twice"),
+        ({"edges": [("a", "b")], "node_ids": ["a", "b", "a"]}, "node ids must be unique, but 'a' occurs twice"),
         ({"edges": [("a", "b")], "node_ids": ["a"]}, "1 node in edges is not in the graph: 'b'"),
         (
             {"edges": [(0, 7), (8, 9), (9, 7)], "num_nodes": 3},
             (
-                "without node_ids the nodes are the numbers 0 to 2, but the edges hold 8; "
-                "pass node_ids= to say which node is which"
+                "without node_ids the nodes are the numbers 0 to 2, but the edges contain 8; "
+                "pass node_ids= with the id of each node"
             ),
         ),
         ({"edges": [(0, 1)], "num_nodes": -1}, "num_nodes must be a whole number of at least 0, found -1"),
@@ -333,14 +333,14 @@ def test_sparse_features_are_not_written_to() -> None:
     ("source", "target"), [([0, 10**9], [1, 1]), ([0, -1], [1, 1]), ([0], [1, 1])], ids=["large", "negative", "lengths"]
 )
 def test_codes_out_of_range_are_refused(source: list[int], target: list[int]) -> None:
-    with pytest.raises(cge.CgeError, match=r"edges hold node number|equally long"):
+    with pytest.raises(cge.CgeError, match=r"edges contain node index|equally long"):
         cge.Graph.from_codes(np.array(source), np.array(target), np.arange(2))
 
 
 def test_matrices_that_point_nowhere_are_refused() -> None:
     matrix = sp.csr_array((2, 2))
     matrix.indptr, matrix.indices, matrix.data = np.array([0, 1, 1]), np.array([50_000_000]), np.array([1.0])
-    with pytest.raises(cge.CgeError, match="an entry points to node number 50,000,000, but there are 2 nodes"):
+    with pytest.raises(cge.CgeError, match="an entry has node index 50,000,000, but there are 2 nodes"):
         cge.Graph.from_scipy(matrix)
     for indptr in ([0, 2, 1], [0, 1, -1], [1, 1, 1], [0, 1]):
         with pytest.raises(cge.CgeError, match="pointers"):
@@ -351,24 +351,24 @@ def test_merged_weights_do_not_round_or_overflow() -> None:
     many = cge.Graph.from_edges(np.tile([[0, 1]], (20_000_000, 1)), weights=np.ones(20_000_000, np.float32))
     assert many.weights is not None
     assert many.weights.tolist() == [20_000_000.0] * 2
-    with pytest.raises(cge.CgeError, match="the weights of an edge of node number 0 add up to infinity"):
+    with pytest.raises(cge.CgeError, match="the weights of an edge of node index 0 add up to infinity"):
         cge.Graph.from_edges([(0, 1), (1, 0)], weights=[1e308, 1e308])
 
 
 @pytest.mark.parametrize(
     ("edges", "message"),
     [
-        ([(1e300, 2.0)], "edge sources hold 1e+300 at position 0; use whole numbers or strings"),
+        ([(1e300, 2.0)], "edge sources contain 1e+300 at position 0; use whole numbers or strings"),
         (
             np.array([[3, 1], [2048, 2]], np.float16),
-            "edge sources hold 2048.0 at position 1; use whole numbers or strings",
+            "edge sources contain 2048.0 at position 1; use whole numbers or strings",
         ),
         (
             np.array([[3, 2**24]], np.float32),
-            "edge targets hold 16777216.0 at position 0; use whole numbers or strings",
+            "edge targets contain 16777216.0 at position 0; use whole numbers or strings",
         ),
-        ([(True, 2)], "edge sources hold True at position 0; every node needs a name"),
-        ([(float("-inf"), 2.0)], "edge sources hold -inf at position 0; use whole numbers or strings"),
+        ([(True, 2)], "edge sources contain True at position 0; every node needs a name"),
+        ([(float("-inf"), 2.0)], "edge sources contain -inf at position 0; use whole numbers or strings"),
         (
             [("a", "b", 2.0)],
             "edge 0 must be a pair of node ids, found ('a', 'b', 2.0); pass the third values as weights=",
@@ -385,7 +385,7 @@ def test_odd_edges_are_refused(edges: object, message: str) -> None:
 def test_arguments_that_contradict_each_other() -> None:
     with pytest.raises(cge.CgeError, match="pass node_ids or num_nodes, not both"):
         cge.Graph.from_edges([(0, 1)], node_ids=[0, 1], num_nodes=50)
-    with pytest.raises(cge.CgeError, match="the edges hold 'a'; pass node_ids= to say which node is which"):
+    with pytest.raises(cge.CgeError, match="the edges contain 'a'; pass node_ids= with the id of each node"):
         cge.Graph.from_edges([("a", "b")], features=np.ones((2, 3)))
     with pytest.raises(cge.CgeError, match="edge types must differ as text"):
         cge.Graph.from_edges([(0, 1), (1, 2)], edge_types=[1, "1"])

@@ -134,7 +134,7 @@ def test_what_is_refused() -> None:
         extend_graph(graph, GraphUpdate(feature_ids=["c"], features=[[1.0, 2]]))
     with pytest.raises(InputError, match="one row for each of 2 nodes"):
         extend_graph(graph, GraphUpdate(feature_ids=["c", "d"], features=[[1.0]]))
-    with pytest.raises(InputError, match="'c' stands twice"):
+    with pytest.raises(InputError, match="'c' occurs twice"):
         extend_graph(graph, GraphUpdate(feature_ids=["c", "c"], features=[[1.0], [2]]))
     typed = Graph.from_edges([(1, 2)], edge_types=["x"])
     with pytest.raises(InputError, match="there are 1 new edges, but 2 edge types"):

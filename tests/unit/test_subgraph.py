@@ -79,4 +79,4 @@ def test_a_subgraph_keeps_the_ids_of_its_user() -> None:
 def test_a_subgraph_takes_numbers_of_nodes(nodes: Any, found: str) -> None:
     with pytest.raises(InputError) as caught:
         cge.Graph.from_edges([("a", "b"), ("b", "c")]).subgraph(nodes)
-    assert str(caught.value) == f"a subgraph takes node numbers from 0 to 2, found {found}"
+    assert str(caught.value) == f"a subgraph takes node indices from 0 to 2, found {found}"

@@ -33,9 +33,9 @@ class EdgeSummary:
     """How a file of edges was read.
 
     `delimiter` (in words) and `header` are None unless the file is text. `columns` are those of sources, targets,
-    weights and types, by name or by number from 1, and `unread` all others. `rows` is the number of edges, or of entries
-    of a matrix, in the file. `notes` are sentences on what may have been read wrongly; those that mention options are
-    `cge.errors.Message`s.
+    weights and types, by name or by number from 1, and `unread` all others. `rows` is the number of edges, or of
+    entries of a matrix, in the file. `notes` are sentences on what may have been read wrongly; those that mention
+    options are `cge.errors.Message`s.
     """
 
     path: str
