@@ -23,10 +23,11 @@ from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
 from cge.models.propagation import Propagation, sparse_matmul
 from cge.models.transitions import TransitionMatrix
-from cge.training.classifier_recipes import EncoderSettings
+from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.learned_weighting import OuterProblem, OuterSettings
-from cge.training.model_comparison import level, score_candidate
+from cge.training.model_comparison import not_worse, score_candidate
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
@@ -72,8 +73,9 @@ def more_folds(setup: Setup) -> Sequence[NamedWeighting]:
 
 def pseudo_labels(setup: Setup) -> Sequence[NamedWeighting]:
     """Add the most confident predictions of a first classifier, twenty of each class, to the outer labels."""
-    setup.search.evaluate_candidate(setup.start, "mlp")
-    scores = setup.search.trainers[setup.start.name, "mlp", False].best_scores()
+    evaluator = setup.search.evaluator
+    evaluator.evaluate(setup.start, "mlp", False)
+    scores = evaluator.trainers[setup.start.name, "mlp", False].best_scores()
     confidence, predicted = torch.softmax(scores, dim=1).max(1)
     unlabeled = np.setdiff1d(np.arange(len(predicted)), torch.cat([setup.task.train, setup.task.validation]).numpy())
     chosen = []
@@ -168,7 +170,8 @@ def matrix_per_hop(setup: Setup) -> Propagation:
     weighting, transitions = setup.learn().edge_weighting, setup.data.transitions
     hops, dim = weighting.hop_weights().detach(), _HOP_DIM
     matrix = weighting.edge_weights(transitions, setup.data.edge_inputs).detach()
-    setup.search.settings = replace(setup.search.settings, dim=len(hops) * dim)
+    evaluator = setup.search.evaluator
+    evaluator.work = replace(evaluator.work, settings=replace(evaluator.settings, dim=len(hops) * dim))
 
     def propagated(inputs: Tensor) -> Tensor:
         separate = not inputs.shape[1] % (len(hops) * dim)  # augmentations are concatenated, too
@@ -188,8 +191,9 @@ def matrix_per_hop(setup: Setup) -> Propagation:
 
 def closed_forms(setup: Setup) -> Sequence[NamedWeighting]:
     """Learn nothing: select among uniform, degree, cosine and hop profiles. Learned weights have to be better."""
-    settings = replace(setup.search.settings, weighting="auto")
-    return [ModelSearch(replace(setup.task, folds=[]), setup.data, settings).make().weighting]
+    settings = replace(setup.search.evaluator.settings, weighting="auto")
+    evaluator = CandidateEvaluator(replace(setup.task, folds=[]), setup.data, settings)
+    return [ModelSearch(evaluator).run().weighting]
 
 
 ATTEMPTS: dict[str, Callable[[Setup], Any]] = {
@@ -206,9 +210,11 @@ ATTEMPTS: dict[str, Callable[[Setup], Any]] = {
 
 def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings) -> tuple[Tensor, list[str], str]:
     """Return a variant's probabilities `(n, c)` of all nodes, its classifiers and the name of its weighting."""
-    search = ModelSearch(task, data, settings)
-    search.problem_size = replace(search.problem_size, columns=0)  # some propagations mix columns: keep W after them
-    start = search.best_closed_form("degree", "uniform", "cosine")
+    evaluator = CandidateEvaluator(task, data, settings)
+    size = replace(evaluator.work.size, columns=0)  # some propagations mix columns: keep W after them
+    evaluator.work = replace(evaluator.work, size=size)
+    search = ModelSearch(evaluator)
+    start = search.initial_weighting()
     setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []
@@ -219,12 +225,12 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
         )
         kind, weighting = weighting.name, replace(weighting, name=f"{name} {number}")
         trainers = {
-            classifier: search.trainers[weighting.name, classifier, False]
-            for classifier in search.classifiers(weighting)
+            classifier: evaluator.trainers[weighting.name, classifier, False]
+            for classifier in search.select_classifiers("classifier", weighting)
         }
         for trainer in trainers.values():
             trainer.run()
-        used = level({classifier: score_candidate(trainer) for classifier, trainer in trainers.items()})
+        used = not_worse({classifier: score_candidate(trainer) for classifier, trainer in trainers.items()})
         probabilities += [torch.softmax(trainers[classifier].best_scores(), dim=1) for classifier in used]
     return torch.stack(probabilities).mean(0), used, kind
 

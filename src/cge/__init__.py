@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.subgraphs import subgraph_vectors
     from cge.graph import Graph
-    from cge.models import PathWeighting
+    from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
+    from cge.training.classifier_registry import ClassifierSpec, register_classifier
 
 __version__ = "0.1.0"
 
@@ -25,8 +26,10 @@ __all__ = [
     "CGE",
     "CgeError",
     "CgeWarning",
+    "ClassifierSpec",
     "Dataset",
     "DeepWalk",
+    "EdgeWeighting",
     "Graph",
     "GraphUpdate",
     "Node2Vec",
@@ -35,8 +38,10 @@ __all__ = [
     "PaperOuterConfig",
     "PaperTrainingConfig",
     "PathWeighting",
+    "SearchRole",
     "Split",
     "TrainingConfig",
+    "WeightingSpec",
     "__version__",
     "edge_vectors",
     "load",
@@ -44,6 +49,8 @@ __all__ = [
     "read_features",
     "read_graph",
     "read_labels",
+    "register_classifier",
+    "register_weighting",
     "subgraph_vectors",
 ]
 
@@ -52,8 +59,10 @@ _HOMES = {
     "CGE": "cge.estimators.cge",
     "CgeError": "cge.errors",
     "CgeWarning": "cge.errors",
+    "ClassifierSpec": "cge.training.classifier_registry",
     "Dataset": "cge.data",
     "DeepWalk": "cge.estimators.embeddings",
+    "EdgeWeighting": "cge.models",
     "Graph": "cge.graph",
     "GraphUpdate": "cge.data.graph_update",
     "Node2Vec": "cge.estimators.embeddings",
@@ -62,14 +71,18 @@ _HOMES = {
     "PaperOuterConfig": "cge.estimators.configs",
     "PaperTrainingConfig": "cge.estimators.configs",
     "PathWeighting": "cge.models",
+    "SearchRole": "cge.models",
     "Split": "cge.data",
     "TrainingConfig": "cge.estimators.configs",
+    "WeightingSpec": "cge.models",
     "edge_vectors": "cge.estimators.edge_vectors",
     "load": "cge.estimators.loading",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
     "read_graph": "cge.data",
     "read_labels": "cge.data",
+    "register_classifier": "cge.training.classifier_registry",
+    "register_weighting": "cge.models",
     "subgraph_vectors": "cge.estimators.subgraphs",
 }
 

@@ -1,4 +1,4 @@
-"""What tests of `cge fit` share: a call on two small communities, and what came of it."""
+"""Shared by tests of `cge fit`: a command line on two small communities, and its results."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ SMALL_FIT_FLAGS = [word for name, value in SMALL_FIT.items() for word in ("--" +
 
 
 def fit_arguments(folder: Path, *more: str) -> list[str]:
-    """Return the arguments of `cge fit` on the files of the fixture `files`."""
-    encoder = ["--encoder", "table"] if "--encoder" not in more else []
+    """Return the arguments of `cge fit` on the files of the fixture `files`; by default with the paper's method."""
+    method = ["--method", "paper"] if "--method" not in more else []
     names = [str(folder / "edges.csv"), "--labels", str(folder / "labels.csv"), "--out", str(folder / "m")]
-    return ["fit", *names, *encoder, *more]
+    return ["fit", *names, *method, *more]
 
 
 def tensor_hashes(folder: Path) -> dict[str, Any]:

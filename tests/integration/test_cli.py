@@ -181,7 +181,7 @@ def test_no_notes_where_nothing_is_odd(content: str, tmp_path: Path, capsys: pyt
 
 def test_paths_of_the_shell(capsys: pytest.CaptureFixture[str]) -> None:
     for given, sentence in [
-        ("", "the path is empty; give the path of a file"),
+        ("", "the path is empty; pass the path of a file"),
         ("-", "reading from standard input is not supported; save it to a file"),
         ("http://example.org/e.csv", "'http://example.org/e.csv' is a web address; download it first"),
     ]:

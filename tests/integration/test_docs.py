@@ -13,7 +13,6 @@ import io
 import math
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,6 @@ from pathlib import Path
 import pytest
 
 from cge.cli.main import run
-from studies.tables_report import write_report
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -133,13 +131,3 @@ def test_pages_show_what_is_printed_and_measured() -> None:
     script = ROOT / "scripts" / "update_readme.py"
     result = subprocess.run([sys.executable, str(script), "--check"], check=False)
     assert result.returncode == 0, "README.md or docs/results.md is stale: run scripts/update_readme.py"
-
-
-@pytest.mark.parametrize("name", ["table2", "table3"])
-def test_tables_are_those_of_the_cells(name: str, tmp_path: Path) -> None:
-    """`cge reproduce NAME --show` writes them."""
-    shutil.copytree(ROOT / "results" / name, tmp_path / name, ignore=shutil.ignore_patterns("vectors"))
-    write_report(name, tmp_path)
-    for suffix in ("md", "json"):
-        written, stored = ((folder / f"{name}.{suffix}").read_text() for folder in (tmp_path, ROOT / "results"))
-        assert written == stored, f"results/{name}.{suffix} is stale: run cge reproduce {name} --show"

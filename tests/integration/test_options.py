@@ -1,4 +1,4 @@
-"""What all commands share: options, help, completion; and what `cge fit` does before it trains."""
+"""What all commands share: options, help, completion, config files; and what `cge fit` checks before it trains."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ import typer
 import cge
 from cge.cli.app import app
 from cge.cli.main import run
-from cge.cli.memory import available_memory, size_of
+from cge.cli.memory import available_memory, format_bytes
 from cge.cli.output_folder import Checkpoint
-from cge.estimators.configs import make_estimator
+from cge.estimators.configs import flat_params, make_estimator
 from tests.integration.fit_command import (
     SMALL_FIT_FLAGS,
     fail_if_called,
@@ -30,8 +30,8 @@ from tests.integration.fit_command import (
     usage_error,
 )
 
-# Every command, and which of the shared options it has. Those that use a saved model draw nothing at random and use the
-# threads it was trained with; cells of `reproduce` run on one thread each, and their seeds are part of the study.
+# Every command, and which of the shared options it has. Those that use a saved model are deterministic; cells of
+# `reproduce` run on one thread each, and their seeds are part of the study.
 SHARED = {
     "demo": {"--quiet", "--json", "--seed", "--jobs"},
     "check": {"--quiet", "--json"},
@@ -49,9 +49,9 @@ SHARED = {
 }
 
 
-def helped(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int) -> str:
+def help_of(words: list[str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, width: int) -> str:
     monkeypatch.setenv("COLUMNS", str(width))
-    assert run([*words, "--help"]) == 0
+    assert run([*words, "--help-all" if words == ["fit"] else "--help"]) == 0
     return capsys.readouterr().out
 
 
@@ -63,20 +63,20 @@ def test_every_command_is_known() -> None:
 def test_options_and_help_of_every_command(
     command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    format_value = helped([command], capsys, monkeypatch, 200)
-    found = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--threads)\b", format_value.replace("│ --", "│  --")))
-    assert found == SHARED[command]
-    assert re.search(rf"For example:\s+cge {command}\b", format_value)
-    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", format_value)
-    assert not re.search(r"<\w+|[{}]", format_value), "types are told in words"
-    narrow = helped([command], capsys, monkeypatch, 40)
+    output = help_of([command], capsys, monkeypatch, 200)
+    options = set(re.findall(r"│ \*? +(--quiet|--json|--seed|--jobs)\b", output.replace("│ --", "│  --")))
+    assert options - ({"--jobs"} if command == "reproduce" else set()) == SHARED[command]
+    assert re.search(rf"For example:\s+cge {command}\b", output)
+    assert re.search(rf"Usage: cge {command} (\[OPTIONS\]|\[--json\] \[--help\])( [A-Z]+)*\s*\n", output)
+    assert not re.search(r"<\w+|[{}]", output), "types are words"
+    narrow = help_of([command], capsys, monkeypatch, 40)
     assert max(map(len, narrow.splitlines())) <= 40
 
 
 def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    format_value = helped([], capsys, monkeypatch, 90)
-    assert all(f"│ {command} " in format_value for command in SHARED)
-    assert len(format_value.splitlines()) < 45
+    output = help_of([], capsys, monkeypatch, 90)
+    assert all(f"│ {command} " in output for command in SHARED)
+    assert len(output.splitlines()) < 45
 
 
 # ---------------------------------------------------------------------- completion
@@ -89,9 +89,12 @@ def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("cge evaluate ci", ["citeseer"]),
         ("cge evaluate cora --method plan", ["planetoid-t", "planetoid-i"]),
         ("cge tune co", ["cora"]),
-        ("cge fit --weighting ", ["auto", "none", "degree", "cosine", "edges", "steps", "average", "cnn", "lstm"]),
-        ("cge fit --encoder t", ["table"]),
-        ("cge fit e.csv --reader s", ["sparse"]),
+        (
+            "cge fit --weighting ",
+            ["auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"],
+        ),
+        ("cge fit --method p", ["paper"]),
+        ("cge fit e.csv --classifier s", ["sparse", "sparse-light"]),
         ("cge fit --ids ", ["auto", "int", "str"]),
         ("cge fit --walk", ["--walks-per-node", "--walk-length"]),
         ("cge reproduce t", ["table2", "table3"]),
@@ -111,54 +114,59 @@ def test_completion(
     assert capsys.readouterr().out.split() == expected
 
 
-# ---------------------------------------------------------------------- a file of settings
+# ---------------------------------------------------------------------- config files
 
 
-def test_a_file_says_what_the_line_does_not(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_config_file_has_the_defaults_of_options(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = files / "fit.toml"
-    words = {"encoder": "table", "dim": 8, "max_epochs": 3, "seed": 7, "refit": False, "walks_per_node": "none"}
-    words |= {"edges": str(files / "edges.csv"), "labels": str(files / "labels.csv"), "out": str(files / "m")}
-    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (words | {"json": True}).items()))
-    assert run(["fit", "--config", str(config), "--dry-run", "--dim", "16", "--learning-rate", "0.5"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    expected = {"encoder": "table", "dim": 16, "max_epochs": 3, "random_state": 7, "refit": False, "learning_rate": 0.5}
-    assert found["settings"] == make_estimator(cge.CGE, {**expected}).get_params()
-    assert found["folder"] == str(files / "m")
-    config.write_text("weighting = 'none'\nrandom_state = 3\ndirected = true\n")
-    assert run(fit_arguments(files, "--config", str(config), "--dry-run", "--json")) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["settings"]["weighting"], found["settings"]["random_state"]) == ("none", 3)
-    graph = cge.read_graph(files / "edges.csv", directed=True)
-    assert found["edges"] == graph.num_edges
+    values = {"method": "paper", "dim": 8, "max_epochs": 3, "seed": 7, "refit": False, "learning_rate": "none"}
+    values |= {"edges": str(files / "edges.csv"), "labels": str(files / "labels.csv"), "out": str(files / "m")}
+    config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in (values | {"json": True}).items()))
+    assert run(["fit", "--config", str(config), "--dry-run", "--dim", "16", "--head-lr", "0.5"]) == 0
+    result = json.loads(capsys.readouterr().out)
+    expected = {"dim": 16, "max_epochs": 3, "random_state": 7, "refit": False, "head_lr": 0.5}
+    assert result["settings"] == flat_params(make_estimator(cge.PaperCGE, expected))
+    assert (result["method"], result["folder"]) == ("paper", str(files / "m"))
+    config.write_text("weighting = 'uniform'\nrandom_state = 3\ndirected = true\nhops = 2\n")
+    assert run(fit_arguments(files, "--method", "cge", "--config", str(config), "--dry-run", "--json")) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert {name: result["settings"][name] for name in ("weighting", "random_state", "hops")} == {
+        "weighting": "uniform",
+        "random_state": 3,
+        "hops": 2,
+    }
+    assert result["edges"] == cge.read_graph(files / "edges.csv", directed=True).num_edges
 
 
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        ("# mine\nwindo = 3\n", ", line 2: there is no setting 'windo'; the nearest is 'window'"),
-        ("dim = 3\nlables = 'x'\n", ", line 2: there is no setting 'lables'; the nearest is 'labels'"),
-        ("config = 'x'\n", ", line 1: there is no setting 'config'; the nearest is "),
-        ("dim = 0\n", ", line 1: dim must be a whole number of at least 1 and of at most 4096 or None, found 0"),
-        ("dim = true\n", ", line 1: dim must be a whole number of at least 1 and of at most 4096 or None, found True"),
+        ("# mine\nwindo = 3\n", ", line 2: there is no setting 'windo'; the closest name is 'window'"),
+        ("hops = 3\n", ", line 1: there is no setting 'hops'; the closest name is "),
+        ("dim = 3\nlables = 'x'\n", ", line 2: there is no setting 'lables'; the closest name is 'labels'"),
+        ("config = 'x'\n", ", line 1: there is no setting 'config'; the closest name is "),
+        ("dim = 0\n", ", line 1: dim must be a whole number from 1 to 4096, found 0"),
+        ("dim = true\n", ", line 1: dim must be a whole number from 1 to 4096, found True"),
+        ("seed = 9223372036854775808\n", ", line 1: seed must be a whole number that fits in 64 bits, found 92233"),
         ("directed = 3\n", ": directed must be true or false, found 3"),
         ("labels = true\n", ": labels must be text, found True"),
         ("labels = ['a']\n", ": labels must be one value, found ['a']"),
-        ("[fit]\ndim = 3\n", ": settings stand alone, without a table such as [fit]"),
-        ("dim: 3\n", ": this is no TOML: "),
+        ("[fit]\ndim = 3\n", ": found the table [fit]; write all settings at the top level"),
+        ("dim: 3\n", ": the file is not valid TOML: "),
     ],
 )
-def test_a_file_that_is_wrong(content: str, problem: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_config_file(content: str, problem: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = files / "fit.toml"
     config.write_text(content)
     assert usage_error(fit_arguments(files, "--config", str(config)), capsys).startswith(f"{config}{problem}")
     assert not (files / "m").exists()
 
 
-def test_evaluate_reads_such_a_file_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_evaluate_reads_the_same_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     config = tmp_path / "gcn.toml"
     for content, problem in (
-        ("hiden = 3\n", "there is no setting 'hiden'; the nearest is 'hidden'"),
-        ("\ndrop = 2\n", "drop must be a number of at least 0 and of at most"),
+        ("hiden = 3\n", "there is no setting 'hiden'; the closest name is 'hidden'"),
+        ("\ndropout = 2\n", "dropout must be a number from 0 to"),
         ("random_state = 2\n", "there is no setting 'random_state'; "),
     ):
         config.write_text(content)
@@ -171,56 +179,50 @@ def test_evaluate_reads_such_a_file_alike(tmp_path: Path, capsys: pytest.Capture
 # ---------------------------------------------------------------------- before a fit
 
 
-def test_a_dry_run_plans_and_writes_nothing(
+def test_a_dry_run_prints_the_plan_and_writes_nothing(
     files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cge.estimators.cge.fit_paths", fail_if_called)
-    monkeypatch.setattr("cge.estimators.cge.fit_pairs", fail_if_called)
-    before = sorted(files.iterdir())
-    assert (
-        run(fit_arguments(files, "--dry-run", "--validation", str(files / "validation.csv"), "--encoder", "paths")) == 0
-    )
-    format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
-    assert format_value["labels"] == "20 train, 20 weigh paths, 8 choose the epoch"
-    assert (format_value["encoder"], format_value["nodes carry"]) == ("paths", "a learned table")
-    assert format_value["path weights"].startswith(
-        "degree, none or gates, by the selection labels; where a plain reader"
-    )
-    assert format_value["read by"] == "plain, deep or sparse, by the selection labels; where labels vote, also taught"
-    assert re.fullmatch(r"about \d+ seconds, a rough estimate", format_value["time"])
-    assert re.match(r"about \d+ MB at most", format_value["memory"])
-    assert format_value["would save to"] == str(files / "m")
+    monkeypatch.setattr("cge.estimators.cge.fit_encoder", fail_if_called)
+    monkeypatch.setattr("cge.estimators.paper_cge.fit_paper", fail_if_called)
+    before, validation = sorted(files.iterdir()), str(files / "validation.csv")
+    assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge")) == 0
+    output = {line[:19].strip(): line[19:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert output["labels"] == "20 training, 8 validation; 20 of them train a weighting"
+    assert output["inputs"] == "a learned embedding table"
+    assert output["weighting"].startswith("degree, uniform or edges, selected by validation accuracy")
+    assert output["classifier"].startswith("mlp, consistency or sparse, selected by validation accuracy")
+    assert re.match(r"about \d+ MB at most", output["memory"])
+    assert output["output folder"] == str(files / "m")
     assert run(fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS)) == 0
-    format_value = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
-    assert format_value["walks"] == "2 of 6 nodes from each node, window 3"
-    assert (format_value["path loss"], format_value["max_epochs"]) == ("softmax over all nodes", "at most 4")
-    assert format_value["labels"].endswith("choose the round, then a second training on all of them")
+    output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
+    assert output["walks"] == "2 per node with 6 nodes, window 3"
+    assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
+    assert output["labels"].endswith("20 of them train a weighting, then a second training on all labels")
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["dry_run"], found["encoder"], found["settings"]["dim"]) == (True, "table", 8)
-    assert found["estimate"]["seconds"] > 0
+    result = json.loads(capsys.readouterr().out)
+    assert (result["dry_run"], result["method"], result["settings"]["dim"]) == (True, "paper", 8)
+    assert result["estimate"]["peak_bytes"] > 0
     assert sorted(files.iterdir()) == before
-    assert usage_error(fit_arguments(files, "--dry-run", "--encoder", "features"), capsys).startswith(
-        "--encoder features needs"
-    )
+    problem = usage_error(fit_arguments(files, "--dry-run", "--setting", "inductive"), capsys)
+    assert problem.startswith("--setting inductive needs")
     (files / "m").write_text("mine")
     assert usage_error(fit_arguments(files, "--dry-run"), capsys) == f"{files / 'm'} is a file; give --out a folder"
     inside = files / "m" / "model"
-    told = usage_error([*fit_arguments(files, "--dry-run"), "--out", str(inside)], capsys)
-    assert told == f"{inside} cannot be made: {files / 'm'} is a file; give --out another folder"
+    problem = usage_error([*fit_arguments(files, "--dry-run"), "--out", str(inside)], capsys)
+    assert problem == f"{inside} cannot be created: {files / 'm'} is a file; give --out another folder"
 
 
 @pytest.mark.parametrize(
-    ("words", "cure"),
+    ("words", "hint"),
     [
-        (["--encoder", "table"], "take fewer --walks-per-node, a smaller --window or --dim, or --weighting none"),
+        (["--method", "paper"], "use fewer --walks-per-node, a smaller --window or --dim, or --weighting uniform"),
         (
-            ["--encoder", "paths", "--validation-fraction", "0.5"],
-            "compare less (--weighting degree --reader plain), or ",
+            ["--method", "cge", "--validation-fraction", "0.5"],
+            "compare fewer candidates (--weighting degree --classifier mlp), or use a smaller --dim",
         ),
         (
-            ["--encoder", "paths", "--weighting", "degree", "--classifier", "mlp"],
-            "take a smaller --dim, or give --feat",
+            ["--method", "cge", "--weighting", "degree", "--classifier", "mlp"],
+            "use a smaller --dim, or add --features",
         ),
     ],
 )
@@ -228,17 +230,17 @@ def test_a_fit_that_needs_more_memory_than_there_is(
     words: list[str], hint: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("cge.cli.fit.available_memory", lambda: 123_000_000)
-    told = usage_error(fit_arguments(files, *words), capsys)
-    assert re.match(rf"this fit needs about \d+ MB of memory, and 120 MB are available; {re.escape(hint)}", told)
-    assert told.endswith("or try it all the same with --no-memory-check")
+    problem = usage_error(fit_arguments(files, *words), capsys)
+    assert re.match(rf"this fit needs about \d+ MB of memory, 120 MB are available; {re.escape(hint)}", problem)
+    assert problem.endswith("; --no-memory-check starts it anyway")
     assert not (files / "m").exists()
-    if words[1] == "table":
+    if words[1] == "paper":
         assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--no-memory-check", "--quiet")) == 0
         assert (files / "m" / "model.json").exists()
 
 
 def machine(root: Path, **content: str) -> Path:
-    """Write the files in which a system tells of its memory."""
+    """Write the files in which a system reports its memory."""
     for name, text in content.items():
         path = root / name.replace("__", "/").replace("_dot_", ".")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -246,7 +248,7 @@ def machine(root: Path, **content: str) -> Path:
     return root
 
 
-def test_memory_is_what_the_machine_and_its_groups_leave(tmp_path: Path) -> None:
+def test_available_memory_of_the_machine_and_its_control_groups(tmp_path: Path) -> None:
     assert available_memory(tmp_path) is None
     machine(tmp_path, proc__meminfo="MemTotal: 9000 kB\nMemAvailable:    4000 kB\n", proc__self__statm="900 10 3\n")
     assert available_memory(tmp_path) == 4000 * 1024 + 10 * 4096
@@ -264,42 +266,33 @@ def test_memory_is_what_the_machine_and_its_groups_leave(tmp_path: Path) -> None
         "limit = 4096 * int(Path('/proc/self/statm').read_text().split()[0]) + 50_000_000\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit)); print(available_memory())"
     )
-    left = subprocess.run(
+    output = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, env=subprocess_environment(), check=True
     ).stdout
     own = 4096 * 40_000  # more than an interpreter has
-    assert 0 < int(left) <= 50_000_000 + own
-    assert (size_of(1.45e9), size_of(123e9)) == ("1.4 GB", "123 GB")
+    assert 0 < int(output) <= 50_000_000 + own
+    assert (format_bytes(1.45e9), format_bytes(123e9)) == ("1.4 GB", "123 GB")
 
 
 @pytest.mark.parametrize(
     "error", [MemoryError(), RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory")]
 )
-def test_memory_that_is_used_up(
+def test_out_of_memory(
     error: Exception, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any, **__: Any) -> None:
         raise error
 
-    monkeypatch.setattr(cge.CGE, "fit", fail)
-    told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
-    assert told == "the memory is used up; take a smaller graph or smaller settings, or a machine with more"
-
-
-def test_settings_without_effect_are_told_before_training(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = fit_arguments(files, "--encoder", "paths", "--window", "3", "--walk-length", "5", "--dry-run")
-    told = "--window, --walk-length have no effect with --encoder paths"
-    assert run(words) == 0
-    assert capsys.readouterr().err == f"warning: {told}\n"
-    assert run([*words, "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["warnings"] == [told]
+    monkeypatch.setattr(cge.PaperCGE, "fit", fail)
+    problem = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
+    assert problem == "out of memory; use a smaller graph, smaller settings, or a machine with more memory"
 
 
 # ---------------------------------------------------------------------- two fits, signals, pipes
 
 
-def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
-    """Start a fit and wait until its first round is done."""
+def start_fit(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
+    """Start a fit and wait until its first epoch is done."""
     process = subprocess.Popen(
         [sys.executable, "-m", "cge", *words], env=subprocess_environment(), stderr=subprocess.PIPE
     )
@@ -312,30 +305,34 @@ def begun(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
 
 
 def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    words = fit_arguments(files, *SMALL_FIT_FLAGS, "--max-epochs", "5000", "--patience", "5000", "--weighting", "none")
-    process = begun(files, words)
-    told = usage_error(words, capsys)
+    words = fit_arguments(
+        files, *SMALL_FIT_FLAGS, "--max-epochs", "5000", "--patience", "5000", "--weighting", "uniform"
+    )
+    process = start_fit(files, words)
+    problem = usage_error(words, capsys)
     assert re.fullmatch(
         rf"process {process.pid} on \S+ is working in {files / 'm'}; "
         "wait until it is done, or give --out another folder",
-        told,
+        problem,
     )
     process.send_signal(signal.SIGTERM)
     _, errors = process.communicate()
     assert process.returncode == 143
-    assert re.fullmatch(r"cge: terminated; the same command with --resume goes on from round \d+\n", errors.decode())
-    assert Checkpoint(files / "m").max_epochs("select") >= 1
-    assert [one.name for one in (files / "m").iterdir()] == ["checkpoint"]
-    process = begun(files, [*words, "--resume"])
+    assert re.fullmatch(r"cge: terminated; the same command with --resume continues from epoch \d+\n", errors.decode())
+    assert Checkpoint(files / "m").epochs("select") >= 1
+    assert [file.name for file in (files / "m").iterdir()] == ["checkpoint"]
+    process = start_fit(files, [*words, "--resume"])
     process.kill()
     process.communicate()
     assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--quiet")) == 0, (
-        "the lock of a process that died keeps nobody out"
+        "the lock of a process that was killed is released"
     )
     assert tensor_hashes(files / "m")
 
 
-def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_symbolic_links_in_a_folder_are_refused(
+    files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder, elsewhere = files / "m", tmp_path / "elsewhere"
     folder.mkdir()
     elsewhere.mkdir()
@@ -354,11 +351,11 @@ def test_links_in_a_folder_lead_nowhere(files: Path, tmp_path: Path, capsys: pyt
     assert precious.read_text() == "precious"
     (folder / "checkpoint" / "select.json").unlink()
     os.mkfifo(folder / ".cge-working")
-    told = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
-    assert told == f"{folder / '.cge-working'} is not a regular file; remove it, or give --out another folder"
+    problem = usage_error(fit_arguments(files, *SMALL_FIT_FLAGS), capsys)
+    assert problem == f"{folder / '.cge-working'} is not a regular file; remove it, or give --out another folder"
 
 
-def test_a_model_and_readers_that_leave_or_see_little(files: Path) -> None:
+def test_closed_pipes_and_poor_terminals(files: Path) -> None:
     assert run(fit_arguments(files, *SMALL_FIT_FLAGS, "--quiet")) == 0
     line = [sys.executable, "-m", "cge", "predict", str(files / "m")]
     read, write = os.pipe()

@@ -14,30 +14,30 @@ from cge.estimators.settings import settings_of
 SMALL = {"dim": 16, "walk_length": 10, "walks_per_node": 20, "window": 3}
 
 
-def two_groups() -> cge.Graph:
-    """Two cliques of eight with one edge between them, and a node on its own."""
+def two_cliques() -> cge.Graph:
+    """Two cliques of eight with one edge between them, and an isolated node."""
     clique = [(i, j) for i in range(8) for j in range(i)]
     edges = [*clique, *((i + 8, j + 8) for i, j in clique), (0, 8)]
     return cge.Graph.from_edges([(f"n{i}", f"n{j}") for i, j in edges], node_ids=[f"n{i}" for i in range(17)])
 
 
 @pytest.mark.parametrize("kind", [cge.DeepWalk, cge.Node2Vec])
-def test_vectors_know_the_groups(kind: type) -> None:
-    model = kind(**SMALL).fit(two_groups())
+def test_vectors_separate_the_cliques(kind: type) -> None:
+    model = kind(**SMALL).fit(two_cliques())
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
-    alike = unit[:16] @ unit[:16].T
-    inside = (alike[:8, :8].mean() + alike[8:, 8:].mean()) / 2
-    assert inside > alike[:8, 8:].mean() + 0.3
+    cosines = unit[:16] @ unit[:16].T
+    within = (cosines[:8, :8].mean() + cosines[8:, 8:].mean()) / 2
+    assert within > cosines[:8, 8:].mean() + 0.3
     assert np.isfinite(model.embedding_).all()
 
 
-def test_the_same_seed_gives_the_same_bytes_on_any_threads() -> None:
-    found = {
-        cge.Node2Vec(**SMALL, q=0.5, n_jobs=n_jobs, random_state=3).fit(two_groups()).embedding_.tobytes()
+def test_the_same_bytes_for_any_number_of_threads() -> None:
+    results = {
+        cge.Node2Vec(**SMALL, q=0.5, n_jobs=n_jobs, random_state=3).fit(two_cliques()).embedding_.tobytes()
         for n_jobs in (1, 2, 4)
     }
-    assert len(found) == 1
-    assert cge.Node2Vec(**SMALL, q=0.5, random_state=4).fit(two_groups()).embedding_.tobytes() not in found
+    assert len(results) == 1
+    assert cge.Node2Vec(**SMALL, q=0.5, random_state=4).fit(two_cliques()).embedding_.tobytes() not in results
 
 
 def test_the_contract_of_scikit_learn() -> None:
@@ -50,13 +50,13 @@ def test_the_contract_of_scikit_learn() -> None:
     assert repr(cge.DeepWalk(dim=7)) == "DeepWalk(dim=7)"
 
 
-def test_vectors_are_found_by_id_and_progress_is_told() -> None:
-    told: list[float] = []
-    model = cge.DeepWalk(**SMALL).fit(two_groups(), progress=told.append)
+def test_vectors_by_id_and_progress() -> None:
+    progress: list[float] = []
+    model = cge.DeepWalk(**SMALL).fit(two_cliques(), progress=progress.append)
     assert np.array_equal(model.transform(["n3", "n0"]), model.embedding_[[3, 0]])
     assert model.node_ids_.tolist()[:2] == ["n0", "n1"]
-    assert told == sorted(told)
-    assert told[-1] == 1
+    assert progress == sorted(progress)
+    assert progress[-1] == 1
     with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'x'"):
         model.transform(["x"])
 
@@ -71,13 +71,13 @@ def test_vectors_are_found_by_id_and_progress_is_told() -> None:
         ({"learning_rate": float("nan")}, "learning_rate must be a number above 0 and of at most 10, found nan"),
         ({"q": 0}, "q must be a number of at least 1e-09 and of at most 1e+09, found 0"),
         ({"random_state": None}, "random_state must be a whole number of at least 0, found None"),
-        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1 or None, found 0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1 or -1 or None, found 0"),
     ],
 )
 def test_settings_are_checked_by_fit(settings: dict[str, object], message: str) -> None:
     model = cge.Node2Vec(**settings)  # type: ignore[arg-type]
     with pytest.raises(cge.CgeError) as caught:
-        model.fit(two_groups())
+        model.fit(two_cliques())
     assert str(caught.value) == message
 
 
@@ -88,11 +88,11 @@ def test_graphs_that_cannot_be_embedded() -> None:
         cge.DeepWalk().fit([(0, 1)])  # type: ignore[arg-type]
     assert cge.DeepWalk(dim=4).fit(cge.Graph.from_edges([], num_nodes=3)).embedding_.shape == (3, 4)
     with pytest.raises(cge.CgeError, match="training overflowed with learning_rate=10; try a tenth of it"):
-        cge.DeepWalk(**SMALL, learning_rate=10, epochs=20).fit(two_groups())
+        cge.DeepWalk(**SMALL, learning_rate=10, epochs=20).fit(two_cliques())
 
 
 @pytest.mark.slow
-def test_vectors_of_cora_predict_its_fields() -> None:
+def test_vectors_of_cora_predict_its_classes() -> None:
     """Without features; peers reach 0.70 on validation and 0.715 on test nodes."""
     data = cge.load_dataset("cora")
     assert data.split is not None

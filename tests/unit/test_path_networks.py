@@ -8,15 +8,9 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.models.path_networks import (
-    NETWORKS,
-    AverageWeighting,
-    CnnWeighting,
-    LstmWeighting,
-    PathWeighting,
-    make_network,
-)
+from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
 from cge.models.path_tree import PathTree, _tanh
+from cge.models.weightings import make_network, network_descriptions
 from cge.sampling import PathTable, Walker
 
 DIM = 5
@@ -64,7 +58,7 @@ def test_lstm_is_the_one_of_torch(paths: tuple[Tensor, Tensor, Tensor]) -> None:
     torch.testing.assert_close(network(*paths), torch.cat(expected))
 
 
-@pytest.mark.parametrize("kind", sorted(NETWORKS))
+@pytest.mark.parametrize("kind", sorted(network_descriptions()))
 def test_weights_are_between_0_and_1_and_vectors_get_no_gradient(
     kind: str, paths: tuple[Tensor, Tensor, Tensor]
 ) -> None:
@@ -81,7 +75,7 @@ def test_weights_are_between_0_and_1_and_vectors_get_no_gradient(
 
 
 @pytest.mark.parametrize("shortest", [1, 2])
-@pytest.mark.parametrize("kind", sorted(NETWORKS))
+@pytest.mark.parametrize("kind", sorted(network_descriptions()))
 def test_weights_of_a_tree_are_those_of_its_paths(kind: str, shortest: int) -> None:
     edges = np.random.default_rng(0).integers(0, 40, (90, 2))
     table = PathTable(5, shortest=shortest)

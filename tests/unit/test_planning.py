@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cge.training.cost import PairSize, PathSize, Training, pair_cost, path_cost
 
 import cge
 from cge.data import catalog
 from cge.errors import InputError
 from cge.estimators.configs import make_estimator
 from cge.estimators.fit_plan import plan_fit
-from cge.training.cost import PairSize, PathSize, Training, pair_cost, path_cost
 
 # Seconds and bytes of `CGE().fit` with two threads on an idle machine, as results/bench-fit_methods.md has them.
 MEASURED = {"cora": (28, 0.58e9), "pubmed": (176, 0.74e9), "nell-0.01": (94, 1.32e9)}

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 
 import cge
 from cge.models.edge_weighting import make_edge_inputs
-from cge.models.path_networks import NETWORKS
 from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
 from cge.models.sparse_products import SparseFeatures
 from cge.models.transitions import TransitionMatrix
+from cge.models.weightings import make_network, network_descriptions
 from cge.sampling import Walker
 from cge.training.torch_state import seeded
 
@@ -193,12 +193,13 @@ def test_the_gradient_reaches_the_network_and_the_payload() -> None:
         torch.testing.assert_close(one.double(), other, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("kind", sorted(NETWORKS))
+@pytest.mark.parametrize("kind", sorted(network_descriptions()))
 def test_weights_along_shared_beginnings_are_those_of_the_network(kind: str) -> None:
     _, steps, prefixes = sampled(small(), hops=5, walks=12)
     vectors = 2 * vectors_of(steps)
     with seeded(0, kind):
-        network = NETWORKS[kind](5)
+        network = make_network(kind, 5)
+    assert network is not None
     propagation = PrefixPropagation(prefixes, vectors, network, steps)
     items, length = torch.from_numpy(prefixes.tokens), torch.from_numpy(prefixes.length)
     expected = network(vectors, items, length).detach().numpy()

@@ -220,7 +220,9 @@ def _path_row(path: dict[str, Any]) -> tuple[str, ...]:
 
 def _search_sentence(search_results: list[dict[str, Any]]) -> str:
     """Return how candidates did in the comparison that selected the weighting."""
-    names = ("uniform", "cosine", "edges", "edges+hops")
+    from cge.models.weightings import weighting_descriptions
+
+    names = {*weighting_descriptions()} - {row["weighting"] for row in search_results[:1]}
     rows = [row for row in search_results if row["accuracy_gain"] is not None and row["weighting"] in names]
     gains = [
         f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_error']:.1f} points"

@@ -1,32 +1,42 @@
-"""What `cge fit --dry-run` prints: what a fit would train, and about what it costs."""
+"""What `cge fit --dry-run` prints: what a fit would train and compare, and about how much memory it needs."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 from cge.cli.memory import format_bytes
-from cge.cli.printing import print_pairs
+from cge.cli.printing import print_pairs, print_table
 
 if TYPE_CHECKING:
     from cge.estimators.fit_plan import FitPlan
     from cge.graph import Graph
 
-__all__ = ["format_duration", "plan_json", "print_plan"]
+__all__ = ["plan_json", "print_plan"]
+
+_COLUMNS = ("stage", "weighting", "classifier", "label propagation", "condition")
 
 
 def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> dict[str, Any]:
     """Return a plan as a JSON object."""
-    content = asdict(plan)
-    cost = content.pop("cost")
-    estimate = {"seconds": round(cost["seconds"], 1), "peak_bytes": round(cost["peak_bytes"])}
-    size = {"nodes": graph.num_nodes, "edges": graph.num_edges, "folder": out, "dry_run": True}
-    return size | content | {"estimate": estimate, "available_bytes": available}
+    return {
+        "nodes": graph.num_nodes,
+        "edges": graph.num_edges,
+        "folder": out,
+        "dry_run": True,
+        "labels": plan.labels,
+        "refit": plan.refit,
+        "sizes": plan.sizes,
+        "inputs": plan.inputs,
+        "candidates": plan.rows(),
+        "peak_bytes": round(plan.peak_bytes),
+        "available_bytes": available,
+    }
 
 
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
     """Print a plan, and that nothing was done."""
-    labels, cost = plan.labels, plan.cost
+    labels = plan.labels
     counts = f"{labels['train']:,} training, {labels['validation']:,} validation"
     counts += f"; {labels['outer']:,} of them train a weighting" if labels["outer"] else ""
     refit = ", then a second training on all labels" if plan.refit else ""
@@ -36,13 +46,16 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
             ("nodes", f"{graph.num_nodes:,}"),
             ("edges", f"{graph.num_edges:,}"),
             ("labels", counts + refit),
-            *(_path_encoder(plan, graph) if plan.classifiers else _paper(plan)),
-            ("time", f"about {format_duration(cost.seconds)}, a rough estimate"),
-            ("memory", f"about {format_bytes(cost.peak_bytes)} at most{memory}"),
+            *(_path_encoder(plan, graph) if plan.candidates else _paper(plan)),
+            ("memory", f"about {format_bytes(plan.peak_bytes)} at most{memory}"),
             ("output folder", out),
-            ("", "nothing was trained or written (--dry-run)"),
         ]
     )
+    if plan.candidates:
+        print()
+        print_table([(title, "left") for title in _COLUMNS], _candidates(plan))
+        print()
+    print("nothing was trained or written (--dry-run)")
 
 
 def _path_encoder(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
@@ -51,22 +64,26 @@ def _path_encoder(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
         str(plan.inputs), "features"
     )
     inputs += "" if features is None else f", {features.shape[1]:,} per node"
-    epochs = ", ".join(f"{count} {name}" for name, count in sizes["epochs"].items())
     return [
         ("inputs", inputs),
-        ("weighting", _candidates(plan.weightings)),
-        ("classifier", _candidates(plan.classifiers)),
-        ("label propagation", str(plan.label_propagation)),
         ("sizes", f"paths of up to {sizes['hops']} edges, vectors of {sizes['dim']} dimensions"),
-        ("epochs", f"at most {epochs}"),
     ]
 
 
-def _candidates(names: tuple[str, ...]) -> str:
-    """Return the candidate in use, or those that are compared."""
-    if len(names) == 1:
-        return names[0]
-    return f"{', '.join(names[:-1])} or {names[-1]}, selected by validation accuracy"
+def _candidates(plan: FitPlan) -> list[list[str]]:
+    """Return the rows of the table of candidates; those that differ in one column are put in one row."""
+    rows = [
+        [row["stage"], row["weighting"], row["classifier"], row["label_propagation"], row["condition"]]
+        for row in plan.rows()
+    ]
+    for column in (2, 1):
+        groups = groupby(rows, key=lambda row, column=column: [*row[:column], *row[column + 1 :]])  # type: ignore[misc]
+        rows = [[*key[:column], _shortened([row[column] for row in group]), *key[column:]] for key, group in groups]
+    return rows
+
+
+def _shortened(names: list[str]) -> str:
+    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} more"
 
 
 def _paper(plan: FitPlan) -> list[tuple[str, str]]:
@@ -74,20 +91,9 @@ def _paper(plan: FitPlan) -> list[tuple[str, str]]:
     loss = "softmax over all nodes" if sizes["loss"] == "softmax" else f"{sizes['negatives']} negative samples"
     walks = f"{sizes['walks_per_node']} per node with {sizes['walk_length']} nodes, window {sizes['window']}"
     return [
-        ("weighting", plan.weightings[0]),
+        ("weighting", sizes["weighting"]),
         ("walks", walks),
         ("path loss", loss),
         ("sizes", f"vectors of {sizes['dim']} dimensions"),
         ("epochs", f"at most {sizes['max_epochs']}"),
     ]
-
-
-def format_duration(seconds: float) -> str:
-    """Return a rough time in words.
-
-    >>> format_duration(31.1), format_duration(257), format_duration(9000)
-    ('30 seconds', '4 minutes', '2.5 hours')
-    """
-    if seconds < 90:
-        return f"{max(round(seconds / 5) * 5, 5)} seconds"
-    return f"{round(seconds / 60)} minutes" if seconds < 5400 else f"{seconds / 3600:.1f} hours"

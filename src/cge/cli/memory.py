@@ -94,17 +94,17 @@ def format_bytes(count: float) -> str:
 
 def refuse_too_large(plan: FitPlan, available: int | None) -> None:
     """Refuse a fit that needs more memory than there is."""
-    if available is None or plan.cost.peak_bytes <= available:
+    if available is None or plan.peak_bytes <= available:
         return
-    if not plan.classifiers:
+    if not plan.candidates:
         hint = "use fewer --walks-per-node, a smaller --window or --dim, or --weighting uniform"
-    elif len(plan.weightings) > 1 or len(plan.classifiers) > 1:
+    elif len(plan.candidates) > 1:
         hint = "compare fewer candidates (--weighting degree --classifier mlp), or use a smaller --dim"
     elif plan.inputs == "learned":
         hint = "use a smaller --dim, or add --features"
     else:
         hint = "use a smaller --dim, or fewer features"
     raise InputError(
-        f"this fit needs about {format_bytes(plan.cost.peak_bytes)} of memory, {format_bytes(available)} are available",
+        f"this fit needs about {format_bytes(plan.peak_bytes)} of memory, {format_bytes(available)} are available",
         hint=f"{hint}; --no-memory-check starts it anyway",
     )

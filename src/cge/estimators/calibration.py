@@ -13,8 +13,8 @@ from torch import Tensor
 
 from cge.metrics import class_prior_ratio, log_losses
 from cge.targets import Target
+from cge.training.candidates import MIN_VALIDATION
 from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
-from cge.training.model_search import MIN_VALIDATION
 
 __all__ = ["Calibration", "calibrate", "mean_outputs"]
 

@@ -34,6 +34,8 @@ from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, resto
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.settings import documented
 from cge.graph import Graph
+from cge.models.weightings import WEIGHTINGS
+from cge.training.classifier_registry import CLASSIFIERS
 
 __all__ = ["CGE"]
 
@@ -51,6 +53,8 @@ class CGE(PathEstimator):
     ----------
     embedding_ : (n, dim) float32
         Vectors, a row for each of `node_ids_`.
+    graph_ : Graph
+        The graph of training.
     node_ids_ : (n,)
         The node ids of the graph.
     classes_ : (c,)
@@ -58,7 +62,7 @@ class CGE(PathEstimator):
     weighting_ : str
         The path weighting that is used; with weighting="auto", the selected one.
     weight_parameters_ : dict
-        Parameters of an edge weighting: "edges" (a coefficient for each edge input; with a positive one, edges with
+        Parameters of an edge weighting: "coefficients" (of each edge input; with a positive one, edges with
         large values get more weight), "self_loop", "normalization" (the exponent b) and "hops" (the weight of paths by
         their number of edges). Empty for networks.
     classifiers_ : list of str
@@ -137,12 +141,16 @@ class CGE(PathEstimator):
         self.n_jobs = n_jobs
 
     def _check_task(self, graph: Graph, known: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
-        if self.weighting == "cosine" and graph.features is None:
-            problem = Message.of("{weighting} needs node features, and the graph has none", weighting="cosine")
+        spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
+        if spec is not None and not spec.applies(self.hops, graph.features is not None):
+            problem = Message.of("{weighting} needs node features, and the graph has none", weighting=spec.name)
+            if spec.min_hops > self.hops:
+                problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} edges", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        if self.classifier == "distilled" and self.label_propagation == "no":
+        needs_labels = self.classifier != "auto" and CLASSIFIERS[self.classifier].needs_labels
+        if needs_labels and self.label_propagation == "no":
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
-            problem = Message.of(template, classifier="distilled", label_propagation="no")
+            problem = Message.of(template, classifier=self.classifier, label_propagation="no")
             raise InputError(problem, parameter="classifier")
         if self.inputs == "features" and graph.features is None:
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")

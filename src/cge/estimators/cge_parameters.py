@@ -8,7 +8,9 @@ from typing import Annotated, Any
 from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
 from cge.estimators.settings import Setting
 from cge.models.path_networks import PathWeighting
+from cge.models.weightings import network_descriptions, weighting_descriptions
 from cge.targets import TASKS
+from cge.training.classifier_registry import classifier_descriptions
 
 __all__ = [
     "ClassWeight",
@@ -66,11 +68,9 @@ Refit = Annotated[
 Weighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "path weighting: 'uniform' gives all paths weight 1, 'degree' is the symmetric normalization of GCN, 'cosine' "
-        "prefers edges between nodes with similar features, 'edges' learns edge weights, 'edges+hops' also hop weights "
-        "and the normalization, 'average', 'cnn' and 'lstm' are networks over the whole path; 'auto' compares the "
-        "closed forms and learned edge weights on the validation labels",
-        choices=("auto", "uniform", "degree", "cosine", "edges", "edges+hops", "average", "cnn", "lstm"),
+        "path weighting: {registry}; 'auto' compares closed forms and learned edge weights on the validation labels",
+        choices=("auto",),
+        registry=weighting_descriptions,
         callables="a callable takes the size of its input and returns a PathWeighting",
     ),
 ]
@@ -90,11 +90,10 @@ Inputs = Annotated[
 ClassifierName = Annotated[
     str,
     Setting(
-        "classifier on the propagated inputs: 'mlp' (cross-entropy only), 'consistency' (also a consistency loss on "
-        "unlabeled nodes, as GRAND), 'sparse' (consistency and a sparse linear layer), 'sparse-light' (the same with a "
-        "lower consistency weight), 'distilled' (from label propagation); 'auto' compares them on the validation "
-        "labels and may average two",
-        choices=("auto", "mlp", "consistency", "sparse", "sparse-light", "distilled"),
+        "classifier on the propagated inputs: {registry}; 'auto' compares them on the validation labels and may average "
+        "two",
+        choices=("auto",),
+        registry=classifier_descriptions,
     ),
 ]
 LabelPropagationMode = Annotated[
@@ -151,8 +150,9 @@ SettingName = Annotated[
 PaperWeighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "weighting network A(p): 'average', 'cnn' (Eq. 1) or 'lstm' (Eq. 2); 'uniform' is A(p) = 1, which is Planetoid",
-        choices=("uniform", "average", "cnn", "lstm"),
+        "weighting network A(p): {registry}; 'uniform' is A(p) = 1, which is Planetoid",
+        choices=("uniform",),
+        registry=network_descriptions,
         callables="a callable takes the size of its input and returns a PathWeighting",
     ),
 ]

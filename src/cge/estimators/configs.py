@@ -203,6 +203,7 @@ def make_estimator(estimator: type, settings: Mapping[str, Any]) -> Any:
     for name, (_, setting, _) in settings_of(estimator).items():
         if setting.config is not None:
             inner = {field.name: settings[field.name] for field in fields(setting.config) if field.name in settings}
-            if inner:
-                params[name] = setting.config(**inner)
+            config = setting.config(**inner)
+            if config != setting.config():
+                params[name] = config
     return estimator(**params)

@@ -25,16 +25,20 @@ from cge.estimators.missing_inputs import missing_input_temperatures
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows
+from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.targets import Target
-from cge.training.classifier_recipes import CLASSIFIERS, EncoderSettings
+from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.candidates import MIN_VALIDATION
+from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
-from cge.training.model_comparison import level, score_candidate
-from cge.training.model_search import MIN_VALIDATION, ModelSearch, Selection
+from cge.training.model_comparison import not_worse, score_candidate
+from cge.training.model_search import ModelSearch, Selection
 from cge.training.task import Task
 from cge.training.torch_state import TrainerState, module_arrays
 from cge.training.walk_embedding import embed_walks
@@ -137,9 +141,9 @@ class _EncoderFit:
             train_idx, validation_idx = hold_out(self.labels.strata, all_train, fraction, seed)
         refit = self.model.refit and not validation_given and len(validation_idx) > 0
         stage = "select" if refit else "train"
-        search = self._search(train_idx, validation_idx)
-        selection = self._select(search)
-        members = self._train_members(search, selection, stage)
+        evaluator = self._evaluator(train_idx, validation_idx)
+        selection = self._select(evaluator)
+        members = self._train_members(evaluator, selection, stage)
         ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
         probabilities, calibration, shift = self._calibrate(ensemble, validation_given)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
@@ -156,19 +160,19 @@ class _EncoderFit:
         history, selection_history = _history(ensemble[0], stage), None
         best_epoch = ensemble[0].trainer.best_epoch
         # The vectors of the model are those of a classifier that has vectors at all.
-        embedder = next((member for member in members if not CLASSIFIERS[member.classifier].scores), members[0])
+        embedder = next((member for member in members if not CLASSIFIERS[member.classifier].linear), members[0])
         if refit:
             selection_history = history
-            search = self._search(all_train, np.empty(0, np.int64))
+            evaluator = self._evaluator(all_train, np.empty(0, np.int64))
             again = {
-                id(member): self._refit(search, selection, member) for member in dict.fromkeys([*ensemble, embedder])
+                id(member): self._refit(evaluator, selection, member) for member in dict.fromkeys([*ensemble, embedder])
             }
             ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
             history = _history(ensemble[0], "refit")
         final_train = all_train if refit else train_idx
         seen = {
             "train": len(final_train),
-            "outer": len(train_idx) if self._learns_weights(selection) else 0,
+            "outer": len(train_idx) if selection.learned_weights else 0,
             "validation": len(validation_idx),
         }
         return EncoderModel(
@@ -181,7 +185,7 @@ class _EncoderFit:
             target=self.labels.target,
             calibration=calibration,
             searched=self.model.weighting == "auto",
-            log=FitLog(history, best_epoch, selection_history, seen),
+            log=FitLog(history, best_epoch, selection_history, seen, selection.notices),
         )
 
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
@@ -199,21 +203,16 @@ class _EncoderFit:
         probabilities, temperature, shift = calibrate(scores, labels, target, counts)
         return probabilities, Calibration(temperature, shift is not None), shift
 
-    def _learns_weights(self, selection: Selection) -> bool:
-        if self.model.weighting == "auto":
-            return any(result.weighting in ("edges", "edges+hops") for result in selection.results)
-        return self.model.weighting not in ("uniform", "degree", "cosine")
-
-    def _search(self, train_idx: Array, validation_idx: Array) -> ModelSearch:
+    def _evaluator(self, train_idx: Array, validation_idx: Array) -> CandidateEvaluator:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
         folds = folds_of(self.labels.strata, train_idx, n_folds, self.model.random_state) if len(train_idx) > 3 else []
-        if not folds and self.model.weighting not in ("auto", "uniform", "degree", "cosine"):
+        if not folds and is_learned(self.model.weighting):
             problem = f"learned weightings need at least four training labels, found {len(train_idx)}"
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
         parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (train_idx, validation_idx, *folds)]
         labels, classes = torch.from_numpy(codes), len(self.labels.classes)
         task = Task(self.graph, None, labels, classes, parts[0], parts[1], parts[2:], target=self.labels.target)
-        return ModelSearch(task, self.data, self.settings, self._class_weights(train_idx), self._train)
+        return CandidateEvaluator(task, self.data, self.settings, self._class_weights(train_idx), self._train)
 
     def _class_weights(self, train_idx: Array) -> Tensor | None:
         """Return weights inverse to the class frequencies, with `class_weight="balanced"`."""
@@ -222,40 +221,40 @@ class _EncoderFit:
         weights = self.labels.target.balanced_weights(self.labels.matrix(train_idx))
         return torch.from_numpy(np.clip(weights, 0.01, 100).astype(np.float32))
 
-    def _select(self, search: ModelSearch) -> Selection:
+    def _select(self, evaluator: CandidateEvaluator) -> Selection:
         saved = self.checkpoints.read("selection")
         if saved is not None:
             return restore_selection(self.data, self.settings, saved)
-        selection = search.make()
+        selection = ModelSearch(evaluator).run()
         writer = self.checkpoints.writer("selection")
         if writer is not None:
             metadata = {"selection": selection_metadata(selection)}
             writer(lambda: TrainerState(metadata, module_arrays(selection.weighting.module, "weighting")))
         return selection
 
-    def _train_members(self, search: ModelSearch, selection: Selection, stage: str) -> list[_Member]:
+    def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_Member]:
         """Train every selected classifier to its end, and one more for the vectors where none of them has any."""
         classifiers = [*selection.classifiers]
-        if all(CLASSIFIERS[classifier].scores for classifier in classifiers):
-            classifiers.append("mlp")
+        if all(CLASSIFIERS[classifier].linear for classifier in classifiers):
+            classifiers.append(DEFAULT_CLASSIFIER)
         members = []
         for classifier in classifiers:
             count = self.model.n_estimators if classifier in selection.classifiers else 1
             for number in range(count):
                 candidate = (selection.weighting.name, classifier, selection.label_propagation)
-                trainer = search.trainers.get(candidate) if number == 0 else None
+                trainer = evaluator.trainers.get(candidate) if number == 0 else None
                 if trainer is None:
                     weighting, seed = selection.weighting, self._seed(number)
-                    trainer = search.trainer(weighting, classifier, selection.label_propagation, seed, stage)
+                    trainer = evaluator.trainer(weighting, classifier, selection.label_propagation, seed, stage)
                 trainer.stage = stage
                 self._train(trainer, f"{stage}-{classifier}-{number}")
                 members.append(_Member(classifier, number, trainer))
         return members
 
-    def _refit(self, search: ModelSearch, selection: Selection, member: _Member) -> _Member:
+    def _refit(self, evaluator: CandidateEvaluator, selection: Selection, member: _Member) -> _Member:
         """Train a classifier again, on all labels, for the best number of epochs."""
         seed = self._seed(member.number)
-        trainer = search.trainer(selection.weighting, member.classifier, selection.label_propagation, seed, "refit")
+        trainer = evaluator.trainer(selection.weighting, member.classifier, selection.label_propagation, seed, "refit")
         self._train(trainer, f"refit-{member.classifier}-{member.number}", member.trainer.best_epoch)
         return _Member(member.classifier, member.number, trainer)
 
@@ -307,5 +306,5 @@ def _best_members(members: list[_Member]) -> list[_Member]:
     if not len(members[0].trainer.task.validation):
         return members
     first = {member.classifier: member.trainer for member in reversed(members)}
-    names = level({classifier: score_candidate(trainer) for classifier, trainer in first.items()})
+    names = not_worse({classifier: score_candidate(trainer) for classifier, trainer in first.items()})
     return [member for name in names for member in members if member.classifier == name]

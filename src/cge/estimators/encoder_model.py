@@ -20,7 +20,7 @@ from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.propagation import propagate_to
 from cge.targets import Target
-from cge.training.classifier_recipes import CLASSIFIERS
+from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
 
@@ -47,7 +47,7 @@ def uncalibrated_probabilities(
     scores = []
     with torch.no_grad():
         for name, classifier in classifiers:
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].rows))
+            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
             class_scores = classifier.scores(propagate_to(propagation, inputs, nodes) + classifier.offset())
             scores.append(
                 class_scores if label_scores is None else class_scores + classifier.label_weight * label_scores
@@ -123,7 +123,7 @@ class EncoderModel:
         if not isinstance(module, EdgeWeighting):
             return {}
         return {
-            "edges": dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True)),
+            "coefficients": dict(zip(self.data.edge_scale.names, module.coefficients.tolist(), strict=True)),
             "self_loop": module.self_loop.item(),
             "normalization": module.normalization.item(),
             "hops": module.hop_weights().tolist(),
@@ -146,7 +146,7 @@ class EncoderModel:
     def _vectors(self, data: EncoderData) -> Array:
         name, classifier = self.embedder
         with torch.no_grad():
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].rows))
+            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
             vectors: Array = (self.selection.weighting.propagation(data)(inputs) + classifier.offset()).numpy()
         return vectors
 

@@ -16,13 +16,14 @@ from cge.estimators.fitted_model import FitLog, ValidationNodes, stored_labels
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
-from cge.models.path_networks import make_network
+from cge.models.weightings import closed_form, make_network
 from cge.targets import restore_target
-from cge.training.classifier_recipes import EncoderSettings, make_classifier
+from cge.training.candidate_evaluation import SearchResult
+from cge.training.classifier_registry import make_classifier
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import Epoch, History
-from cge.training.model_comparison import closed_form_weightings
-from cge.training.model_search import SearchResult, Selection
+from cge.training.model_search import Selection
 from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import TrainerState, load_module, module_arrays
 
@@ -187,7 +188,7 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * hops)
     else:
         name = str(metadata["prior"])
-        prior = NamedWeighting(name, closed_form_weightings(data.edge_scale.names, hops - 1)[name])
+        prior = NamedWeighting(name, closed_form(name, data.edge_scale.names, hops - 1))
         module = make_network(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
         if module is None:
             raise InputError("the weighting network is missing")

@@ -9,9 +9,10 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cge.errors import InputError
+from cge.errors import InputError, Message
 from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
+from cge.models.weightings import is_learned
 from cge.targets import Target
 from cge.training.history import History
 
@@ -80,13 +81,14 @@ def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: i
 class FitLog:
     """How a fit went: epochs, the best one, how many labels served what, and the epochs that selected the best one.
 
-    `selection_history` is None where no second training on all labels followed.
+    `selection_history` is None where no second training on all labels followed. `notices` are what `fit` warns of.
     """
 
     history: History
     best_epoch: int
     selection_history: History | None
     labels_seen: dict[str, int]
+    notices: tuple[Message, ...] = ()
 
 
 class FittedModel(Protocol):
@@ -158,5 +160,4 @@ class FittedModel(Protocol):
 
 def learned_weights_unused(model: FittedModel) -> bool:
     """Say whether weights were learned in the model search, but a closed-form weighting was selected."""
-    learned = model.weighting_name in ("edges", "edges+hops")
-    return model.searched and model.log.labels_seen["outer"] > 0 and not learned
+    return model.searched and model.log.labels_seen["outer"] > 0 and not is_learned(model.weighting_name)

@@ -54,6 +54,8 @@ class PaperCGE(PathEstimator):
     ----------
     embedding_ : (n, dim) float32
         Vectors, a row for each of `node_ids_`.
+    graph_ : Graph
+        The graph of training.
     node_ids_ : (n,)
         The node ids of the graph.
     classes_ : (c,)

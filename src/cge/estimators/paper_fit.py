@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 import torch
 
-from cge.errors import CgeWarning, InputError, Message
+from cge.errors import InputError, Message
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import flat_params
@@ -19,7 +18,7 @@ from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
-from cge.training.model_search import MIN_VALIDATION
+from cge.training.candidates import MIN_VALIDATION
 from cge.training.paper_settings import TrainingSettings
 from cge.training.paper_training import train
 from cge.training.task import Task
@@ -103,7 +102,7 @@ def fit_paper(
             n_jobs=estimator.n_jobs,
             temperature=model.temperature,
         )
-    _warn_of_weights(model.log, estimator.outer)
+    model.log = replace(model.log, notices=_notices(model.log, estimator.outer))
     return model
 
 
@@ -131,20 +130,21 @@ def _outer_folds(
     return [outer], remaining
 
 
-def _warn_of_weights(log: FitLog, outer: str) -> None:
-    """Warn where the learned weights collapsed or are nearly constant."""
+def _notices(log: FitLog, outer: str) -> tuple[Message, ...]:
+    """Return what to warn of: learned weights that collapsed, or are nearly constant."""
     # A second training may end before the weights collapse as they did in the first.
     best, last = log.history[log.best_epoch - 1], (log.selection_history or log.history)[-1]
     if last.weight_mean is None:
-        return
+        return ()
     if last.weight_mean < _COLLAPSED:
         used = f" (epoch {best.epoch}, which is used, has {best.weight_mean:.2g})"
         used = "" if best.weight_mean < _COLLAPSED else used
         problem = f"path weights collapsed to a mean of {last.weight_mean:.2g}{used}, so paths hardly train the vectors"
         use = Message.of("use {outer}", outer="unrolled")
         hint = use if outer == "paper" else Message.of("try a lower {weighting_lr}")
-        warnings.warn(CgeWarning(Message(problem, "; ", hint)), stacklevel=5)
-    elif best.weight_std < _CONSTANT * best.weight_mean:
+        return (Message(problem, "; ", hint),)
+    if best.weight_std < _CONSTANT * best.weight_mean:
         problem = f"path weights are nearly constant ({best.weight_mean:.2g} ± {best.weight_std:.2g})"
         uniform = Message.of("{weighting} gives about the same vectors", weighting="uniform")
-        warnings.warn(CgeWarning(Message(problem, "; ", uniform)), stacklevel=5)
+        return (Message(problem, "; ", uniform),)
+    return ()

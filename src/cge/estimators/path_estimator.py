@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from pathlib import Path
@@ -11,19 +12,15 @@ import numpy as np
 import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
-from cge.checks import checked_integer
-from cge.errors import InputError, format_list, format_value
+from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
+from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import save_estimator
-from cge.estimators.uniform_baseline import gain_over_uniform
 from cge.explain.explainer import Explainer
-from cge.explain.explanation import Explanation
-from cge.explain.faithfulness import FRACTIONS, Faithfulness
-from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 
@@ -32,7 +29,7 @@ __all__ = ["PathEstimator"]
 Array = npt.NDArray[Any]
 
 
-class PathEstimator(BaseEstimator):  # type: ignore[misc]
+class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier of nodes whose vectors come from weighted paths. A subclass trains, stores and loads its model.
 
     Attributes
@@ -76,33 +73,25 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
             In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
         validation : like `y`, optional
             Validation labels of other nodes, best a random sample. They select the model and the best epoch and
-            calibrate the probabilities; a node that is also in `y` is used for training only. Without them, the
-            fraction `validation_fraction` of `y` is held out, and the model is then trained again on all of `y` for the
-            best number of epochs (`refit=False` keeps the first training).
+            calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out, and the
+            model is then trained again on all of `y` for the best number of epochs, unless `refit=False`.
         resume : folder, optional
             Write checkpoints to this folder, and continue from those that are there. The result has the same bytes as
             that of an uninterrupted fit.
         callback : callable, optional
             Called after each epoch with its row of the history.
-
-        Returns
-        -------
-        The estimator itself, trained.
         """
         known = self.checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
-        self._set_model(self._train(graph, known, checkpoints, callback))
+        model = self._train(graph, known, checkpoints, callback)
+        self._set_model(model)
         self.fit_call_ = {"command": "", "validation": len(known.validation) > 0}
+        for notice in model.log.notices:
+            warnings.warn(CgeWarning(notice), stacklevel=2)
         return self
 
     def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check settings, graph and labels before a fit, and return the labels as class numbers.
-
-        Parameters
-        ----------
-        graph, y, validation
-            As for `fit`.
-        """
+        """Check settings, graph and labels as `fit` does, and return the labels as arrays."""
         check_settings(self)
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
@@ -152,12 +141,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.probabilities(other, rows)
 
     def predict(self, nodes: Iterable[Hashable] | None = None, graph: Graph | None = None) -> Array:
-        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`.
+        """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`; in regression values.
 
-        Parameters
-        ----------
-        nodes, graph
-            As for `predict_proba`.
+        `nodes` and `graph` are as for `predict_proba`.
         """
         return self._need_fit().target.predict(self._outputs(nodes, graph))
 
@@ -166,12 +152,8 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Return prediction intervals of a numeric target, `(k, 2)`, from the residuals of the validation labels.
 
-        Parameters
-        ----------
-        nodes, graph
-            As for `predict_proba`.
-        level : float
-            The share of nodes whose value lies in its interval (split conformal prediction).
+        A share `level` of the nodes has its value in its interval (split conformal prediction). `nodes` and `graph` are
+        as for `predict_proba`.
         """
         model = self._need_fit()
         validation = model.validation
@@ -179,14 +161,9 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.target.interval(self._outputs(nodes, graph), residuals, level)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
-        """Return the accuracy of the predictions; in a multilabel task, micro-F1.
+        """Return the accuracy of the predictions for test nodes; in a multilabel task micro-F1, in regression R².
 
-        Parameters
-        ----------
-        nodes : ids
-            Test nodes, whose labels were neither in `y` nor in `validation`.
-        labels : sequence
-            An entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
+        `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes, or a number.
         """
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
@@ -207,151 +184,15 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
         return model.vectors(graph)
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return the weight A of each path, `(k,)`; with uniform weights all are 1.
+        """Return the weight A of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        Parameters
-        ----------
-        paths : sequences of node ids
-            `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any
-            sequence of nodes.
+        `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any.
         """
         model = self._need_fit()
         numbers = [self.graph_.indices_of(path, "paths") for path in paths]
         if any(not len(path) for path in numbers):
             raise InputError("a path needs at least one node, found an empty one")
         return model.path_weights(numbers)
-
-    # ------------------------------------------------------------------ explanations
-
-    def explain(
-        self,
-        node: Hashable,
-        top: int = 10,
-        *,
-        hop: int | None = None,
-        classifier: int = 0,
-        target_class: Any = None,
-    ) -> Explanation:
-        """Return the paths that contribute most to the prediction for a node, and sums over all paths.
-
-        With `CGE` a constant, the propagated labels and the contributions of all paths add up to the class scores.
-        `PaperCGE` attributes its scores to paths, and a remainder is left.
-
-        Parameters
-        ----------
-        node : node id
-            The node whose prediction is explained.
-        top : int
-            How many paths to list, the largest contributions first.
-        hop : int, optional
-            List only paths of that many edges; sums are over all.
-        classifier : int
-            Where the probabilities of several classifiers are averaged, the position of the one to explain.
-        target_class : class, optional
-            The class whose score is explained; by default the predicted one.
-        """
-        explainer, number = self._explainer(classifier), self.graph_.index_of(node)
-        column = None if target_class is None else self._class_number(target_class)
-        return explainer.explain_node(number, *_checked_list(explainer, top, hop), column)
-
-    def explain_class(
-        self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
-    ) -> Explanation:
-        """Return the paths that contribute most to the score of a class, among nodes predicted to be in it.
-
-        Sums over all paths are means over these nodes. Further arguments are those of `explain`.
-        """
-        explainer = self._explainer(classifier)
-        return explainer.explain_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
-
-    def explain_pair(
-        self,
-        node: Hashable,
-        endpoint: Hashable,
-        top: int = 10,
-        *,
-        hop: int | None = None,
-        classifier: int = 0,
-        target_class: Any = None,
-    ) -> Explanation:
-        """Return the paths from one node to another, and their contributions to the first one's prediction.
-
-        Sums are over all paths from `node` to `endpoint`; everything else in the scores is the remainder. Further
-        arguments are those of `explain`.
-        """
-        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
-        column = None if target_class is None else self._class_number(target_class)
-        return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), column)
-
-    def faithfulness(
-        self,
-        nodes: Iterable[Hashable],
-        *,
-        fractions: Sequence[float] = FRACTIONS,
-        repeats: int = 10,
-        max_paths: int = 2000,
-        classifier: int = 0,
-    ) -> Faithfulness:
-        """Return how the probability of the predicted class changes as paths are deleted, or inserted.
-
-        Probabilities are calibrated as those of `predict_proba`, of one classifier where several are averaged.
-
-        Parameters
-        ----------
-        nodes : ids
-            Nodes whose explanations are evaluated.
-        fractions : numbers from 0 to 1
-            Curves have a point for each of these fractions of the paths.
-        repeats : int
-            Random orders whose curves are averaged, for comparison.
-        max_paths : int
-            Paths of a node that are deleted or inserted, those with the largest weights; others stay.
-        classifier : int
-            As for `explain`.
-        """
-        explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
-        points = np.asarray(fractions)
-        if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
-            raise InputError(parameter="fractions", expected="numbers from 0 to 1", found=fractions)
-        counts = checked_integer("repeats", repeats, 1), checked_integer("max_paths", max_paths, 1)
-        return explainer.faithfulness(numbers, points, *counts, self.random_state)
-
-    def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
-        """Return how the path weighting compares with uniform weights.
-
-        Contains the difference in validation accuracy, where the model search measured it; the effective number of
-        paths; the contributions of paths of 0, 1, … edges; whether weights collapsed or are nearly constant. `print`
-        shows it.
-
-        Parameters
-        ----------
-        train_uniform : bool
-            Train a second model with uniform weights, all else equal, and compare with it on the validation labels. It
-            takes as long as a fit.
-        """
-        explainer, model = self._explainer(0), self._need_fit()
-        gain: Gain | None = None
-        if train_uniform:
-            gain = gain_over_uniform(self)
-        elif model.gain_over_uniform is not None:
-            seen = model.log.labels_seen["validation"]
-            gain = Gain.from_mean(*model.gain_over_uniform, seen, selected=model.searched, early=True)
-        return weighting_comparison(
-            self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
-        )
-
-    def _class_number(self, target_class: Any) -> int:
-        plain = target_class.item() if isinstance(target_class, np.generic) else target_class
-        classes = self.classes_.tolist()
-        if plain not in classes:
-            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
-        return int(classes.index(plain))
-
-    def _explainer(self, classifier: int) -> Explainer:
-        model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
-        if place not in self._explainers:
-            self._explainers[place] = model.explainer(place, self.random_state)
-        return self._explainers[place]
 
     # ------------------------------------------------------------------ saving
 
@@ -393,11 +234,3 @@ class PathEstimator(BaseEstimator):  # type: ignore[misc]
             raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
         model: FittedModel = self.fitted_
         return model
-
-
-def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
-    """Check which paths an explanation lists."""
-    count, longest = checked_integer("top", top, 1), explainer.paths.hops
-    if hop is not None and checked_integer("hop", hop, 0) > longest:
-        raise InputError(parameter="hop", expected=f"at most {longest}, the edges of the longest path", found=hop)
-    return count, None if hop is None else int(hop)

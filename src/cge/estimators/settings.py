@@ -10,7 +10,8 @@ The constructor only stores; `check_settings` is called by `fit`.
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
@@ -31,7 +32,8 @@ class Setting:
     Numbers lie between `low` and `high`, both included; `above` excludes the bound itself; `also` are further legal
     numbers. `optional` settings may be None, which stands for `none`. `choices` are the legal strings; a callable is
     legal too where `callables` describes it. `config` is the dataclass of a group of settings, whose fields are
-    settings themselves: legal are None, an object of it, or a dict.
+    settings themselves: legal are None, an object of it, or a dict. `registry` returns the names and descriptions of
+    further choices, which can be registered from outside; `{registry}` in `help` is replaced by them.
     """
 
     help: str
@@ -44,6 +46,20 @@ class Setting:
     none: str = ""
     callables: str = ""
     config: type | None = None
+    registry: Callable[[], Mapping[str, str]] | None = None
+
+    def resolved(self) -> Setting:
+        """Return the setting with the choices that are registered now.
+
+        >>> Setting("{registry}", registry=lambda: {"a": "is first", "b": "is last"}).resolved().help
+        "'a' is first; 'b' is last"
+        """
+        if self.registry is None:
+            return self
+        registered = self.registry()
+        descriptions = "; ".join(f"'{name}' {description}" for name, description in registered.items())
+        choices = (*self.choices, *registered)
+        return replace(self, help=self.help.format(registry=descriptions), choices=choices, registry=None)
 
     def legal(self, kind: str) -> Message:
         """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`).
@@ -52,7 +68,8 @@ class Setting:
         'a whole number of at least 1 or None'
         """
         if self.config is not None:
-            return Message(f"a {self.config.__name__}, a dict of its fields, or None")
+            article = "an" if self.config.__name__[0] in "AEIOU" else "a"
+            return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
         or_none = Spelling(" or None", " or none") if self.optional else ""
         if self.choices:
             values = Spelling(", ".join(map(repr, self.choices)), ", ".join(self.choices))
@@ -68,6 +85,10 @@ class Setting:
         if self.above is not None:
             return f"above {self.above:g}" + ("" if self.high is None else f", at most {self.high:g}")
         return "" if self.low is None else f"of at least {self.low:g}"
+
+    def expected(self, kind: str, value: Any) -> Message:
+        """Return what is legal instead of a value that is not."""
+        return Message("a whole number that fits in 64 bits") if _too_large(value) else self.legal(kind)
 
     def allows(self, kind: str, value: Any) -> bool:
         """Return whether a value is legal; the fields of a group are checked one by one, by `check_settings`."""
@@ -107,7 +128,7 @@ def settings_of(owner: type) -> dict[str, tuple[str, Setting, Any]]:
             for part in getattr(annotated.__origin__, "__args__", (annotated.__origin__,))
             if part is not type(None)
         ]
-        settings[name] = (types[0].__name__, setting, parameter.default)
+        settings[name] = (types[0].__name__, setting.resolved(), parameter.default)
     return settings
 
 
@@ -145,5 +166,4 @@ def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
 
 def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
     if not setting.allows(kind, value):
-        legal = "a whole number that fits in 64 bits" if _too_large(value) else setting.legal(kind)
-        raise InputError(parameter=name, expected=legal, found=value)
+        raise InputError(parameter=name, expected=setting.expected(kind, value), found=value)

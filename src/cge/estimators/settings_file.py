@@ -46,7 +46,7 @@ def read_settings(
         if value is None and "none" in setting.choices:  # a choice of its own
             settings[name] = "none"
         elif not setting.allows(kind, value):
-            problem = Message(f"{name} must be ", setting.legal(kind), f", found {format_value(value)}")
+            problem = Message(f"{name} must be ", setting.expected(kind, value), f", found {format_value(value)}")
             raise FileFormatError(path, problem, _line(text, name), parameter=name)
     return settings
 

@@ -1,4 +1,4 @@
-"""What explanations need to know of the paths of a graph."""
+"""What explanations ask of the paths of a graph."""
 
 from __future__ import annotations
 
@@ -7,51 +7,50 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from cge.explain.edge_types import EdgeTypes
-from cge.explain.path_search import PathSet
+from cge.explain.path_search import Found
 
-__all__ = ["PathSource"]
+__all__ = ["Paths"]
 
 Array = npt.NDArray[Any]
 
 
-class PathSource(Protocol):
+class Paths(Protocol):
     """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
 
-    The input of a path's endpoint, times the path's coefficient, is added to the vector of its start. `hops` is K, the
-    edges of the longest path; `batch_size` the number of nodes whose paths are best processed together; edge number e
-    leads to `indices[e]`.
+    `hops` is K, the steps of the longest; `at_once` the number of nodes whose paths are best looked at together; step
+    number e leads to `indices[e]`.
     """
 
     exact: bool
     hops: int
-    batch_size: int
+    at_once: int
     indices: Array
     types: EdgeTypes | None
 
-    def by_hop(self, nodes: Array, inputs: Array) -> Array:
-        """Return sums over the paths of each number of hops, `(K+1, q, d)`."""
+    def by_hop(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths of each number of steps bring, `(K+1, q, d)`."""
         ...
 
-    def by_type(self, nodes: Array, inputs: Array) -> Array:
-        """Return sums over paths by the types of their edges, `(types, q, d)`."""
+    def by_type(self, nodes: Array, carried: Array) -> Array:
+        """Return what paths bring by types of their steps, `(types, q, d)`."""
         ...
 
-    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
-        """Return the paths from each node with the largest contributions, by size; with `hop`, those of that length."""
+    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from each of some nodes that bring most; with `hop`, those of that many steps."""
         ...
 
-    def between(self, node: int, endpoint: int, top: int, hop: int | None = None) -> PathSet:
-        """Return the paths from one node to another with the largest coefficients."""
+    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
+        """Return the paths from one node to another."""
         ...
 
-    def heaviest(self, node: int, top: int) -> PathSet:
-        """Return the paths from a node with the largest coefficients."""
+    def heaviest(self, node: int, top: int) -> Found:
+        """Return the paths from a node with the largest share."""
         ...
 
-    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
-        """Return the paths from any of the nodes with the largest positive contributions."""
+    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
+        """Return the paths from some nodes that bring most upwards."""
         ...
 
-    def weights(self, paths: PathSet) -> Array:
+    def weights(self, found: Found) -> Array:
         """Return A of paths."""
         ...

@@ -1,14 +1,23 @@
-"""Models: encoders, path weightings, classifiers. They neither sample nor train."""
+"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train.
 
+`register_weighting` adds a path weighting; see `cge.models.weightings`.
+"""
+
+from cge.models.edge_weighting import EdgeWeighting
 from cge.models.paper_encoders import FeatureEncoder, TableEncoder
 from cge.models.paper_heads import InductiveHead, TransductiveHead
-from cge.models.path_networks import PathWeighting, make_network
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import SearchRole, WeightingSpec, make_network, register_weighting
 
 __all__ = [
+    "EdgeWeighting",
     "FeatureEncoder",
     "InductiveHead",
     "PathWeighting",
+    "SearchRole",
     "TableEncoder",
     "TransductiveHead",
+    "WeightingSpec",
     "make_network",
+    "register_weighting",
 ]

@@ -135,7 +135,7 @@ def _run(nodes: int, n_jobs: int | None, work: Any) -> None:
 
 @kernel
 def _common(indptr: Array, indices: Array, first: int, stop: int, out: Array) -> None:
-    """Count common neighbors: look the neighbors of the smaller node up among those of the other, so hubs cost little."""
+    """Look the neighbors of the node with fewer up among those of the other, so that hubs cost little."""
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]

@@ -71,7 +71,7 @@ def label_propagation(
     symmetric: Array | None = None,
     closed_walks: Array | None = None,
 ) -> tuple[Array, Array, Array]:
-    """Return weighted sums of the labels at the ends of all paths from each node, `(n, c)`, and of their weights, `(n, 1)`.
+    """Return weighted sums of the labels at the ends of all paths from a node, `(n, c)`, and their weights, `(n, 1)`.
 
     The label of a node does not contribute to its own score, neither directly nor through paths that return to it.
     The third result, `(n, 1)`, is whether a path ends at a label at all.

@@ -1,4 +1,4 @@
-"""Vectors and scores of pairs of nodes: how two vectors make one, and how many neighbors two nodes share."""
+"""Vectors and scores of pairs of nodes: binary operators on node vectors, cosines, common neighbors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["PAIR_OPERATORS", "pair_cosines", "pair_vectors", "shared_neighbors"]
 
 Array = npt.NDArray[Any]
 
-_BLOCK = 16_384  # pairs at once
+_BATCH = 16_384  # pairs
 
 PAIR_OPERATORS: dict[str, Callable[[Array, Array], Array]] = {
     "hadamard": lambda a, b: a * b,
@@ -25,38 +25,38 @@ PAIR_OPERATORS: dict[str, Callable[[Array, Array], Array]] = {
 
 
 def pair_vectors(vectors: Array, first: Array, second: Array, how: str) -> Array:
-    """Return the vectors of pairs of rows, `(m, d)`, for "concat" `(m, 2 d)`, of the type of `vectors (n, d)`.
+    """Return the vectors of pairs of rows of `vectors (n, d)`, `(m, d)`, or `(m, 2 d)` for "concat".
 
     >>> pair_vectors(np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0]), np.array([1]), "l2").tolist()
     [[4.0, 9.0]]
     """
     width = vectors.shape[1] * (2 if how == "concat" else 1)
-    found = np.empty((len(first), width), vectors.dtype)
-    for begin in range(0, len(first), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
-        found[rows] = PAIR_OPERATORS[how](vectors[first[rows]], vectors[second[rows]])
-    return found
+    combined = np.empty((len(first), width), vectors.dtype)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        combined[rows] = PAIR_OPERATORS[how](vectors[first[rows]], vectors[second[rows]])
+    return combined
 
 
 def pair_cosines(vectors: Array, first: Array, second: Array) -> tuple[Array, Array]:
     """Return the inner product and the cosine of each pair of rows, `(m,)` float64; a row of zeros has cosine 0."""
-    dots, sizes = np.empty(len(first)), np.linalg.norm(vectors.astype(np.float64), axis=1)
-    for begin in range(0, len(first), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
+    dots, norms = np.empty(len(first)), np.linalg.norm(vectors.astype(np.float64), axis=1)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
         dots[rows] = (vectors[first[rows]].astype(np.float64) * vectors[second[rows]]).sum(axis=1)
-    return dots, dots / np.maximum(sizes[first] * sizes[second], np.finfo(np.float64).tiny)
+    return dots, dots / np.maximum(norms[first] * norms[second], np.finfo(np.float64).tiny)
 
 
 def shared_neighbors(adjacency: sp.csr_array, first: Array, second: Array) -> tuple[Array, Array]:
-    """Return how many neighbors each pair shares, and the same with each one w weighed by 1 / log(degree of w), `(m,)`.
+    """Return the number of common neighbors of each pair, and their Adamic–Adar index Σ 1 / log(degree), `(m,)` each.
 
-    The second is the index of Adamic and Adar (2003). `adjacency (n, n)` is symmetric, all its values are one.
+    Adamic and Adar 2003, "Friends and neighbors on the web". `adjacency (n, n)` is symmetric with values 1.
     """
     degree = np.diff(adjacency.indptr)
-    idf = 1 / np.log(np.maximum(degree, 2))  # a shared neighbor has at least two
-    counts, weighed = np.zeros(len(first)), np.zeros(len(first))
-    for begin in range(0, len(first), _BLOCK):
-        rows = slice(begin, begin + _BLOCK)
+    inverse_log = 1 / np.log(np.maximum(degree, 2))  # a common neighbor has at least degree 2
+    counts, adamic_adar = np.zeros(len(first)), np.zeros(len(first))
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
         shared = sp.csr_array(adjacency[first[rows]].multiply(adjacency[second[rows]]))
-        counts[rows], weighed[rows] = shared.sum(axis=1), shared @ idf
-    return counts, weighed
+        counts[rows], adamic_adar[rows] = shared.sum(axis=1), shared @ inverse_log
+    return counts, adamic_adar

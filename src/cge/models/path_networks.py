@@ -4,13 +4,12 @@ Every network maps the vectors of a path's nodes to one number, and a sigmoid tu
 is linear in the node vectors, so it is applied once per *node* and gathered per path: `score(project(vectors)[paths])`
 is the network at a fraction of its cost. Gradients do not flow into the node vectors.
 
-`NETWORKS` is the registry: name → class. `NETWORKS["last"] = LastNode` makes `weighting="last"` available; a class (or
-any callable that takes the vector size) can also be passed as `weighting` without a name.
+`cge.models.weightings` has their names. A class, or any callable that takes the size of vectors, can also be passed as
+`weighting` without a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,7 @@ from torch import Tensor, nn
 from cge.errors import InputError
 from cge.models.path_tree import PathTree, lstm_scores
 
-__all__ = ["NETWORKS", "AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting", "make_network"]
+__all__ = ["AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting"]
 
 Array = npt.NDArray[Any]
 
@@ -38,8 +37,6 @@ class PathWeighting(nn.Module):
     ----------
     summary : str
         What the weight is computed from, for help texts.
-    cost : float
-        Training time of the paper's algorithm relative to the network "average".
 
     Examples
     --------
@@ -59,7 +56,6 @@ class PathWeighting(nn.Module):
     """
 
     summary: ClassVar[str] = "a custom network"
-    cost: ClassVar[float] = 1.4
 
     def project(self, vectors: Tensor) -> Tensor:
         """Map node vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
@@ -110,7 +106,6 @@ class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
 
     summary = "the mean of the node vectors"
-    cost = 1.0
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -138,7 +133,6 @@ class CnnWeighting(PathWeighting):
     """
 
     summary = "a CNN along the path (Eq. 1)"
-    cost = 1.1
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -171,7 +165,6 @@ class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
     summary = "an LSTM along the path (Eq. 2)"
-    cost = 1.4
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()
@@ -215,30 +208,3 @@ class LstmWeighting(PathWeighting):
 def _set_to_zero(layer: nn.Linear) -> None:
     nn.init.zeros_(layer.weight)
     nn.init.zeros_(layer.bias)
-
-
-NETWORKS: dict[str, Callable[[int], PathWeighting]] = {
-    "average": AverageWeighting,
-    "cnn": CnnWeighting,
-    "lstm": LstmWeighting,
-}
-
-
-def make_network(weighting: str | Callable[[int], PathWeighting], dim: int) -> PathWeighting | None:
-    """Return the network of a weighting, a name in `NETWORKS` or a callable of `dim`; None for "uniform"."""
-    if weighting == "uniform":
-        return None
-    if isinstance(weighting, nn.Module):
-        expected = f"the class {type(weighting).__name__}, not an instance"
-        raise InputError(parameter="weighting", expected=expected, found=weighting)
-    if isinstance(weighting, str) and weighting not in NETWORKS:
-        choices = ", ".join(repr(name) for name in ["uniform", *NETWORKS])
-        expected = f"one of {choices} or a callable that returns a cge.PathWeighting"
-        raise InputError(parameter="weighting", expected=expected, found=weighting)
-    factory = NETWORKS[weighting] if isinstance(weighting, str) else weighting
-    network = factory(dim)
-    if not isinstance(network, PathWeighting):
-        raise InputError(f"{factory!r} must return a cge.PathWeighting, found a {type(network).__name__}")
-    if not any(parameter.requires_grad for parameter in network.parameters()):
-        raise InputError(f"{type(network).__name__} has no trainable parameters")
-    return network

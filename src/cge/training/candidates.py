@@ -1,178 +1,271 @@
-"""Trials of weights and readers: short trainings that the selection labels judge, and the work left for them."""
+"""The candidates of the model search: one list, which the search runs and `cge fit --dry-run` prints.
+
+`list_candidates` derives it from the registries of weightings and classifiers, the settings and the size of the
+problem, before anything is trained. Conditions that depend on earlier results are part of the candidates, and are
+evaluated when the search reaches them. The stages, in their order:
+
+1. *initial weighting*: which closed form a learned weighting starts from;
+2. *label propagation*: whether propagated training labels are added to the class scores;
+3. *classifier*: which classifiers suit the first weighting;
+4. *weighting*: which weighting replaces the first one, the simpler ones first, as far as the work budget allows;
+5. *final classifier*: which classifiers suit the selected weighting, where it is another one;
+6. *baseline*: uniform weights, for comparison, where they were not evaluated before;
+7. *training*: the selected model, which is trained to the end.
+
+Without validation labels, or where settings leave nothing open, only the last stage remains.
+"""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-import torch
-from torch import Tensor
+from cge.models.weightings import WEIGHTINGS, SearchRole, WeightingSpec
+from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
+from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
-from cge.models.propagation import Propagation
-from cge.training.classifier_recipes import DENSE, ClassifierRecipe, EncoderSettings, ProblemSize, make_classifier
-from cge.training.classifier_training import ClassifierTrainer
-from cge.training.encoder_data import EncoderData
-from cge.training.model_comparison import CandidateScore, score_candidate
-from cge.training.named_weighting import NamedWeighting
-from cge.training.task import Task
+__all__ = [
+    "CUSTOM",
+    "MAX_GAIN",
+    "MIN_VALIDATION",
+    "SELECTED",
+    "Candidate",
+    "Condition",
+    "SearchProblem",
+    "SearchState",
+    "first_weighting",
+    "list_candidates",
+]
 
-__all__ = ["CandidateTraining", "SearchResult"]
-
-
-def _run(trainer: ClassifierTrainer, _: str, epochs: int) -> None:
-    trainer.run(epochs)
+SELECTED = "selected"  # what earlier stages selected
+CUSTOM = "custom"  # the name of a weighting that was passed as a callable
+MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
+MAX_GAIN = 0.2  # accuracy: rivals never gained more, so with a larger gain label propagation is used without them
+_LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
 
 @dataclass(frozen=True)
-class SearchResult:
-    """A candidate that the selection labels judged: what, read how, its accuracy, its gain over what it challenged.
+class SearchProblem:
+    """What the candidates depend on besides settings: sizes, numbers of labels, and the node inputs."""
 
-    `saved` is by how much less the labels surprised it. `gain`, `saved` and their standard errors are None for a
-    candidate that challenged none.
+    size: ProblemSize
+    n_train: int
+    n_validation: int
+    n_folds: int
+    features: bool
+    inputs: str  # "features", "learned" or "walks"
+
+
+@dataclass
+class SearchState:
+    """What the search has selected so far, for the conditions of candidates."""
+
+    first: str
+    label_propagation: bool
+    labels_gain: float = 0.0  # accuracy that label propagation gains with the default classifier, if significant
+    best_classifier: str = ""
+    classifiers: tuple[str, ...] = ()
+    base: str = ""  # the best weighting of the stage "base"
+    closed_form: str = ""  # the best closed form
+    weighting: str = ""
+    evaluated: set[str] = field(default_factory=set)  # weightings, with label propagation as selected
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A condition on earlier results, in words and as a function of the state of the search."""
+
+    text: str
+    holds: Callable[[SearchState], bool]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A model that the search trains for some epochs and compares.
+
+    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It is evaluated if all
+    `conditions` hold when it is reached. `margin` is the number of standard errors by which it must be better, None
+    where no margin is needed. `work` is the number of multiplications at most.
     """
 
+    stage: str
     weighting: str
     classifier: str
-    label_propagation: bool
-    accuracy: float
-    accuracy_gain: float | None
-    accuracy_gain_error: float | None
-    log_loss_gain: float | None
-    log_loss_gain_error: float | None
+    label_propagation: str
+    inputs: str
+    work: float
+    conditions: tuple[Condition, ...] = ()
+    margin: float | None = None
+
+    def reached(self, state: SearchState) -> bool:
+        """Return whether its conditions hold."""
+        return all(condition.holds(state) for condition in self.conditions)
+
+    def row(self) -> dict[str, str | float]:
+        """Return it as a row of a table."""
+        return {
+            "stage": self.stage,
+            "weighting": self.weighting,
+            "classifier": self.classifier,
+            "label_propagation": self.label_propagation,
+            "inputs": self.inputs,
+            "work": self.work,
+            "condition": ", ".join(condition.text for condition in self.conditions),
+        }
 
 
-class CandidateTraining:
-    """Trainings of readers with some weights; what several of them need is made once.
+_LABELS_SELECTED = Condition("with label propagation", lambda state: state.label_propagation)
+_LABELS_NOT_SELECTED = Condition("without label propagation", lambda state: not state.label_propagation)
+_LABELS_HELP = Condition(
+    f"if label propagation gains at most {100 * MAX_GAIN:.0f} percentage points",
+    lambda state: 0 < state.labels_gain <= MAX_GAIN,
+)
+_HETEROPHILY = Condition(
+    f"if {DEFAULT_CLASSIFIER} is selected without label propagation",
+    lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
+)
+_USES_EDGES = Condition("unless own inputs are best", lambda state: state.closed_form != "own")
+_CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.first)
+_NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
+_NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not _is_hop_profile(state.closed_form))
 
-    `train(trainer, stage, epochs)` trains up to an epoch, under a name for what it keeps on disk; by default it keeps
-    nothing. `begun` are the trainings that were begun, by weights, reader and votes; those of weights that lost are
-    let go, for each holds a reader, its gradients and what its optimizer keeps. `label_propagation` says whether labels
-    vote where a trial does not, `budget` how many products may still be spent on trials; `compared` is what came of them.
+
+def _is_hop_profile(name: str) -> bool:
+    role = WEIGHTINGS[name].search if name in WEIGHTINGS else None
+    return role is not None and role.stage == "hop profile"
+
+
+def _best_is(classifier: str) -> Condition:
+    return Condition(f"if {classifier} is best", lambda state: state.best_classifier == classifier)
+
+
+def _base_is(name: str) -> Condition:
+    return Condition(f"if {name} is the base", lambda state: state.base == name or _is_hop_profile(state.base))
+
+
+def first_weighting(settings: EncoderSettings, inputs: str) -> str:
+    """Return the weighting that is asked for, or with "auto" the one that others are compared with.
+
+    Vectors of walks contain what longer paths would add, so there the node's own inputs come first.
     """
+    if not isinstance(settings.weighting, str):
+        return CUSTOM
+    if settings.weighting != "auto":
+        return settings.weighting
+    return "own" if inputs == "walks" else "degree"
 
-    def __init__(
-        self,
-        task: Task,
-        data: EncoderData,
-        settings: EncoderSettings,
-        class_weights: Tensor | None = None,
-        train: Callable[[ClassifierTrainer, str, int], None] | None = None,
-    ) -> None:
-        self.task, self.data, self.settings = task, data, settings
-        self.class_weights, self._train = class_weights, _run if train is None else train
-        self.trainers: dict[tuple[str, str, bool], ClassifierTrainer] = {}
-        self.scores: dict[tuple[str, str, bool], CandidateScore] = {}
-        self.results: list[SearchResult] = []
-        self._label_scores: dict[str, Tensor] = {}
-        self._propagations: dict[str, Propagation] = {}
-        self._propagated_inputs: dict[str, Tensor] = {}
-        self.label_propagation = False
-        inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
-        if isinstance(inputs, Tensor):
-            entries, columns = inputs.numel() // DENSE, inputs.shape[1]
-        else:
-            entries, columns = inputs.rows.nnz, 0
-        self.problem_size = ProblemSize(len(data.transitions), entries, columns, labeled, task.classes)
-        self.budget = settings.search(self.problem_size)
 
-    def evaluate_candidate(
-        self, weights: NamedWeighting, classifier: str, label_propagation: bool | None = None
-    ) -> CandidateScore:
-        """Train for the first epochs and ask the selection labels; labels vote as it stands where nothing is said."""
-        if label_propagation is None:
-            label_propagation = self.label_propagation
-        key = (weights.name, classifier, label_propagation)
-        if key not in self.scores:
-            self.budget -= self.settings.evaluation_cost(classifier, self.problem_size)
-            self.trainers[key] = self.trainer(weights, classifier, label_propagation, self.settings.seed, "compare")
-            stage = "-".join(
-                ["compare", *re.findall(r"\w+", weights.name), classifier, "labels" if label_propagation else "plain"]
-            )
-            self._train(self.trainers[key], stage, self._recipe(classifier, self.settings.seed).evaluate_after)
-            self.scores[key] = score_candidate(self.trainers[key])
-        return self.scores[key]
+def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:
+    """Return all candidates that a search may evaluate, in their order."""
+    return list(_Listing(problem, settings).candidates())
 
-    def within_budget(self, classifiers: tuple[str, ...], more: float = 0.0) -> bool:
-        """Say whether there is work left for judging weights with some readers, and for `more` products."""
-        return more + self.evaluation_cost(classifiers) <= self.budget
 
-    def evaluation_cost(self, classifiers: tuple[str, ...]) -> float:
-        """Return the products in judging weights with some readers."""
-        return sum(self.settings.evaluation_cost(classifier, self.problem_size) for classifier in classifiers)
+class _Listing:
+    def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
+        self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
+        self.first = first_weighting(settings, problem.inputs)
+        self.needs_labels = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].needs_labels
+        self.selecting = problem.n_validation >= MIN_VALIDATION
+        affordable = problem.n_train * problem.size.transitions < _LABEL_WORK
+        optional = settings.label_propagation == "auto" and not self.needs_labels
+        self.labels_open = optional and self.selecting and affordable
+        self.labels = "yes" if settings.label_propagation == "yes" or self.needs_labels else "no"
+        self.classifiers_open = settings.classifier == "auto" and self.selecting
+        self.weighting_open = settings.weighting == "auto" and self.selecting
+        self.selected_labels = SELECTED if self.labels_open else self.labels
 
-    def release(self, name: str) -> None:
-        """Forget the trainings with weights that lost; how they did is still known."""
-        self.trainers = {key: one for key, one in self.trainers.items() if key[0] != name}
-        for kept in (self._propagations, self._label_scores, self._propagated_inputs):
-            kept.pop(name, None)
-        self.data.closed_walks.pop(name, None)
+    def candidates(self) -> Iterator[Candidate]:
+        if self.selecting:
+            learned = self.first not in WEIGHTINGS or WEIGHTINGS[self.first].kind != "closed form"
+            if learned:
+                yield from self._initial_weightings(self.labels)
+            if self.labels_open:
+                yield from self._label_propagation()
+            if self.classifiers_open:
+                yield from self._classifiers("classifier", self.first)
+            if self.weighting_open:
+                yield from self._weightings()
+                if self.classifiers_open:
+                    yield from self._classifiers("final classifier", SELECTED, _CHANGED)
+            if (learned or self.weighting_open) and self.first != "uniform":
+                yield self._candidate("baseline", "uniform", self._classifier(), self.selected_labels, _NOT_UNIFORM)
+        weighting = SELECTED if self.weighting_open else self.first
+        yield self._candidate("training", weighting, self._classifier(), self.selected_labels)
 
-    def keep(self, name: str) -> None:
-        """Forget all trainings but those with the weights of a name, and with votes as it stands."""
-        self.trainers = {key: one for key, one in self.trainers.items() if key[2] == self.label_propagation}
-        for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
-            self.release(other)
+    def _candidate(self, stage: str, weighting: str, classifier: str, labels: str, *conditions: Condition) -> Candidate:
+        affordable = [name for name in CLASSIFIERS if self.work.affordable(name)]
+        work = max(map(self.work.evaluation, affordable if classifier == SELECTED else [classifier]))
+        return Candidate(stage, weighting, classifier, labels, self.problem.inputs, work, conditions)
 
-    # ------------------------------------------------------------------ trainings
+    def _classifier(self) -> str:
+        if self.classifiers_open:
+            return SELECTED
+        return DEFAULT_CLASSIFIER if self.settings.classifier == "auto" else self.settings.classifier
 
-    def _recipe(self, classifier: str, seed: int) -> ClassifierRecipe:
-        """Return how a reader is trained on this graph."""
-        return self.settings.recipe(classifier, seed, self._width(classifier))
+    def _specs(self, *stages: str) -> list[WeightingSpec]:
+        """Return the weightings of some stages that can be used, stage by stage."""
+        specs = [spec for spec in WEIGHTINGS.values() if spec.applies(self.settings.hops, self.problem.features)]
+        return [spec for stage in stages for spec in specs if spec.search is not None and spec.search.stage == stage]
 
-    def _width(self, classifier: str) -> int:
-        """Return the products in a pass of a reader over this graph."""
-        return self.settings.products(classifier, self.problem_size)
+    def _initial_weightings(self, labels: str, *conditions: Condition) -> Iterator[Candidate]:
+        specs = sorted(self._specs("base", "closed form"), key=lambda spec: spec.name != "degree")
+        for spec in specs:
+            base = (_base_is(spec.name),) if conditions and spec in self._specs("base") else ()
+            yield self._candidate("initial weighting", spec.name, DEFAULT_CLASSIFIER, labels, *base, *conditions)
 
-    def trainer(
-        self, weights: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
-    ) -> ClassifierTrainer:
-        """Return a training of a reader that has not begun."""
-        recipe = self._recipe(classifier, seed)
-        once = self.settings.rows(classifier, self.problem_size) > 0
-        propagated = self._propagate_inputs(weights, recipe) if once else None
-        return ClassifierTrainer(
-            self.task,
-            self.data.inputs(recipe.rows),
-            self._propagation(weights),
-            make_classifier(classifier, self.data, self.settings.dim, self.task.classes, seed),
-            recipe.settings,
-            label_scores=self.label_scores(weights) if label_propagation else None,
-            class_weights=self.class_weights,
-            consistency_nodes=torch.from_numpy(np.flatnonzero(self.data.has_inputs)),
-            propagated_inputs=propagated,
-            stage=stage,
-            n_jobs=self.data.n_jobs,
-        )
+    def _label_propagation(self) -> Iterator[Candidate]:
+        for labels in ("yes", "no"):
+            yield self._candidate("label propagation", self.first, DEFAULT_CLASSIFIER, labels)
+        if not self.classifiers_open:
+            return
+        for name, spec in CLASSIFIERS.items():
+            if spec.search and spec.rival_of_labels and self.work.affordable(name):
+                yield self._candidate("label propagation", self.first, name, "no", _LABELS_HELP)
+        for name, spec in CLASSIFIERS.items():
+            if spec.search and spec.needs_labels:
+                yield self._candidate("label propagation", self.first, name, "yes", _LABELS_HELP)
 
-    def _propagation(self, weights: NamedWeighting) -> Propagation:
-        """Return the pooling of some weights, which all their readers share."""
-        if weights.name not in self._propagations:
-            self._propagations[weights.name] = weights.propagation(self.data)
-        return self._propagations[weights.name]
+    def _classifiers(self, stage: str, weighting: str, *conditions: Condition) -> Iterator[Candidate]:
+        labels = self.selected_labels
+        for name, spec in CLASSIFIERS.items():
+            if not spec.search or spec.only_if_best is not None or not self.work.affordable(name):
+                continue
+            if spec.needs_labels and labels == "no":
+                continue
+            more: tuple[Condition, ...] = ()
+            if self.labels_open and spec.needs_labels:
+                more = (_LABELS_SELECTED,)
+            elif self.labels_open and spec.rival_of_labels:
+                more = (_LABELS_NOT_SELECTED,)
+            yield self._candidate(stage, weighting, name, labels, *more, *conditions)
+        for name, spec in CLASSIFIERS.items():
+            if spec.search and spec.only_if_best is not None:
+                yield self._candidate(stage, weighting, name, labels, _best_is(spec.only_if_best), *conditions)
 
-    def _propagate_inputs(self, weights: NamedWeighting, recipe: ClassifierRecipe) -> Tensor:
-        """Return what the paths of some weights bring to each node, dense, `(n, f)`."""
-        if weights.name not in self._propagated_inputs:
-            inputs: Any = self.data.inputs(recipe.rows)
-            with torch.no_grad():
-                self._propagated_inputs[weights.name] = self._propagation(weights)(inputs)
-        return self._propagated_inputs[weights.name]
+    def _weightings(self) -> Iterator[Candidate]:
+        """Yield the weightings that may replace the first one."""
+        base_open = self.first in {spec.name for spec in self._specs("base")}
+        for spec in self._specs("base", "closed form", "hop profile"):
+            if spec.name != self.first and spec.search is not None and self._possible(spec.search):
+                hop_profile = spec.search.stage == "hop profile"
+                classifier = DEFAULT_CLASSIFIER if hop_profile else self._classifier()
+                margin = None if base_open and spec.search.stage == "base" else spec.search.margin
+                yield replace(self._weighting(spec, spec.search, classifier), margin=margin)
+        learning = self.work.learning(self.problem.n_folds)
+        if self.problem.n_folds < 2 or learning > self.work.search_budget():
+            return
+        yield from self._initial_weightings(self.selected_labels, _NO_HOP_PROFILE)
+        for spec in self._specs("learned"):
+            if spec.search is not None and self._possible(spec.search):
+                candidate = self._weighting(spec, spec.search, self._classifier())
+                yield replace(candidate, margin=spec.search.margin, work=candidate.work + learning)
 
-    def label_scores(self, weights: NamedWeighting) -> Tensor:
-        """Return the votes of the training labels, `(n, c)`, as they are trained on.
+    def _possible(self, role: SearchRole) -> bool:
+        default = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
+        return default or not role.heterophily
 
-        About a label that is alone in its class others can only be wrong: its node is trained without votes, or with
-        several labels per node that class of it.
-        """
-        if weights.name not in self._label_scores:
-            train = self.task.train.numpy()
-            labels = self.task.labels.numpy()[train]
-            target = self.task.target
-            matrix = target.matrix(labels)
-            scores = weights.propagate_labels(self.data, train, matrix, target)
-            scores[train] *= target.informative(matrix)
-            self._label_scores[weights.name] = torch.from_numpy(scores)
-        return self._label_scores[weights.name]
+    def _weighting(self, spec: WeightingSpec, role: SearchRole, classifier: str) -> Candidate:
+        conditions = (_HETEROPHILY,) if role.heterophily else ()
+        if role.stage == "learned" and not spec.train_hops:
+            conditions = (*conditions, _USES_EDGES)
+        return self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)

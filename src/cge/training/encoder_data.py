@@ -116,6 +116,15 @@ class EncoderData:
 
     # ------------------------------------------------------------------ nodes
 
+    @property
+    def input_dim(self) -> int:
+        """The number of columns of the inputs."""
+        if self.uses_features:
+            return int(self.graph.features.shape[1])  # type: ignore[union-attr]
+        if self.walk_vectors is not None:
+            return int(self.walk_vectors.shape[1])
+        return (self if self.training_data is None else self.training_data).graph.num_nodes
+
     def inputs(self, norm: str) -> NodeFeatures:
         """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, "l1" or "l2".
 

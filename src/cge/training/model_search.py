@@ -1,65 +1,57 @@
-"""The plan of the path encoder: how paths are weighed and who reads what they bring, chosen by short trainings.
+"""The model search: which path weighting, classifiers and label propagation to use, decided on the validation labels.
 
-What is chosen on the selection labels, where it is left open ("auto"):
+The search evaluates the candidates of `cge.training.candidates`, stage by stage:
 
-1. Paths carry the known training labels as well, where a plain reader is right more often with them than without by
-   more than two standard errors, and readers that they help by less than 20 points beat those that agree instead.
-2. Three readers start on paths with a degree discount: plain (labels only), deep and sparse (both with consistency).
-   After the first epochs the best one is kept, and averaged with another one that is behind by less than one standard
-   error. Where sparse is best, a gentle one, with a fifth of its consistency, is asked as well. Where labels vote,
-   plain and taught (by the votes) are asked instead of these.
-3. The better of degree discount and A ≡ 1, each with the reader that suits it, is the base (where nodes carry vectors
-   of walks, a node's own). Closed-form and then
-   learned weights challenge what is left; they have to be right more often by more than one standard error, or as often
-   and less surprised by more than two. For weights that win the readers are chosen again.
+- Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
+  standard errors; where it gains at most 20 percentage points, it also has to beat classifiers with a consistency loss.
+- Of the classifiers the best is used, averaged with another one of a different kind that is not significantly worse.
+- The better of degree normalization and uniform weights is the base weighting. Closed forms and then learned weightings
+  replace it where they are better by their margin, in standard errors. For another weighting the classifiers are
+  compared again.
 """
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy.typing as npt
 
-from cge.errors import CgeWarning, Message
-from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
-from cge.models.path_networks import PathWeighting, make_network
-from cge.training.candidates import CandidateTraining, SearchResult
-from cge.training.classifier_recipes import CLASSIFIERS
-from cge.training.learned_weighting import learn_weighting
-from cge.training.model_comparison import (
-    CandidateScore,
-    accuracy_gain,
-    closed_form_weightings,
-    hop_profiles,
-    is_better,
-    log_loss_gain,
+from cge.errors import Message
+from cge.models.edge_weighting import EdgePropagation
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import WEIGHTINGS, closed_form, is_learned, make_network
+from cge.training.candidate_evaluation import CandidateEvaluator, SearchResult
+from cge.training.candidates import (
+    CUSTOM,
+    SELECTED,
+    Candidate,
+    SearchProblem,
+    SearchState,
+    first_weighting,
+    list_candidates,
 )
+from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
+from cge.training.learned_weighting import learn_weighting
+from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, log_loss_gain
 from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
-__all__ = ["MIN_VALIDATION", "ModelSearch", "SearchResult", "Selection"]
+__all__ = ["ModelSearch", "Selection"]
 
 Array = npt.NDArray[Any]
 
-_Challenger: TypeAlias = tuple[NamedWeighting, tuple[str, ...], float]  # readers, and the standard errors to win by
-
-MIN_VALIDATION = 5  # labels that can tell candidates apart at all
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
-_VOTES_WORK = 2e10  # labels times steps: excluding a node's own label from its votes costs five to ten times as many
-_AGREEMENT = 0.2  # more than that agreement never brought
 
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """What was chosen: the weights, the readers whose chances are averaged, whether labels vote, and the comparison.
+    """The selected weighting, the classifiers whose probabilities are averaged, and whether labels are propagated.
 
-    `over_uniform` is by how much the weights are right more often than A ≡ 1 on the selection labels, with the standard
-    error of that; None where nobody asked.
+    `gain_over_uniform` is the gain in validation accuracy over uniform weights with its standard error; None where they
+    were not compared. `notices` are for the user.
     """
 
     weighting: NamedWeighting
@@ -67,253 +59,238 @@ class Selection:
     label_propagation: bool
     results: tuple[SearchResult, ...] = field(default=())
     gain_over_uniform: tuple[float, float] | None = None
-
-
-def _kind(classifier: str) -> tuple[bool, bool]:
-    recipe = CLASSIFIERS[classifier]
-    return recipe.scores, recipe.settings.distilled
-
-
-class ModelSearch(CandidateTraining):
-    """Decides how a task is learned, by trials on its selection labels."""
+    notices: tuple[Message, ...] = field(default=())
 
     @property
-    def _selecting(self) -> bool:
-        return len(self.task.validation) >= MIN_VALIDATION
+    def learned_weights(self) -> bool:
+        """Whether a weighting was learned from labels, selected or not."""
+        return any(is_learned(name) for name in (self.weighting.name, *(result.weighting for result in self.results)))
 
-    @cached_property
-    def _priors(self) -> dict[str, EdgeWeighting]:
-        return closed_form_weightings(self.data.edge_scale.names, self.settings.hops)
 
-    def make(self) -> Selection:
-        """Return the plan. Without selection labels nothing is compared, and what is open follows a fixed choice."""
-        self.label_propagation = self.settings.label_propagation == "yes" or self.settings.classifier == "distilled"
-        weights = self._first_weights()
-        affordable = len(self.task.train) * len(self.data.transitions) < _VOTES_WORK
-        undecided = (
-            self.settings.label_propagation == "auto" and not self.label_propagation and self._selecting and affordable
+class ModelSearch:
+    """Selects a model for a task by evaluating candidates on its validation labels.
+
+    Attributes
+    ----------
+    evaluator : CandidateEvaluator
+        Trains and scores candidates.
+    candidates : list of Candidate
+        All candidates that the search may evaluate.
+    state : SearchState
+        What is selected so far.
+    results : list of SearchResult
+        The comparisons so far.
+    """
+
+    def __init__(self, evaluator: CandidateEvaluator) -> None:
+        self.evaluator, self.task, self.data = evaluator, evaluator.task, evaluator.data
+        task, data, settings = self.task, self.data, evaluator.settings
+        inputs = "features" if data.uses_features else "learned" if data.walk_vectors is None else "walks"
+        counts = len(task.train), len(task.validation), len(task.folds)
+        problem = SearchProblem(evaluator.work.size, *counts, data.graph.features is not None, inputs)
+        self.candidates = list_candidates(problem, settings)
+        training = self.candidates[-1]
+        self.state = SearchState(
+            first=first_weighting(settings, inputs),
+            label_propagation=training.label_propagation == "yes",
+            classifiers=(DEFAULT_CLASSIFIER if training.classifier == SELECTED else training.classifier,),
         )
-        if undecided:
-            self.label_propagation = self._label_propagation_helps(weights)
-        classifiers = self.classifiers(weights)
-        if self.settings.weighting == "auto" and self._selecting:
-            first, weights = weights.name, self._search_weightings(weights, classifiers)
-            if weights.name != first:
-                classifiers = self.classifiers(weights)  # other weights may suit other readers
-        over_uniform = self._over_none(weights, classifiers[0])
-        self.keep(weights.name)
-        return Selection(weights, classifiers, self.label_propagation, tuple(self.results), over_uniform)
+        self.results: list[SearchResult] = []
+        self.notices: list[Message] = []
 
-    # ------------------------------------------------------------------ weights
+    def run(self) -> Selection:
+        """Return the selected model; without validation labels nothing is compared."""
+        state = self.state
+        weighting = self._first_weighting()
+        state.label_propagation = self._select_label_propagation(weighting)
+        state.classifiers = self.select_classifiers("classifier", weighting)
+        if any(candidate.stage == "weighting" for candidate in self.candidates):
+            weighting = self._select_weighting(weighting)
+            state.classifiers = self.select_classifiers("final classifier", weighting)
+        gain = self._gain_over_uniform(weighting)
+        self.evaluator.release_others(weighting.name, state.label_propagation)
+        results, notices = tuple(self.results), tuple(self.notices)
+        return Selection(weighting, state.classifiers, state.label_propagation, results, gain, notices)
 
-    def _first_weights(self) -> NamedWeighting:
-        """Return the weights that were asked for, or with "auto" those that others will challenge."""
-        asked = self.settings.weighting
-        if isinstance(asked, str) and asked in self._priors:
-            return self._prior(asked)
-        if asked == "auto":
-            # Vectors of walks hold already what paths of many steps bring: a node's own is the simplest to read.
-            return self._prior("degree") if self.data.walk_vectors is None else self._hop_profile("own")
-        start = self.best_closed_form("degree", "uniform", "cosine")
-        for name in self._priors:
-            self.release(name)
-        return self.learned(asked, start)
+    def _reached(self, stage: str) -> Iterator[Candidate]:
+        """Yield the candidates of a stage whose conditions hold; each is checked only when it is reached."""
+        return (each for each in self.candidates if each.stage == stage and each.reached(self.state))
 
-    def _prior(self, name: str) -> NamedWeighting:
-        return NamedWeighting(name, self._priors[name])
+    def _evaluate(self, weighting: NamedWeighting, classifier: str) -> CandidateScore:
+        return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
-    def _hop_profile(self, name: str) -> NamedWeighting:
-        return NamedWeighting(name, hop_profiles(self.data.edge_scale.names, self.settings.hops)[name])
+    # ------------------------------------------------------------------ label propagation and classifiers
 
-    def best_closed_form(self, *names: str) -> NamedWeighting:
-        """Return the prior that the plain reader does best with; the first one where they are level."""
-        there = [name for name in names if name in self._priors]
-        if not self._selecting or len(there) == 1:
-            return self._prior(there[0])
-        judged = {name: self.evaluate_candidate(self._prior(name), "mlp") for name in there}
-        return self._prior(max(judged, key=lambda name: judged[name].accuracy))
+    def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
+        """Return whether label propagation helps the default classifier, and more than its rivals without it."""
+        scores: dict[tuple[str, bool], CandidateScore] = {}
+        with_labels, without = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
+        for candidate in self._reached("label propagation"):
+            key = candidate.classifier, candidate.label_propagation == "yes"
+            scores[key] = self.evaluator.evaluate(weighting, *key)
+            if key == without:
+                self._note(weighting.name, DEFAULT_CLASSIFIER, True, scores[with_labels], scores[without])
+                gain, error = accuracy_gain(scores[with_labels], scores[without])
+                self.state.labels_gain = gain if gain > 2 * error else 0.0
+        if not scores:
+            return self.state.label_propagation
+        best = max(score.accuracy for (_, labels), score in scores.items() if labels)
+        rivals = [score.accuracy for key, score in scores.items() if not key[1] and key != without]
+        return self.state.labels_gain > 0 and best > max(rivals, default=0.0)
 
-    def learned(self, kind: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
-        """Return weights learned on folds of the training labels: of steps, from a start, or of a network."""
-        settings = replace(self.settings.outer(self.problem_size, len(self.task.folds)), n_jobs=self.data.n_jobs)
-        if kind in ("edges", "edges+hops"):
+    def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
+        """Return the best classifier for a weighting, and a second one to average with."""
+        scores: dict[str, CandidateScore] = {}
+        best = self.state.best_classifier = ""
+        for candidate in self._reached(stage):
+            name = candidate.classifier
+            scores[name] = self._evaluate(weighting, name)
+            if CLASSIFIERS[name].only_if_best is None:
+                best = max(scores, key=lambda each: scores[each].accuracy)
+            elif is_better(scores[name], scores[best]):
+                best = name
+            self.state.best_classifier = best
+        if not scores:
+            return self.state.classifiers
+        for name, score in scores.items():
+            incumbent = None if name == best else scores[best]
+            self._note(weighting.name, name, self.state.label_propagation, score, incumbent)
+        not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
+        others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
+        return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
+
+    # ------------------------------------------------------------------ weightings
+
+    def _first_weighting(self) -> NamedWeighting:
+        """Return the weighting that the settings name, or with "auto" the one that others are compared with."""
+        if not is_learned(self.evaluator.settings.weighting):
+            return self._closed_form(self.state.first)
+        start = self.initial_weighting()
+        for name, spec in WEIGHTINGS.items():
+            if spec.closed_form is not None:
+                self.evaluator.release(name)
+        return self.learn(self.evaluator.settings.weighting, start)
+
+    def _closed_form(self, name: str) -> NamedWeighting:
+        return NamedWeighting(name, closed_form(name, self.data.edge_scale.names, self.evaluator.settings.hops))
+
+    def initial_weighting(self) -> NamedWeighting:
+        """Return the closed form from which learning starts: the best with the default classifier."""
+        names = [candidate.weighting for candidate in self._reached("initial weighting")] or ["degree"]
+        if len(names) == 1:
+            return self._closed_form(names[0])
+        scores = {name: self._evaluate(self._closed_form(name), DEFAULT_CLASSIFIER) for name in names}
+        return self._closed_form(max(scores, key=lambda name: scores[name].accuracy))
+
+    def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
+        """Return a weighting learned on folds of the training labels: of edges, from a start, or of a network."""
+        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=self.data.n_jobs)
+        spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
+        if spec is not None and spec.network is None:
             module: Any = deepcopy(start.module)
-            weights = NamedWeighting(str(kind), module)
+            learned = NamedWeighting(spec.name, module)
             propagation: Any = EdgePropagation(
-                self.data.transitions, self.data.edge_inputs, module, train_hops=kind != "edges"
+                self.data.transitions, self.data.edge_inputs, module, train_hops=spec.train_hops
             )
         else:
-            with seeded(self.settings.seed, "network"):
-                network: Any = make_network(kind, int(self.data.token_vectors(self.settings.seed).shape[1]))
+            with seeded(self.evaluator.settings.seed, "network"):
+                network: Any = make_network(
+                    weighting, int(self.data.token_vectors(self.evaluator.settings.seed).shape[1])
+                )
             network.init_uniform()
-            sampled = (self.settings.walks_per_node, self.settings.seed)
-            weights = NamedWeighting(kind if isinstance(kind, str) else "custom", network, sampled, start)
-            propagation = weights.trainable(self.data, self.task.train.numpy())
+            sampled = (self.evaluator.settings.walks_per_node, self.evaluator.settings.seed)
+            learned = NamedWeighting(CUSTOM if spec is None else spec.name, network, sampled, start)
+            propagation = learned.trainable(self.data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
-        inputs = self.data.inputs("l2")
-        learned = learn_weighting(self.task, inputs, propagation, settings, class_weights=self.class_weights)
-        if not learned.learned and self.settings.weighting != "auto":
+        inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
+        outcome = learn_weighting(self.task, inputs, propagation, settings, class_weights=class_weights)
+        if not outcome.learned and self.evaluator.settings.weighting != "auto":
             problem = Message.of(
                 "training {weighting} changed nothing: with weights learned on some of the training labels, the others "
                 "were predicted no better than by chance; the weights are those of ",
-                weighting=weights.name,
+                weighting=learned.name,
             )
-            warnings.warn(CgeWarning(Message(problem, repr(start.name))), stacklevel=8)  # the line that called `fit`
-        weights.module.eval()
-        return weights
+            self.notices.append(Message(problem, repr(start.name)))
+        learned.module.eval()
+        return learned
 
-    def _search_weightings(self, base: NamedWeighting, classifiers: tuple[str, ...]) -> NamedWeighting:
-        """Let A ≡ 1, closed-form and learned weights challenge the base; return what is kept."""
-        incumbent = self._best(base, classifiers)
-        if base.name == "degree":
-            found, lost = self._best(self._prior("uniform"), classifiers, incumbent), "uniform"
-            # It is as simple as the degree discount, so no margin is asked for; but hits and surprise have to agree.
-            if found.accuracy > incumbent.accuracy and log_loss_gain(found, incumbent)[0] > 0:
-                base, incumbent, lost = self._prior("uniform"), found, base.name
-            self.release(lost)
-        first = base.name
-        base, incumbent = self._compare_candidates(self._closed_form(base, classifiers), base, incumbent)
-        return self._compare_candidates(self._learned_ones(first, base, classifiers), base, incumbent)[0]
-
-    def _compare_candidates(
-        self, challengers: Iterator[_Challenger], base: NamedWeighting, incumbent: CandidateScore
-    ) -> tuple[NamedWeighting, CandidateScore]:
-        """Let challengers try one by one; each has to beat what is left. Return that, and how it does."""
-        for candidate, classifiers, errors in challengers:
-            found, lost = self._best(candidate, classifiers, incumbent), candidate.name
-            if is_better(found, incumbent, errors, more=1):
-                base, incumbent, lost = candidate, found, base.name
-            if lost != base.name:
-                self.release(lost)
-        return base, incumbent
-
-    def _closed_form(self, base: NamedWeighting, classifiers: tuple[str, ...]) -> Iterator[_Challenger]:
-        """Yield closed-form weights: the simpler ones first, as long as work is left.
-
-        Hop profiles are many: they leave what learning weights once costs.
-        """
-        for name in ("uniform", "degree", "cosine") if base.name == "own" else ("cosine",):
-            if name in self._priors and self.within_budget(classifiers):
-                yield self._prior(name), classifiers, 1.0
-        if self._may_differ(classifiers):
-            learning = self._learning() if len(self.task.folds) > 1 else 0.0
-            kept_back = (
-                learning + self.evaluation_cost(classifiers)
-                if learning and self.within_budget(classifiers, learning)
-                else 0.0
-            )
-            for name, module in hop_profiles(self.data.edge_scale.names, self.settings.hops).items():
-                if self.within_budget(("mlp",), kept_back):
-                    # One of a dozen is ahead by chance more easily than one alone.
-                    yield NamedWeighting(name, module), ("mlp",), 1.0 if name == "own" else 2.0
-
-    def _learned_ones(self, first: str, kept: NamedWeighting, classifiers: tuple[str, ...]) -> Iterator[_Challenger]:
-        """Yield learned weights, as long as work is left.
-
-        They start from the better of the first base and the cosine, or from a hop profile that beat them.
-        """
-        learning, profile = self._learning(), kept.name not in self._priors
-        for kind in ("edges", "edges+hops")[: 1 + self._may_differ(classifiers)] if len(self.task.folds) > 1 else ():
-            if kind == "edges" and kept.name == "own":  # there are no steps to weigh
+    def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
+        """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
+        state, best_closed_form, reserve = self.state, incumbent, None
+        state.base = state.closed_form = state.weighting = incumbent.name
+        score = self._best_score(incumbent, state.classifiers)
+        for candidate in self._reached("weighting"):
+            spec = WEIGHTINGS[candidate.weighting]
+            classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
+            more = 0.0
+            if spec.closed_form is None:
+                more = self._learning_work()
+            elif spec.search is not None and spec.search.stage == "hop profile":
+                more = reserve = self._reserved_work() if reserve is None else reserve
+            if candidate.margin is not None and not self.evaluator.within_budget(classifiers, more):
                 continue
-            if self.within_budget(classifiers, learning):
-                self.budget -= learning
-                firsts = (first,) if first in self._priors else ("degree", "uniform")
-                start = kept if profile else self.best_closed_form(*firsts, "cosine")
-                yield self.learned(kind, start), classifiers, 1.0
+            if spec.closed_form is None:
+                self.evaluator.budget -= more
+                profile = WEIGHTINGS[best_closed_form.name].search
+                keeps = profile is not None and profile.stage == "hop profile"
+                challenger = self.learn(spec.name, best_closed_form if keeps else self.initial_weighting())
+            else:
+                challenger = self._closed_form(spec.name)
+            challenger_score = self._best_score(challenger, classifiers, score)
+            loser = challenger
+            if _replaces(candidate, challenger_score, score):
+                loser, incumbent, score = incumbent, challenger, challenger_score
+                state.weighting = incumbent.name
+                if spec.closed_form is not None:
+                    best_closed_form, state.closed_form = incumbent, incumbent.name
+                if candidate.margin is None:
+                    state.base = incumbent.name
+            self.evaluator.release(loser.name)
+        return incumbent
 
-    def _may_differ(self, classifiers: tuple[str, ...]) -> bool:
-        """Say whether neighbors may differ: agreement is of no use and a plain reader best; there hops and b matter."""
-        return "mlp" in classifiers and not self.label_propagation
+    def _learning_work(self) -> float:
+        return self.evaluator.work.learning(len(self.task.folds))
 
-    def _learning(self) -> float:
-        """Return the products in learning weights once."""
-        return self.settings.learning(self.problem_size, len(self.task.folds))
+    def _reserved_work(self) -> float:
+        """Return the work that hop profiles, which are many, leave for learning one weighting."""
+        learning = self._learning_work() if len(self.task.folds) > 1 else 0.0
+        if not learning or not self.evaluator.within_budget(self.state.classifiers, learning):
+            return 0.0
+        return learning + self.evaluator.evaluation_work(self.state.classifiers)
 
-    def _best(
-        self, weights: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None
+    def _best_score(
+        self, weighting: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None
     ) -> CandidateScore:
-        """Return how weights do with the reader that does best with them."""
-        judged = {classifier: self.evaluate_candidate(weights, classifier) for classifier in classifiers}
-        best = max(judged, key=lambda classifier: judged[classifier].accuracy)
-        self._note(weights.name, best, judged[best], incumbent)
-        return judged[best]
+        """Return the score of a weighting with the classifier that suits it best."""
+        scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
+        best = max(scores, key=lambda classifier: scores[classifier].accuracy)
+        self._note(weighting.name, best, self.state.label_propagation, scores[best], incumbent)
+        return scores[best]
 
-    def _over_none(self, weights: NamedWeighting, classifier: str) -> tuple[float, float] | None:
-        """Return how weights that were learned or chosen do against A ≡ 1, in the first epochs."""
-        asked = self.settings.weighting
-        if not self._selecting or weights.name == "uniform" or (isinstance(asked, str) and asked in self._priors):
+    def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
+        """Return the gain in accuracy over uniform weights, in the first epochs; None for uniform or named weights."""
+        state, scores = self.state, self.evaluator.scores
+        baseline = [candidate for candidate in self.candidates if candidate.stage == "baseline"]
+        if not baseline or weighting.name == "uniform":
             return None
-        judged = [
-            one
-            for (name, _, label_propagation), one in self.scores.items()
-            if (name, label_propagation) == ("uniform", self.label_propagation)
-        ]
-        equal = judged or [self.evaluate_candidate(self._prior("uniform"), classifier)]
-        return accuracy_gain(self.evaluate_candidate(weights, classifier), max(equal, key=lambda one: one.accuracy))
-
-    # ------------------------------------------------------------------ readers and votes
-
-    def classifiers(self, weights: NamedWeighting) -> tuple[str, ...]:
-        """Return the readers that are left after the first epochs, the best first."""
-        asked = self.settings.classifier
-        if asked != "auto" or not self._selecting:
-            return ("mlp" if asked == "auto" else asked,)  # agreement needs watching, lest all agree on one class
-        asked_of: tuple[str, ...] = ("mlp", "consistency", "sparse")
-        if self.label_propagation:  # where the selection labels said so, agreement has lost already
-            asked_of = ("mlp", "distilled") if self.settings.label_propagation == "auto" else (*asked_of, "distilled")
-        judged = {classifier: self.evaluate_candidate(weights, classifier) for classifier in self._affordable(asked_of)}
-        best = max(judged, key=lambda classifier: judged[classifier].accuracy)
-        if best == "sparse":
-            judged["sparse-light"] = self.evaluate_candidate(weights, "sparse-light")
-            best = "sparse-light" if is_better(judged["sparse-light"], judged[best]) else best
-        for classifier, one in judged.items():
-            self._note(weights.name, classifier, one, None if classifier == best else judged[best])
-        # Readers that err differently are worth averaging: sparse and deep ones, pupils and others.
-        level = [
-            classifier
-            for classifier in judged
-            if classifier != best and not is_better(judged[best], judged[classifier])
-        ]
-        partner = [classifier for classifier in level if _kind(classifier) != _kind(best)]
-        return (best, *sorted(partner, key=lambda classifier: -judged[classifier].accuracy)[:1])
-
-    def _affordable(self, classifiers: tuple[str, ...]) -> list[str]:
-        return [
-            classifier for classifier in classifiers if self.settings.affordable(classifier, self._width(classifier))
-        ]
-
-    def _label_propagation_helps(self, weights: NamedWeighting) -> bool:
-        """Say whether known labels at the ends of paths help a plain reader, clearly, and more than agreement does."""
-        found, incumbent = (
-            self.evaluate_candidate(weights, "mlp", label_propagation=True),
-            self.evaluate_candidate(weights, "mlp", label_propagation=False),
-        )
-        self._note(weights.name, "mlp", found, incumbent, label_propagation=True)
-        gain, error = accuracy_gain(found, incumbent)
-        if gain <= 2 * error:
-            return False
-        if gain > _AGREEMENT or self.settings.classifier != "auto":
-            return True
-        others = self._affordable(("consistency", "sparse"))
-        agreeing = max(
-            (self.evaluate_candidate(weights, name, label_propagation=False).accuracy for name in others), default=0.0
-        )
-        return (
-            max(found.accuracy, self.evaluate_candidate(weights, "distilled", label_propagation=True).accuracy)
-            > agreeing
-        )
+        state.evaluated = {name for name, _, labels in scores if labels == state.label_propagation}
+        if baseline[0].reached(state):
+            self._evaluate(self._closed_form("uniform"), state.classifiers[0])
+        uniform = [score for key, score in scores.items() if (key[0], key[2]) == ("uniform", state.label_propagation)]
+        best_uniform = max(uniform, key=lambda score: score.accuracy)
+        return accuracy_gain(self._evaluate(weighting, state.classifiers[0]), best_uniform)
 
     def _note(
-        self,
-        weights: str,
-        classifier: str,
-        found: CandidateScore,
-        incumbent: CandidateScore | None,
-        label_propagation: bool | None = None,
+        self, weighting: str, classifier: str, labels: bool, score: CandidateScore, incumbent: CandidateScore | None
     ) -> None:
-        told: tuple[float | None, ...] = (None,) * 4
+        gains: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
-            told = *accuracy_gain(found, incumbent), *log_loss_gain(found, incumbent)
-        labels = self.label_propagation if label_propagation is None else label_propagation
-        self.results.append(SearchResult(weights, classifier, labels, found.accuracy, *told))
+            gains = *accuracy_gain(score, incumbent), *log_loss_gain(score, incumbent)
+        self.results.append(SearchResult(weighting, classifier, labels, score.accuracy, *gains))
+
+
+def _replaces(candidate: Candidate, score: CandidateScore, incumbent: CandidateScore) -> bool:
+    """Return whether a candidate replaces the incumbent; without a margin, accuracy and log loss must both improve."""
+    if candidate.margin is None:
+        return score.accuracy > incumbent.accuracy and log_loss_gain(score, incumbent)[0] > 0
+    return is_better(score, incumbent, candidate.margin, more=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
 from cge.data.files.delimiter import BLANKS, delimiter_name, infer_delimiter
-from cge.errors import FileFormatError, InputError, format_value
+from cge.errors import FileFormatError, InputError, Message, Spelling, format_value
 
 __all__ = [
     "Dialect",
@@ -30,6 +30,9 @@ _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
 _EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line in which Excel names the delimiter
 
 
+_CHARACTER = Message("one ASCII character", Spelling(" or None", ""))
+
+
 @dataclass(frozen=True)
 class TextOptions:
     """Options of the caller for a text table; None means that it is inferred."""
@@ -42,7 +45,7 @@ class TextOptions:
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("comment", self.comment)):
             if value is not None and (len(value) != 1 or not value.isascii() or value in '"\n\r\0'):
-                raise InputError(parameter=name, expected="one ASCII character", found=value)
+                raise InputError(parameter=name, expected=_CHARACTER, found=value)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,174 @@
+"""Explanations of a trained estimator: the paths behind its predictions, and how its weighting compares."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.checks import checked_integer
+from cge.errors import InputError, format_list, format_value
+from cge.estimators.fitted_model import FittedModel
+from cge.estimators.uniform_baseline import gain_over_uniform
+from cge.explain.explainer import Explainer
+from cge.explain.explanation import Explanation
+from cge.explain.faithfulness import SHARES, Faithfulness
+from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
+from cge.graph import Graph
+
+__all__ = ["ExplanationMixin"]
+
+Array = npt.NDArray[Any]
+
+
+class ExplanationMixin:
+    """The methods of `CGE` and `PaperCGE` that explain."""
+
+    graph_: Graph
+    classes_: Array
+    weighting_: str
+    random_state: int
+    _explainers: dict[int, Explainer]
+
+    def _need_fit(self) -> FittedModel:
+        raise NotImplementedError
+
+    def explain(
+        self,
+        node: Hashable,
+        top: int = 10,
+        *,
+        hop: int | None = None,
+        classifier: int = 0,
+        target_class: Any = None,
+    ) -> Explanation:
+        """Return the paths that contribute most to the prediction for a node, and sums over all paths.
+
+        With `CGE` a constant, the propagated labels and the contributions of all paths add up to the class scores.
+        `PaperCGE` attributes its scores to paths, and a remainder is left.
+
+        Parameters
+        ----------
+        node : node id
+            The node whose prediction is explained.
+        top : int
+            How many paths to list, the largest contributions first.
+        hop : int, optional
+            List only paths of that many edges; sums are over all.
+        classifier : int
+            Where the probabilities of several classifiers are averaged, the position of the one to explain.
+        target_class : class, optional
+            The class whose score is explained; by default the predicted one.
+        """
+        explainer, number = self._explainer(classifier), self.graph_.index_of(node)
+        column = None if target_class is None else self._class_number(target_class)
+        return explainer.node(number, *_checked_list(explainer, top, hop), column)
+
+    def explain_class(
+        self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
+    ) -> Explanation:
+        """Return the paths that contribute most to the score of a class, among nodes predicted to be in it.
+
+        Sums over all paths are means over these nodes. Further arguments are those of `explain`.
+        """
+        explainer = self._explainer(classifier)
+        return explainer.of_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
+
+    def explain_pair(
+        self,
+        node: Hashable,
+        end: Hashable,
+        top: int = 10,
+        *,
+        hop: int | None = None,
+        classifier: int = 0,
+        target_class: Any = None,
+    ) -> Explanation:
+        """Return the paths from one node to another, and their contributions to the first one's prediction.
+
+        Sums are over all paths from `node` to `end`; everything else in the scores is the remainder. Further arguments
+        are those of `explain`.
+        """
+        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, end]).tolist()
+        column = None if target_class is None else self._class_number(target_class)
+        return explainer.pair(first, last, *_checked_list(explainer, top, hop), column)
+
+    def faithfulness(
+        self,
+        nodes: Iterable[Hashable],
+        *,
+        shares: Sequence[float] = SHARES,
+        repeats: int = 10,
+        max_paths: int = 2000,
+        classifier: int = 0,
+    ) -> Faithfulness:
+        """Return how the probability of the predicted class changes as paths are deleted, or inserted.
+
+        Probabilities are calibrated as those of `predict_proba`, of one classifier where several are averaged.
+
+        Parameters
+        ----------
+        nodes : ids
+            Nodes whose explanations are evaluated.
+        shares : numbers from 0 to 1
+            Curves have a point for each of these shares of the paths.
+        repeats : int
+            Random orders whose curves are averaged, for comparison.
+        max_paths : int
+            Paths of a node that are deleted or inserted, those with the largest weights; others stay.
+        classifier : int
+            As for `explain`.
+        """
+        explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
+        points = np.asarray(shares)
+        if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
+            raise InputError(parameter="shares", expected="numbers from 0 to 1", found=shares)
+        counts = checked_integer("repeats", repeats, 1), checked_integer("max_paths", max_paths, 1)
+        return explainer.faithful(numbers, points, *counts, self.random_state)
+
+    def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
+        """Return how the path weighting compares with uniform weights.
+
+        Contains the difference in validation accuracy, where the model search measured it; the effective number of
+        paths; the contributions of paths of 0, 1, … edges; whether weights collapsed or are nearly constant. `print`
+        shows it.
+
+        Parameters
+        ----------
+        train_uniform : bool
+            Train a second model with uniform weights, all else equal, and compare with it on the validation labels. It
+            takes as long as a fit.
+        """
+        explainer, model = self._explainer(0), self._need_fit()
+        gain: Gain | None = None
+        if train_uniform:
+            gain = gain_over_uniform(self)  # type: ignore[arg-type]
+        elif model.gain_over_uniform is not None:
+            seen = model.log.labels_seen["validation"]
+            gain = Gain.of(*model.gain_over_uniform, seen, chose=model.searched, early=True)
+        return weighting_comparison(
+            self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
+        )
+
+    def _class_number(self, target_class: Any) -> int:
+        plain = target_class.item() if isinstance(target_class, np.generic) else target_class
+        classes = self.classes_.tolist()
+        if plain not in classes:
+            raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
+        return int(classes.index(plain))
+
+    def _explainer(self, classifier: int) -> Explainer:
+        model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
+        if place not in self._explainers:
+            self._explainers[place] = model.explainer(place, self.random_state)
+        return self._explainers[place]
+
+
+def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
+    """Check which paths an explanation lists."""
+    count, longest = checked_integer("top", top, 1), explainer.paths.hops
+    if hop is not None and checked_integer("hop", hop, 0) > longest:
+        raise InputError(parameter="hop", expected=f"at most {longest}, the edges of the longest path", found=hop)
+    return count, None if hop is None else int(hop)

@@ -1,0 +1,215 @@
+"""The registry of path weightings: everything that other modules need to know about a weighting, in one table.
+
+A weighting is one of three kinds:
+
+- *closed form*: an `EdgeWeighting` with fixed parameters, made from the names of edge inputs and the number of hops;
+- *learned edges*: an `EdgeWeighting` trained from the best closed form, with or without hop weights and normalization;
+- *network*: a `PathWeighting` over whole paths, which multiplies the weights of the best closed form.
+
+Legal values and help of the parameter `weighting`, the candidates of the model search and its dry run are derived from
+this table. To add a weighting, add an entry here, or call `register_weighting` from your own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from torch import nn
+
+from cge.errors import InputError
+from cge.models.edge_weighting import EdgeWeighting
+from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
+
+__all__ = [
+    "WEIGHTINGS",
+    "SearchRole",
+    "WeightingSpec",
+    "closed_form",
+    "is_learned",
+    "make_network",
+    "network_descriptions",
+    "register_weighting",
+    "weighting_descriptions",
+]
+
+ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
+Network = Callable[[int], PathWeighting]  # size of the vectors that it reads
+
+
+@dataclass(frozen=True)
+class SearchRole:
+    """When and how the model search compares a weighting.
+
+    A candidate replaces the best weighting so far if it is better by more than `margin` standard errors; simpler
+    weightings come first. Entries of the stage "base" are equally simple, and need no margin. With `heterophily` it is
+    a candidate only where the classifier `mlp` is selected without label propagation: there neighbors often have other
+    classes, and it matters which hops are used.
+    """
+
+    stage: str = "closed form"  # "base", "closed form", "hop profile" or "learned"
+    margin: float = 1.0
+    heterophily: bool = False
+
+
+@dataclass(frozen=True)
+class WeightingSpec:
+    """A path weighting: one of `closed_form`, `network`, or learned edge weights (neither).
+
+    `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
+    `min_hops` are the edges that its longest path has at least; `train_hops` trains hop weights and normalization too.
+    """
+
+    name: str
+    description: str
+    closed_form: ClosedForm | None = None
+    network: Network | None = None
+    train_hops: bool = True
+    needs_features: bool = False
+    min_hops: int = 0
+    search: SearchRole | None = None
+    selectable: bool = True
+
+    @property
+    def kind(self) -> str:
+        """One of "closed form", "network" and "learned edges"."""
+        if self.closed_form is not None:
+            return "closed form"
+        return "learned edges" if self.network is None else "network"
+
+    def applies(self, hops: int, features: bool) -> bool:
+        """Return whether it can be used with paths of up to so many edges, with or without node features."""
+        return self.min_hops <= hops and (features or not self.needs_features)
+
+
+WEIGHTINGS: dict[str, WeightingSpec] = {}
+
+
+def register_weighting(spec: WeightingSpec) -> WeightingSpec:
+    """Add a weighting to the registry, so that `CGE(weighting=name)` accepts it; return it.
+
+    Examples
+    --------
+    >>> import cge
+    >>> def two_hops(edge_inputs, hops):  # only nodes two edges away
+    ...     return cge.EdgeWeighting([0.0] * len(edge_inputs), 0.0, 0.5, [0.0, 0.0, 1.0] + [0.0] * (hops - 2))
+    >>> spec = cge.WeightingSpec("two-hops", "uses only nodes two edges away", closed_form=two_hops, min_hops=2)
+    >>> cge.register_weighting(spec).kind
+    'closed form'
+    >>> del cge.models.weightings.WEIGHTINGS["two-hops"]
+    """
+    if spec.name in ("auto", *WEIGHTINGS):
+        raise InputError(f"there is a weighting {spec.name!r} already; give yours another name")
+    if spec.closed_form is not None and spec.network is not None:
+        raise InputError(f"the weighting {spec.name!r} is either a closed form or a network, not both")
+    WEIGHTINGS[spec.name] = spec
+    return spec
+
+
+def weighting_descriptions() -> dict[str, str]:
+    """Return the descriptions of the weightings that `CGE` accepts by name."""
+    return {name: spec.description for name, spec in WEIGHTINGS.items() if spec.selectable}
+
+
+def network_descriptions() -> dict[str, str]:
+    """Return the descriptions of the networks, which `PaperCGE` accepts by name."""
+    return {name: spec.description for name, spec in WEIGHTINGS.items() if spec.network is not None}
+
+
+def is_learned(weighting: str | Network) -> bool:
+    """Return whether a weighting is trained on labels, by its name or as a callable; "auto" is not, by itself."""
+    if not isinstance(weighting, str):
+        return True
+    return weighting != "auto" and (weighting not in WEIGHTINGS or WEIGHTINGS[weighting].closed_form is None)
+
+
+def closed_form(name: str, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+    """Return a closed-form weighting for edge inputs of these names and paths of up to `hops` edges."""
+    spec = WEIGHTINGS.get(name)
+    if spec is None or spec.closed_form is None:
+        raise InputError(f"{name!r} is no registered closed-form weighting; call cge.register_weighting first")
+    return spec.closed_form(edge_inputs, hops)
+
+
+def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
+    """Return the network of that name, or None for "uniform"; a callable gets `dim` and returns its own network."""
+    if weighting == "uniform":
+        return None
+    if isinstance(weighting, nn.Module):
+        expected = f"the class {type(weighting).__name__}, not an instance"
+        raise InputError(parameter="weighting", expected=expected, found=weighting)
+    factory = weighting
+    if isinstance(factory, str):
+        spec = WEIGHTINGS.get(factory)
+        if spec is None or spec.network is None:
+            choices = ", ".join(repr(name) for name in ["uniform", *network_descriptions()])
+            expected = f"one of {choices} or a callable that returns a cge.PathWeighting"
+            raise InputError(parameter="weighting", expected=expected, found=factory)
+        factory = spec.network
+    network = factory(dim)
+    if not isinstance(network, PathWeighting):
+        raise InputError(f"{factory!r} must return a cge.PathWeighting, found a {type(network).__name__}")
+    if not any(parameter.requires_grad for parameter in network.parameters()):
+        raise InputError(f"{type(network).__name__} has no trainable parameters")
+    return network
+
+
+# ---------------------------------------------------------------------- the entries
+
+
+def _all_hops(normalization: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, normalization, [1.0] * (hops + 1))
+
+
+def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+    coefficients = [1.0 if name == "cosine" else 0.0 for name in edge_inputs]
+    return EdgeWeighting(coefficients, 1.0, 0.5, [1.0] * (hops + 1))
+
+
+def _hop_profile(
+    shape: tuple[float, ...], normalization: float, edge_inputs: Sequence[str], hops: int
+) -> EdgeWeighting:
+    profile = [*shape, *[0.0] * (hops + 1 - len(shape))]
+    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, normalization, profile)
+
+
+def _hop_profiles() -> list[WeightingSpec]:
+    """Return closed forms that use only some hops, each with several normalization exponents b."""
+    own = SearchRole("hop profile", 1.0, heterophily=True)
+    others = SearchRole("hop profile", 2.0, heterophily=True)  # one of a dozen is ahead by chance more easily
+    text = "only the inputs of the node itself; paths have no edges"
+    specs = [WeightingSpec("own", text, partial(_hop_profile, (1.0,), 0.5), search=own, selectable=False)]
+    shapes = {"neighbors": (0.0, 1.0), "two hops": (0.0, 0.0, 1.0), "own and two hops": (1.0, 0.0, 1.0)}
+    for name, shape in shapes.items():
+        for b in (0.0, 0.5, 1.0):
+            make, text = partial(_hop_profile, shape, b), f"only {name}, with normalization exponent b = {b:g}"
+            full, hops = f"{name}, b = {b:g}", len(shape) - 1
+            specs.append(WeightingSpec(full, text, make, min_hops=hops, search=others, selectable=False))
+    return specs
+
+
+for _spec in (
+    WeightingSpec("uniform", "gives all paths weight 1", partial(_all_hops, 0.0), search=SearchRole("base")),
+    WeightingSpec(
+        "degree", "is the symmetric normalization of GCN", partial(_all_hops, 0.5), search=SearchRole("base")
+    ),
+    WeightingSpec(
+        "cosine",
+        "prefers edges between nodes with similar features",
+        _cosine,
+        needs_features=True,
+        search=SearchRole("closed form"),
+    ),
+    WeightingSpec("edges", "learns edge weights", train_hops=False, search=SearchRole("learned")),
+    WeightingSpec(
+        "edges+hops",
+        "learns edge weights, hop weights and the normalization",
+        search=SearchRole("learned", heterophily=True),
+    ),
+    WeightingSpec("average", f"is a network: {AverageWeighting.summary}", network=AverageWeighting),
+    WeightingSpec("cnn", f"is a network: {CnnWeighting.summary}", network=CnnWeighting),
+    WeightingSpec("lstm", f"is a network: {LstmWeighting.summary}", network=LstmWeighting),
+    *_hop_profiles(),
+):
+    register_weighting(_spec)

@@ -1,0 +1,177 @@
+"""Evaluation of candidates: short trainings, scored on the validation labels, within a budget of work."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cge.models.propagation import Propagation
+from cge.training.classifier_registry import ClassifierSpec, make_classifier
+from cge.training.classifier_training import ClassifierTrainer
+from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
+from cge.training.model_comparison import CandidateScore, score_candidate
+from cge.training.named_weighting import NamedWeighting
+from cge.training.task import Task
+
+__all__ = ["CandidateEvaluator", "SearchResult", "TrainFunction"]
+
+TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """A candidate of the search with its validation accuracy and its gain over the candidate it was compared with.
+
+    `accuracy_gain`, `log_loss_gain` (positive where the log loss is lower) and their standard errors are None for a
+    candidate that was not compared with another one.
+    """
+
+    weighting: str
+    classifier: str
+    label_propagation: bool
+    accuracy: float
+    accuracy_gain: float | None
+    accuracy_gain_error: float | None
+    log_loss_gain: float | None
+    log_loss_gain_error: float | None
+
+
+class CandidateEvaluator:
+    """Trains and scores candidates; what several of them need is computed once.
+
+    Parameters
+    ----------
+    train : callable, optional
+        Trains a trainer up to an epoch; it is given a name for checkpoints. By default nothing is saved.
+
+    Attributes
+    ----------
+    trainers : dict
+        By weighting, classifier and label propagation; those of a weighting that was not selected are released, since
+        each holds a classifier, its gradients and the state of its optimizer.
+    scores : dict
+        The scores of all candidates so far.
+    budget : float
+        The work that is left for candidates.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        data: EncoderData,
+        settings: EncoderSettings,
+        class_weights: Tensor | None = None,
+        train: TrainFunction | None = None,
+    ) -> None:
+        self.task, self.data, self.class_weights = task, data, class_weights
+        self._train = train if train is not None else lambda trainer, _, epochs: trainer.run(epochs)
+        self.trainers: dict[tuple[str, str, bool], ClassifierTrainer] = {}
+        self.scores: dict[tuple[str, str, bool], CandidateScore] = {}
+        self._label_scores: dict[str, Tensor] = {}
+        self._propagations: dict[str, Propagation] = {}
+        self._propagated_inputs: dict[str, Tensor] = {}
+        self.work = Work(settings, _problem_size(task, data))
+        self.budget = self.work.search_budget()
+
+    @property
+    def settings(self) -> EncoderSettings:
+        """The settings of the encoder."""
+        return self.work.settings
+
+    def evaluate(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> CandidateScore:
+        """Train for the first epochs and return the scores on the validation labels."""
+        key = (weighting.name, classifier, label_propagation)
+        if key not in self.scores:
+            self.budget -= self.work.evaluation(classifier)
+            self.trainers[key] = self.trainer(weighting, classifier, label_propagation, self.settings.seed, "compare")
+            labels = "labels" if label_propagation else "plain"
+            checkpoint = "-".join(["compare", *re.findall(r"\w+", weighting.name), classifier, labels])
+            self._train(self.trainers[key], checkpoint, self.work.spec(classifier).evaluate_after)
+            self.scores[key] = score_candidate(self.trainers[key])
+        return self.scores[key]
+
+    def within_budget(self, classifiers: Iterable[str], more: float = 0.0) -> bool:
+        """Return whether the budget suffices for evaluating a weighting with some classifiers, and for `more` work."""
+        return more + self.evaluation_work(classifiers) <= self.budget
+
+    def evaluation_work(self, classifiers: Iterable[str]) -> float:
+        """Return the work of evaluating a weighting with some classifiers."""
+        return sum(self.work.evaluation(classifier) for classifier in classifiers)
+
+    def release(self, name: str) -> None:
+        """Forget the trainings of a weighting that was not selected; their scores are kept."""
+        self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[0] != name}
+        for cache in (self._propagations, self._label_scores, self._propagated_inputs):
+            cache.pop(name, None)
+        self.data.closed_walks.pop(name, None)
+
+    def release_others(self, name: str, label_propagation: bool) -> None:
+        """Forget all trainings but those of one weighting, with or without label propagation."""
+        self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[2] == label_propagation}
+        for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
+            self.release(other)
+
+    # ------------------------------------------------------------------ trainings
+
+    def trainer(
+        self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
+    ) -> ClassifierTrainer:
+        """Return a trainer of a classifier before its first epoch."""
+        spec = self.work.spec(classifier, seed)
+        once = self.work.epoch_nodes(classifier) > 0
+        return ClassifierTrainer(
+            self.task,
+            self.data.inputs(spec.row_norm),
+            self._propagation(weighting),
+            make_classifier(classifier, self.data, self.settings.dim, self.task.classes, seed),
+            spec.settings,
+            label_scores=self.label_scores(weighting) if label_propagation else None,
+            class_weights=self.class_weights,
+            consistency_nodes=torch.from_numpy(np.flatnonzero(self.data.has_inputs)),
+            propagated_inputs=self._propagate_inputs(weighting, spec) if once else None,
+            stage=stage,
+            n_jobs=self.data.n_jobs,
+        )
+
+    def _propagation(self, weighting: NamedWeighting) -> Propagation:
+        if weighting.name not in self._propagations:
+            self._propagations[weighting.name] = weighting.propagation(self.data)
+        return self._propagations[weighting.name]
+
+    def _propagate_inputs(self, weighting: NamedWeighting, spec: ClassifierSpec) -> Tensor:
+        """Return the propagated inputs of all nodes, dense, `(n, f)`."""
+        if weighting.name not in self._propagated_inputs:
+            inputs: Any = self.data.inputs(spec.row_norm)
+            with torch.no_grad():
+                self._propagated_inputs[weighting.name] = self._propagation(weighting)(inputs)
+        return self._propagated_inputs[weighting.name]
+
+    def label_scores(self, weighting: NamedWeighting) -> Tensor:
+        """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
+
+        No other label can support one that is the only label of its class: its node is trained without propagated
+        labels, or in a multilabel task without those of that class.
+        """
+        if weighting.name not in self._label_scores:
+            train, target = self.task.train.numpy(), self.task.target
+            matrix = target.matrix(self.task.labels.numpy()[train])
+            scores = weighting.propagate_labels(self.data, train, matrix, target)
+            scores[train] *= target.informative(matrix)
+            self._label_scores[weighting.name] = torch.from_numpy(scores)
+        return self._label_scores[weighting.name]
+
+
+def _problem_size(task: Task, data: EncoderData) -> ProblemSize:
+    inputs, labeled = data.inputs("l2"), len(task.train) + len(task.validation)
+    if isinstance(inputs, Tensor):
+        entries, columns = inputs.numel() // DENSE, int(inputs.shape[1])
+    else:
+        entries, columns = int(inputs.rows.nnz), 0
+    return ProblemSize(len(data.transitions), entries, columns, labeled, task.classes)

@@ -1,0 +1,176 @@
+"""The registry of classifiers: everything that other modules need to know about a classifier, in one table.
+
+Legal values and help of the parameter `classifier`, the candidates of the model search and its dry run are derived from
+this table. To add a classifier, add an entry here, or call `register_classifier` from your own code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from cge.errors import InputError
+from cge.models.classifiers import MLPClassifier, PathClassifier, SparseClassifier
+from cge.training.classifier_training import ClassifierSettings
+from cge.training.encoder_data import EncoderData
+from cge.training.torch_state import seeded
+
+__all__ = [
+    "CLASSIFIERS",
+    "DEFAULT_CLASSIFIER",
+    "ClassifierSpec",
+    "classifier_descriptions",
+    "make_classifier",
+    "register_classifier",
+]
+
+DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large the graph is
+
+
+def _mlp(data: EncoderData, dim: int, classes: int) -> PathClassifier:
+    return MLPClassifier(data.input_dim, dim, classes)
+
+
+def _sparse(data: EncoderData, dim: int, classes: int) -> PathClassifier:  # noqa: ARG001 - has no vectors
+    return SparseClassifier(*data.input_statistics(), classes)
+
+
+@dataclass(frozen=True)
+class ClassifierSpec:
+    """A classifier and how it is trained and searched.
+
+    Parameters
+    ----------
+    name, description : str
+        The description completes the sentence "the classifier `name` …".
+    make : callable
+        Takes the data of a graph, the size of vectors and the number of classes; returns an untrained `PathClassifier`.
+    settings : ClassifierSettings
+        The default training settings.
+    row_norm : {"l1", "l2"}
+        The norm in which sparse input rows have unit length.
+    evaluate_after : int
+        Epochs after which it can be compared with others.
+    linear : bool
+        Whether it propagates class scores instead of vectors of `dim` numbers.
+    search : bool
+        Whether the model search compares it.
+    rival_of_labels : bool
+        Whether it is an alternative to label propagation: it is compared with label propagation where that is optional,
+        and not tried any more where label propagation is selected.
+    only_if_best : str, optional
+        The model search tries it only where this other classifier is the best.
+    """
+
+    name: str
+    description: str
+    make: Callable[[EncoderData, int, int], PathClassifier] = _mlp
+    settings: ClassifierSettings = field(default_factory=ClassifierSettings)
+    row_norm: str = "l2"
+    evaluate_after: int = 100
+    linear: bool = False
+    search: bool = True
+    rival_of_labels: bool = False
+    only_if_best: str | None = None
+
+    @property
+    def needs_labels(self) -> bool:
+        """Whether it is trained on propagated labels."""
+        return self.settings.distilled
+
+    @property
+    def family(self) -> tuple[bool, bool]:
+        """Classifiers of different families make different errors, so that their mean is better than each."""
+        return self.linear, self.needs_labels
+
+
+CLASSIFIERS: dict[str, ClassifierSpec] = {}
+
+
+def register_classifier(spec: ClassifierSpec) -> ClassifierSpec:
+    """Add a classifier to the registry, so that `CGE(classifier=name)` accepts it; return it.
+
+    Examples
+    --------
+    >>> import cge
+    >>> from cge.training.classifier_training import ClassifierSettings
+    >>> settings = ClassifierSettings(n_augmentations=2, drop_node=0.3)
+    >>> spec = cge.ClassifierSpec("two-views", "has a consistency loss between two augmentations", settings=settings)
+    >>> cge.register_classifier(spec).needs_labels
+    False
+    >>> del CLASSIFIERS["two-views"]
+    """
+    if spec.name in ("auto", *CLASSIFIERS):
+        raise InputError(f"there is a classifier {spec.name!r} already; give yours another name")
+    if spec.only_if_best is not None and spec.only_if_best not in CLASSIFIERS:
+        raise InputError(f"the classifier {spec.name!r} depends on {spec.only_if_best!r}, which does not exist")
+    CLASSIFIERS[spec.name] = spec
+    return spec
+
+
+def classifier_descriptions() -> dict[str, str]:
+    """Return the descriptions of all classifiers, by name."""
+    return {name: spec.description for name, spec in CLASSIFIERS.items()}
+
+
+def make_classifier(name: str, data: EncoderData, dim: int, classes: int, seed: int) -> PathClassifier:
+    """Return an untrained classifier for the inputs of a graph's nodes."""
+    with seeded(seed, "reader"):
+        return CLASSIFIERS[name].make(data, dim, classes)
+
+
+# ---------------------------------------------------------------------- the entries
+
+_SPARSE = ClassifierSettings(
+    n_augmentations=2, drop_feature=0.2, dropout=0.0, consistency_weight=1.0, weight_decay=0.03, max_epochs=600
+)
+
+for _spec in (
+    ClassifierSpec(
+        "mlp",
+        "is trained with cross-entropy only",
+        settings=ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, max_epochs=300),
+    ),
+    ClassifierSpec(
+        "consistency",
+        "has a consistency loss on unlabeled nodes (GRAND)",
+        row_norm="l1",
+        evaluate_after=200,
+        rival_of_labels=True,
+    ),
+    ClassifierSpec(
+        "sparse",
+        "is linear with few features and has a consistency loss",
+        _sparse,
+        _SPARSE,
+        evaluate_after=200,
+        linear=True,
+        rival_of_labels=True,
+    ),
+    ClassifierSpec(
+        "sparse-light",
+        "is 'sparse' with a lower consistency weight",
+        _sparse,
+        replace(_SPARSE, consistency_weight=0.2),
+        evaluate_after=200,
+        linear=True,
+        only_if_best="sparse",
+    ),
+    ClassifierSpec(
+        "distilled",
+        "is distilled from label propagation",
+        settings=ClassifierSettings(
+            n_augmentations=1,
+            drop_node=0.0,
+            dropout=0.2,
+            consistency_weight=3.0,
+            learning_rate=0.03,
+            weight_decay=5e-5,
+            warmup_epochs=0,
+            rampup_epochs=0,
+            max_epochs=300,
+            distilled=True,
+        ),
+    ),
+):
+    register_classifier(_spec)

@@ -1,0 +1,167 @@
+"""Settings of the path encoder, and the work that its trainings take, counted in multiplications.
+
+Work decides how many epochs a training gets, which classifiers are affordable and how much the model search may
+compare, so that large graphs are trained in a bounded time. It is not a number of seconds: which candidates win and
+when patience ends decides how long a fit takes, and no estimate of ours was within a factor of two on all data sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from cge.models.path_networks import PathWeighting
+from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER, ClassifierSpec
+from cge.training.learned_weighting import OuterSettings
+
+__all__ = ["DENSE", "SEARCH_BUDGET", "EncoderSettings", "ProblemSize", "Work"]
+
+_WORK = 5e11  # multiplications of a training: about two minutes on two cores
+SEARCH_BUDGET = 2 * _WORK  # of all candidates of the model search at most
+_LEARNING = _WORK / 2  # of learning a weighting
+_MIN_EPOCHS = 50
+_CONSISTENCY_EPOCHS = 200  # that any classifier with a consistency loss needs before it can be compared
+DENSE = 6  # entries of dense inputs that cost as much as a sparse one
+
+
+@dataclass(frozen=True)
+class EncoderSettings:
+    """Settings of the path encoder, with the names that `cge.CGE` documents; None uses the classifier's default."""
+
+    weighting: str | Callable[[int], PathWeighting]
+    classifier: str
+    label_propagation: str
+    dim: int
+    hops: int
+    n_augmentations: int | None
+    drop_node: float | None
+    drop_feature: float | None
+    dropout: float | None
+    consistency_weight: float | None
+    sharpening: float | None
+    learning_rate: float | None
+    weight_decay: float | None
+    max_epochs: int | None
+    patience: int
+    walks_per_node: int
+    seed: int
+    outer_settings: OuterSettings
+
+
+_TRAINING = (
+    "n_augmentations",
+    "drop_node",
+    "drop_feature",
+    "dropout",
+    "consistency_weight",
+    "sharpening",
+    "weight_decay",
+    "learning_rate",
+    "max_epochs",
+)
+
+
+@dataclass(frozen=True)
+class ProblemSize:
+    """The sizes that work depends on.
+
+    `transitions` are edges in both directions and self-loops. `entries` is the number of nonzero inputs; dense ones
+    count as a sixth of a sparse one. `columns` is that of dense inputs, 0 where they are sparse. `labeled` counts
+    training and validation labels.
+    """
+
+    transitions: int
+    entries: int
+    columns: int
+    labeled: int
+    classes: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """The work of trainings with some settings on a problem of some size, in multiplications."""
+
+    settings: EncoderSettings
+    size: ProblemSize
+
+    def propagated_dim(self, classifier: str) -> int:
+        """Return how many numbers per node a classifier propagates."""
+        return self.size.classes if CLASSIFIERS[classifier].linear else self.settings.dim
+
+    def epoch_nodes(self, classifier: str) -> int:
+        """Return the number of nodes in an epoch where inputs are propagated once, before; 0 where they are not."""
+        settings = self._spec(classifier, self.settings.seed, 0).settings
+        if settings.drop_node or not self.size.columns:
+            return 0
+        return self.size.labeled + (settings.max_consistency_nodes if settings.consistency_weight else 0)
+
+    def augmentation(self, classifier: str) -> int:
+        """Return the work of an augmentation: forward, backward and the gradient of W."""
+        nodes, size = self.epoch_nodes(classifier), self.size
+        work = nodes * size.columns // DENSE if nodes else self.settings.hops * size.transitions + size.entries
+        return 3 * self.propagated_dim(classifier) * work
+
+    def evaluation(self, classifier: str) -> float:
+        """Return the work of a training up to the epoch in which candidates are compared."""
+        spec, size = self.spec(classifier), self.size
+        once = self.settings.hops * size.transitions * size.columns if self.epoch_nodes(classifier) else 0
+        return float(once + spec.evaluate_after * spec.settings.n_augmentations * self.augmentation(classifier))
+
+    def search_budget(self) -> float:
+        """Return the work that a model search may take: three full trainings of the most expensive classifier.
+
+        Trainings whose inputs are propagated once are so cheap that they do not count.
+        """
+        most, full = 0, replace(self, settings=replace(self.settings, max_epochs=None))
+        for classifier in CLASSIFIERS:
+            if self.affordable(classifier) and not self.epoch_nodes(classifier):
+                settings = full.spec(classifier).settings
+                most = max(most, settings.max_epochs * settings.n_augmentations * self.augmentation(classifier))
+        return min(3.0 * most, SEARCH_BUDGET) if most else SEARCH_BUDGET
+
+    def affordable(self, classifier: str) -> bool:
+        """Return whether a classifier can be trained for its smallest number of epochs; the default always can."""
+        settings = self.spec(classifier).settings
+        work = self.augmentation(classifier) * settings.n_augmentations * settings.max_epochs
+        return classifier == DEFAULT_CLASSIFIER or work <= 1.5 * _WORK
+
+    # ------------------------------------------------------------------ settings that depend on the size
+
+    def spec(self, classifier: str, seed: int | None = None) -> ClassifierSpec:
+        """Return a classifier with the training settings of the user; large graphs get fewer epochs."""
+        return self._spec(classifier, self.settings.seed if seed is None else seed, self.augmentation(classifier))
+
+    def _spec(self, classifier: str, seed: int, work: int) -> ClassifierSpec:
+        given = {name: getattr(self.settings, name) for name in _TRAINING}
+        changed = {name: value for name, value in given.items() if value is not None}
+        spec = CLASSIFIERS[classifier]
+        settings = replace(spec.settings, **changed, patience=self.settings.patience, seed=seed)
+        if self.settings.max_epochs is None:
+            affordable = int(_WORK / max(work * settings.n_augmentations, 1))
+            settings = replace(settings, max_epochs=min(settings.max_epochs, max(affordable, _MIN_EPOCHS)))
+        evaluate_after, share = spec.evaluate_after, settings.max_epochs / spec.settings.max_epochs
+        if self.settings.consistency_weight:
+            evaluate_after = max(evaluate_after, _CONSISTENCY_EPOCHS)
+        if share < 1:  # everything happens earlier
+            warmup, rampup = int(share * settings.warmup_epochs), int(share * settings.rampup_epochs)
+            patience = int(share * settings.patience)
+            settings = replace(settings, warmup_epochs=warmup, rampup_epochs=rampup)
+            evaluate_after = max(int(share * evaluate_after), 1)
+            if self.settings.max_epochs is None:
+                settings = replace(settings, patience=max(patience, _MIN_EPOCHS // 2))
+        return replace(spec, evaluate_after=evaluate_after, settings=settings)
+
+    def outer_settings(self, n_folds: int) -> OuterSettings:
+        """Return how a weighting is learned: in fewer steps where the graph is large, a third of them at least."""
+        full = replace(self.settings.outer_settings, seed=self.settings.seed)
+        share = min(1.0, max(_LEARNING / self._learning(full, n_folds), 1 / 3))
+        return replace(full, warmup_steps=round(share * full.warmup_steps), steps=round(share * full.steps))
+
+    def learning(self, n_folds: int) -> float:
+        """Return the work of learning a weighting."""
+        return self._learning(self.outer_settings(n_folds), n_folds)
+
+    def _learning(self, outer: OuterSettings, n_folds: int) -> float:
+        """Return the same for some settings: a step costs about three augmentations of a classifier on every fold."""
+        work = self.settings.hops * self.size.transitions + self.size.entries
+        return 9.0 * (outer.warmup_steps + outer.steps) * max(n_folds, 1) * outer.dim * work
