@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import scipy.sparse as sp
 import torch
 
-from cge.models.sparse_products import SparseFeatures, feature_product, take_rows
+from cge.models.sparse_products import SparseFeatures, feature_product, keyed_dropout, take_rows, unit_rows
+from cge.randomness import STEP, mix
 
 
 def test_sparse_and_dense_features_give_the_same() -> None:
@@ -38,3 +40,33 @@ def test_sparse_products_do_not_depend_on_threads() -> None:
     np.testing.assert_allclose(half.transposed_product(upstream), first[1] / 2, rtol=1e-5)
     empty = SparseFeatures(sp.csr_array((5, 4), dtype=np.float32))
     assert empty.product(np.ones((4, 2), np.float32)).tolist() == [[0, 0]] * 5
+
+
+@pytest.mark.parametrize("norm", ["l1", "l2"])
+def test_rows_have_unit_length_whatever_their_scale(norm: str) -> None:
+    dense = np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    dense[1] = 0
+    sizes = np.array([1, 1, 1e30, 1e-30, 1], np.float32)[:, None]
+    for rows in (unit_rows(dense, norm), unit_rows(sp.csr_array(dense * sizes), norm).toarray()):
+        assert rows.dtype == np.float32
+        lengths = np.linalg.norm(rows.astype(np.float64), 1 if norm == "l1" else 2, axis=1)
+        np.testing.assert_allclose(lengths, [1, 0, 1, 1, 1], rtol=1e-6)
+        np.testing.assert_allclose(np.sign(rows), np.sign(dense))
+
+
+def test_dropout_is_determined_by_its_key() -> None:
+    values = torch.from_numpy(np.random.default_rng(0).normal(size=(40_001, 33)).astype(np.float32))
+    dropped, again = (keyed_dropout(values, 0.3, np.uint64(7), n_jobs) for n_jobs in (1, 2))
+    assert dropped.numpy().tobytes() == again.numpy().tobytes()
+    kept = dropped != 0
+    torch.testing.assert_close(dropped[kept], values[kept] / 0.7)
+    assert float(kept.double().mean()) == pytest.approx(0.7, abs=0.002)
+    for axis in (0, 1):  # neither rows, columns nor adjacent numbers are dropped together
+        expected = (0.21 / values.shape[axis]) ** 0.5
+        assert float(kept.double().mean(axis).std()) == pytest.approx(expected, rel=0.35)
+    flat = kept.flatten().double()
+    assert abs(float(torch.corrcoef(torch.stack([flat[:-1], flat[1:]]))[0, 1])) < 0.005
+    other = (keyed_dropout(values, 0.3, np.uint64(8), 1) != 0).flatten().double()
+    assert abs(float(torch.corrcoef(torch.stack([flat, other]))[0, 1])) < 0.005
+    bits = [int(mix(np.uint64((7 + place * int(STEP)) % 2**64))) for place in range(4)]
+    assert kept.flatten()[:8].tolist() == [half >= 0.3 * 2**32 for word in bits for half in (word >> 32, word % 2**32)]
