@@ -1,4 +1,4 @@
-"""The paths behind a prediction: they add up to its score, and the strongest come first."""
+"""Explanations: contributions of paths add up to the scores, and the strongest paths come first."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from tests.fixtures import (
 Array = npt.NDArray[Any]
 
 NAMES = np.array(["left", "right"])
-SEVERAL = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(2 * GROUP_SIZE) % 2]).astype(int)
+MULTILABEL = np.column_stack([TRUE_LABELS == 0, TRUE_LABELS == 1, np.arange(2 * GROUP_SIZE) % 2]).astype(int)
 KINDS = np.array(["near", "far"])
 
 
@@ -48,45 +48,47 @@ def typed(features: bool = True) -> cge.Graph:
     return with_sparse_features(graph) if features else graph
 
 
-def adds_up(found: Explanation) -> None:
-    """Check that the parts of an explanation are its scores, and that types share out what paths bring."""
-    parts = found.constant + found.votes + found.hops.sum(0) + found.remainder
-    np.testing.assert_allclose(parts, found.scores, atol=1e-12)
-    if found.edge_types:
-        np.testing.assert_allclose(sum(found.edge_types.values()), found.hops.sum(0), atol=1e-10)
-    for share in found:
-        assert share.contribution == share.contributions[found.place]
-    order = [abs(share.contribution) for share in found]
-    assert order == sorted(order, reverse=True)
+def assert_adds_up(explanation: Explanation) -> None:
+    """Check that the parts of an explanation add up to its scores, and those by edge type to those of all paths."""
+    parts = explanation.constant + explanation.label_propagation + explanation.by_hop.sum(0) + explanation.remainder
+    np.testing.assert_allclose(parts, explanation.scores, atol=1e-12)
+    if explanation.by_edge_type:
+        by_type = sum(explanation.by_edge_type.values())
+        np.testing.assert_allclose(by_type, explanation.by_hop.sum(0), atol=1e-10)
+    for path in explanation:
+        assert path.contribution == path.contributions[explanation.target_index]
+    sizes = [abs(path.contribution) for path in explanation]
+    assert sizes == sorted(sizes, reverse=True)
 
 
-def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, Array]:
-    """Return scores, constant and votes of a node as the model itself computes them."""
-    fitted: Any = model._fitted
-    name, classifier = fitted.ensemble[place]
-    votes = np.zeros(len(model.classes_))
+def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Array, Array, Array]:
+    """Return scores, constant and propagated labels of a node as the model itself computes them."""
+    fitted: Any = model.fitted_
+    name, classifier = fitted.ensemble[classifier_index]
+    weighting, train = fitted.selection.weighting, fitted.train
+    label_scores = np.zeros(len(model.classes_))
     with torch.no_grad():
-        carried = classifier.project(fitted.data.inputs(CLASSIFIERS[name].rows))
-        vector = fitted.plan.weighting.propagation(fitted.data)(carried)[[node]] + classifier.offset()
-        if fitted.plan.label_propagation:
-            cast = fitted.plan.weighting.propagate_labels(fitted.data, fitted.known, fitted.matrix, fitted.several)
-            votes = float(classifier.label_weight) * cast[node]
+        inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].rows))
+        vector = weighting.propagation(fitted.data)(inputs)[[node]] + classifier.offset()
+        if fitted.label_propagation:
+            propagated = weighting.propagate_labels(fitted.data, train.nodes, train.matrix, fitted.target)
+            label_scores = float(classifier.label_weight) * propagated[node]
         if name in ("sparse", "sparse-light"):
             constant = classifier.offset()
         else:
-            on = (vector[0] > 0).float()
-            constant = classifier.score.weight @ (on * classifier.offset()) + classifier.score.bias
-        return classifier.scores(vector)[0].numpy() + votes, constant.numpy(), votes
+            active = (vector[0] > 0).float()
+            constant = classifier.score.weight @ (active * classifier.offset()) + classifier.score.bias
+        return classifier.scores(vector)[0].numpy() + label_scores, constant.numpy(), label_scores
 
 
 @pytest.mark.parametrize(
-    ("weighting", "classifier", "votes", "several"),
+    ("weighting", "classifier", "label_propagation", "multilabel"),
     [
-        ("none", "mlp", "yes", False),
+        ("uniform", "mlp", "yes", False),
         ("degree", "consistency", "no", True),
         ("degree", "sparse", "yes", True),
         ("cosine", "sparse-light", "yes", False),
-        ("steps", "consistency", "yes", False),
+        ("edges+hops", "consistency", "yes", False),
         ("average", "sparse", "yes", True),
         ("cnn", "mlp", "no", False),
         ("lstm", "consistency", "yes", False),
@@ -94,53 +96,50 @@ def scores_of(model: cge.CGE, node: int, place: int = 0) -> tuple[Array, Array, 
         (ConstantWeighting, "sparse-light", "no", False),
     ],
 )
-def test_paths_votes_and_a_constant_add_up_to_the_scores(
-    weighting: Any, classifier: str, votes: str, several: bool
+def test_paths_labels_and_a_constant_add_up_to_the_scores(
+    weighting: Any, classifier: str, label_propagation: str, multilabel: bool
 ) -> None:
-    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else partial_labels()
-    model = quick_cge(
-        weighting, classifier=classifier, hops=2, label_propagation=votes, max_epochs=8, validation_fraction=0.0
-    )
+    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], MULTILABEL, 0) if multilabel else partial_labels()
+    settings = {"classifier": classifier, "hops": 2, "label_propagation": label_propagation, "max_epochs": 8}
+    model = quick_cge(weighting, **settings, validation_fraction=0.0)
     model.fit(with_sparse_features(two_groups()), labels)
-    assert len(model._fitted.ensemble) == 1  # type: ignore[union-attr]
+    assert len(model.classifiers_) == 1
     for node in (0, 33):
-        found = model.explain(node, top=100_000)
-        adds_up(found)
-        scores, constant, cast = scores_of(model, node)
-        np.testing.assert_allclose(found.scores, scores, atol=2e-5)
-        np.testing.assert_allclose(found.constant, constant, atol=2e-5)
-        np.testing.assert_allclose(found.votes, cast, atol=1e-6)
-        assert found.votes.any() == (votes == "yes")
-        assert not found.remainder.any()
-        # Every path is listed, so that those of each length add up to its sum.
-        for hop, brought in enumerate(found.hops):
-            each = [share.contributions for share in found if share.length == hop + 1]
-            np.testing.assert_allclose(np.sum(each, axis=0), brought, atol=1e-10)
-        # The scores are those of which the chances are made.
-        raised = torch.tensor(found.scores[None])
-        probabilities = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
-        temperature = model._fitted.temperature  # type: ignore[union-attr]
-        np.testing.assert_allclose(
-            scale_probabilities(probabilities, temperature, several)[0], model.predict_proba([node])[0], atol=1e-5
-        )
-        np.testing.assert_allclose(found.probabilities, model.predict_proba([node])[0], atol=1e-7)
-        assert found.predicted == model.classes_[found.probabilities.argmax()]
-        assert found.exact
-        for share in found[:3]:
-            assert share.weight == pytest.approx(float(model.path_weights([share.path])[0]), rel=1e-5)
+        explanation = model.explain(node, top=100_000)
+        assert_adds_up(explanation)
+        scores, constant, label_scores = scores_of(model, node)
+        np.testing.assert_allclose(explanation.scores, scores, atol=2e-5)
+        np.testing.assert_allclose(explanation.constant, constant, atol=2e-5)
+        np.testing.assert_allclose(explanation.label_propagation, label_scores, atol=1e-6)
+        assert explanation.label_propagation.any() == (label_propagation == "yes")
+        assert not explanation.remainder.any()
+        # Every path is listed, so those of each length add up to its sum.
+        for hop, contributions in enumerate(explanation.by_hop):
+            each = [path.contributions for path in explanation if path.length == hop + 1]
+            np.testing.assert_allclose(np.sum(each, axis=0), contributions, atol=1e-10)
+        # The probabilities are the calibrated softmax or sigmoid of the scores.
+        logits = torch.tensor(explanation.scores[None])
+        probabilities = (torch.sigmoid(logits) if multilabel else torch.softmax(logits, 1)).numpy()
+        calibrated = scale_probabilities(probabilities, model.fitted_.temperature, multilabel)[0]
+        np.testing.assert_allclose(calibrated, model.predict_proba([node])[0], atol=1e-5)
+        np.testing.assert_allclose(explanation.probabilities, model.predict_proba([node])[0], atol=1e-7)
+        assert explanation.predicted == model.classes_[explanation.probabilities.argmax()]
+        assert explanation.exact
+        for path in explanation[:3]:
+            assert path.weight == pytest.approx(float(model.path_weights([path.path])[0]), rel=1e-5)
 
 
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
     graph = typed()
     known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
-    return quick_cge("steps", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(
+    return quick_cge("edges+hops", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(
         graph, known
     )
 
 
 @pytest.fixture(scope="module")
-def format_list() -> cge.CGE:
+def sampled() -> cge.CGE:
     known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
     return quick_cge("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(
         typed(), known
@@ -148,35 +147,43 @@ def format_list() -> cge.CGE:
 
 
 def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
-    found = fitted.explain("n7", top=6)
-    assert len(found) == len(list(found)) == len(found.paths) == 6
-    assert found[0] is found.paths[0]
-    assert found[-2:] == found.paths[-2:]
-    assert repr(found) == "Explanation(node 'n7', 6 paths)"
-    lines = str(found).splitlines()
-    assert lines[0].split() == ["path", "length", "diversity", "weight", "brings", str(found.predicted)]
-    assert lines[1].startswith(" → ".join(found[0].path))
+    explanation = fitted.explain("n7", top=6)
+    assert len(explanation) == len(list(explanation)) == len(explanation.paths) == 6
+    assert explanation[0] is explanation.paths[0]
+    assert explanation[-2:] == explanation.paths[-2:]
+    assert repr(explanation) == "Explanation(node 'n7', 6 paths)"
+    lines = str(explanation).splitlines()
+    assert lines[0].split() == [
+        "path",
+        "length",
+        "diversity",
+        "weight",
+        "contribution",
+        "to",
+        str(explanation.predicted),
+    ]
+    assert lines[1].startswith(" → ".join(explanation[0].path))
     graph = fitted.graph_
-    for share in found:
-        assert share.path[0] == "n7"
-        assert share.length == len(share.path)
-        assert share.diversity == len(set(share.path))
-        for here, there, kind in zip(share.path, share.path[1:], share.types, strict=False):
+    for path in explanation:
+        assert path.path[0] == "n7"
+        assert path.length == len(path.path)
+        assert path.diversity == len(set(path.path))
+        for here, there, kind in zip(path.path, path.path[1:], path.types, strict=False):
             far = abs(int(here[1:]) - int(there[1:])) > 2
-            assert kind == ("(stays)" if here == there else KINDS[int(far)])
+            assert kind == ("(self-loop)" if here == there else KINDS[int(far)])
             assert here == there or there in graph.neighbors(here)
-        expected = [str(NAMES[TRUE_LABELS[int(one[1:])]]) if int(one[1:]) % 3 == 0 else None for one in share.path]
-        assert list(share.labels) == expected
-    assert any(share.length > share.diversity for share in fitted.explain("n7", top=50))
-    facts = json.loads(json.dumps(found.facts()))
-    assert facts["node"] == "n7"
-    assert facts["classes"] == ["left", "right"]
-    assert list(facts["edge_types"]) == ["near", "far", "(stays)", "(no step)"]
-    assert [one["path"] for one in facts["paths"]] == [list(share.path) for share in found]
-    assert facts["paths"][0]["contributions"]["left"] == found[0].contributions[0]
+        expected = [str(NAMES[TRUE_LABELS[int(node[1:])]]) if int(node[1:]) % 3 == 0 else None for node in path.path]
+        assert list(path.labels) == expected
+    assert any(path.length > path.diversity for path in fitted.explain("n7", top=50))
+    values = json.loads(json.dumps(explanation.to_dict()))
+    assert values["node"] == "n7"
+    assert values["classes"] == ["left", "right"]
+    assert list(values["by_edge_type"]) == ["near", "far", "(self-loop)", "(no edge)"]
+    assert [path["path"] for path in values["paths"]] == [list(path.path) for path in explanation]
+    assert values["paths"][0]["contributions"]["left"] == explanation[0].contributions[0]
 
 
-def test_several_labels_are_known_together() -> None:
+def test_labels_of_a_multilabel_task_are_tuples() -> None:
     lists = {node: ["a", "b"] if node % 2 else ["a"] for node in range(0, 2 * GROUP_SIZE, 3)} | {1: ["b"]}
     model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, max_epochs=3).fit(
         with_sparse_features(two_groups()), lists
@@ -187,102 +194,104 @@ def test_several_labels_are_known_together() -> None:
 
 def test_the_score_of_any_class_can_be_explained(fitted: cge.CGE) -> None:
     whole = fitted.explain("n7", top=100_000)
-    other = next(one for one in ("left", "right") if one != whole.predicted)
-    found = fitted.explain("n7", top=100_000, name=other)
-    adds_up(found)
-    assert (found.predicted, found.predicted_all, found.explained) == (whole.predicted, (whole.predicted,), other)
-    assert {one.path: one.contributions.tolist() for one in found} == {
-        one.path: one.contributions.tolist() for one in whole
+    other = next(name for name in ("left", "right") if name != whole.predicted)
+    explanation = fitted.explain("n7", top=100_000, target_class=other)
+    assert_adds_up(explanation)
+    assert (explanation.predicted, explanation.predicted_all, explanation.target_class) == (
+        whole.predicted,
+        (whole.predicted,),
+        other,
+    )
+    assert {path.path: path.contributions.tolist() for path in explanation} == {
+        path.path: path.contributions.tolist() for path in whole
     }
-    sizes = [abs(one.contributions[found.place]) for one in found]
-    assert [abs(one.contribution) for one in found] == sizes == sorted(sizes, reverse=True)
-    assert fitted.explain_pair("n7", "n8", name=np.str_(other)).explained == other
-    assert fitted.explain_class(other).explained == other
+    sizes = [abs(path.contributions[explanation.target_index]) for path in explanation]
+    assert [abs(path.contribution) for path in explanation] == sizes == sorted(sizes, reverse=True)
+    assert fitted.explain_pair("n7", "n8", target_class=np.str_(other)).target_class == other
+    assert fitted.explain_class(other).target_class == other
 
 
-@pytest.mark.parametrize("which", ["fitted", "format_list"])
-def test_types_of_edges_share_out_what_paths_bring(which: str, request: pytest.FixtureRequest) -> None:
+@pytest.mark.parametrize("which", ["fitted", "sampled"])
+def test_contributions_are_divided_among_edge_types(which: str, request: pytest.FixtureRequest) -> None:
     model: cge.CGE = request.getfixturevalue(which)
-    found = model.explain("n5", top=100_000)
-    adds_up(found)
-    expected = {name: np.zeros(2) for name in ("near", "far", "(stays)", "(no step)")}
-    for share in found:
-        for kind in share.types or ("(no step)",):
-            expected[kind] += share.contributions / max(len(share.types), 1)
-    for name, brought in found.edge_types.items():
-        np.testing.assert_allclose(brought, expected[name], atol=1e-10)
+    explanation = model.explain("n5", top=100_000)
+    assert_adds_up(explanation)
+    expected = {name: np.zeros(2) for name in ("near", "far", "(self-loop)", "(no edge)")}
+    for path in explanation:
+        for kind in path.types or ("(no edge)",):
+            expected[kind] += path.contributions / max(len(path.types), 1)
+    for name, contributions in explanation.by_edge_type.items():
+        np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
     assert isinstance(model._explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
 
 
-@pytest.mark.parametrize("which", ["fitted", "format_list"])
+@pytest.mark.parametrize("which", ["fitted", "sampled"])
 def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.FixtureRequest) -> None:
     model: cge.CGE = request.getfixturevalue(which)
-    whole, total, brought = model.explain("n5", top=100_000), 0.0, 0
-    types = dict.fromkeys(whole.edge_types, 0.0)
+    whole, total, count = model.explain("n5", top=100_000), 0.0, 0
+    types = dict.fromkeys(whole.by_edge_type, 0.0)
     for end in model.node_ids_.tolist():
-        found = model.explain_pair("n5", end, top=100_000)
-        adds_up(found)
-        assert (found.node, found.end, found.predicted) == ("n5", end, whole.predicted)
-        assert {share.path[-1] for share in found} <= {end}
+        explanation = model.explain_pair("n5", end, top=100_000)
+        assert_adds_up(explanation)
+        assert (explanation.node, explanation.endpoint, explanation.predicted) == ("n5", end, whole.predicted)
+        assert {path.path[-1] for path in explanation} <= {end}
         np.testing.assert_allclose(
-            sum([share.contributions for share in found], np.zeros(2)), found.hops.sum(0), atol=1e-10
+            sum([path.contributions for path in explanation], np.zeros(2)), explanation.by_hop.sum(0), atol=1e-10
         )
-        np.testing.assert_array_equal(found.scores, whole.scores)
-        total, brought = total + found.hops, brought + len(found)
-        types = {name: types[name] + found.edge_types[name] for name in types}
-    np.testing.assert_allclose(total, whole.hops, atol=1e-10)
+        np.testing.assert_array_equal(explanation.scores, whole.scores)
+        total, count = total + explanation.by_hop, count + len(explanation)
+        types = {name: types[name] + explanation.by_edge_type[name] for name in types}
+    np.testing.assert_allclose(total, whole.by_hop, atol=1e-10)
     for name, value in types.items():
-        np.testing.assert_allclose(value, whole.edge_types[name], atol=1e-10)
-    assert brought == len(whole)
+        np.testing.assert_allclose(value, whole.by_edge_type[name], atol=1e-10)
+    assert count == len(whole)
     far = model.explain_pair("n9", "n31")
     assert repr(far).startswith("Explanation(node 'n9' and node 'n31'")
 
 
-def test_nodes_that_no_path_joins_bring_nothing() -> None:
+def test_unconnected_nodes_contribute_nothing() -> None:
     graph = cge.Graph.from_edges([(0, 1), (1, 2), (3, 4), (4, 5)])
     model = quick_cge("degree", classifier="mlp", hops=2, validation_fraction=0.0, max_epochs=3).fit(
         graph, {0: 0, 1: 0, 3: 1, 4: 1}
     )
-    found = model.explain_pair(0, 5)
-    assert len(found) == 0
-    assert not found.hops.any()
-    adds_up(found)
-    assert str(found).splitlines() == ["path  length  diversity  weight  brings 0"]
+    explanation = model.explain_pair(0, 5)
+    assert len(explanation) == 0
+    assert not explanation.by_hop.any()
+    assert_adds_up(explanation)
+    assert str(explanation).splitlines() == ["path  length  diversity  weight  contribution to 0"]
 
 
-@pytest.mark.parametrize("which", ["fitted", "format_list"])
+@pytest.mark.parametrize("which", ["fitted", "sampled"])
 @pytest.mark.parametrize("hop", [None, 2])
 def test_a_class_is_the_mean_of_its_nodes(
     which: str, hop: int | None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model: cge.CGE = request.getfixturevalue(which)
-    found = model.explain_class("right", top=12, hop=hop)
+    explanation = model.explain_class("right", top=12, hop=hop)
     nodes = model.node_ids_[model.predict() == "right"].tolist()
     each = [model.explain(node, top=100_000, hop=hop) for node in nodes]
-    assert (found.node, found.predicted, found.num_nodes) == (None, "right", len(nodes))
-    assert repr(found) == f"Explanation(class 'right', {len(found)} paths)"
-    for name in ("chances", "scores", "constant", "votes", "hops", "remainder"):
-        np.testing.assert_allclose(
-            getattr(found, name), np.mean([getattr(one, name) for one in each], axis=0), atol=1e-6
-        )
-    for name in found.edge_types:
-        np.testing.assert_allclose(
-            found.edge_types[name], np.mean([one.edge_types[name] for one in each], 0), atol=1e-6
-        )
-    adds_up(found)
-    every = [share.contribution for one in each for share in one]
-    best = sorted((one for one in every if one > 0), reverse=True)[:12]
-    np.testing.assert_allclose([share.contribution for share in found], best, atol=1e-6)
-    assert {share.path[0] for share in found} <= set(nodes)
-    assert hop is None or {share.length for share in found} == {hop + 1}
-    # Pieces make no difference.
+    assert (explanation.node, explanation.predicted, explanation.num_nodes) == (None, "right", len(nodes))
+    assert repr(explanation) == f"Explanation(class 'right', {len(explanation)} paths)"
+    for name in ("probabilities", "scores", "constant", "label_propagation", "by_hop", "remainder"):
+        mean = np.mean([getattr(explanation, name) for explanation in each], axis=0)
+        np.testing.assert_allclose(getattr(explanation, name), mean, atol=1e-6)
+    for name, contributions in explanation.by_edge_type.items():
+        mean = np.mean([explanation.by_edge_type[name] for explanation in each], axis=0)
+        np.testing.assert_allclose(contributions, mean, atol=1e-6)
+    assert_adds_up(explanation)
+    contributions = [path.contribution for explanation in each for path in explanation]
+    best = sorted((value for value in contributions if value > 0), reverse=True)[:12]
+    np.testing.assert_allclose([path.contribution for path in explanation], best, atol=1e-6)
+    assert {path.path[0] for path in explanation} <= set(nodes)
+    assert hop is None or {path.length for path in explanation} == {hop + 1}
+    # The size of batches makes no difference.
     kind = AllPaths if which == "fitted" else SampledPaths
-    monkeypatch.setattr(kind, "at_once", 3)
-    monkeypatch.setattr("cge.explain.explainer._SLOPES", 40)
+    monkeypatch.setattr(kind, "batch_size", 3)
+    monkeypatch.setattr("cge.explain.explainer._MAX_GRADIENTS", 40)
     again = model.explain_class("right", top=12, hop=hop)
-    np.testing.assert_allclose(again.hops, found.hops, atol=1e-6)
-    np.testing.assert_allclose([s.contribution for s in again], [s.contribution for s in found], atol=1e-6)
-    assert again.num_nodes == found.num_nodes
+    np.testing.assert_allclose(again.by_hop, explanation.by_hop, atol=1e-6)
+    np.testing.assert_allclose([s.contribution for s in again], [s.contribution for s in explanation], atol=1e-6)
+    assert again.num_nodes == explanation.num_nodes
 
 
 def test_a_class_that_nobody_is_in_has_no_paths() -> None:
@@ -292,56 +301,62 @@ def test_a_class_that_nobody_is_in_has_no_paths() -> None:
         with_sparse_features(two_groups()), known
     )
     assert not model.predict()[:, 2].any()
-    found = model.explain_class(2)
-    assert (len(found), found.num_nodes) == (0, 0)
-    assert found.hops.shape == (2, 3)
-    adds_up(found)
+    explanation = model.explain_class(2)
+    assert (len(explanation), explanation.num_nodes) == (0, 0)
+    assert explanation.by_hop.shape == (2, 3)
+    assert_adds_up(explanation)
     many = model.explain_class(0, top=3)
     assert many.num_nodes == model.predict()[:, 0].sum()
 
 
-def test_each_of_several_readers_is_explained() -> None:
+def test_each_classifier_of_an_ensemble_is_explained() -> None:
     model = quick_cge("degree", classifier="mlp", n_estimators=2, hops=1, validation_fraction=0.0, max_epochs=5).fit(
         with_sparse_features(two_groups()), partial_labels()
     )
-    found = [model.explain(3, classifier=place) for place in (0, 1)]
-    for place, one in enumerate(found):
-        np.testing.assert_allclose(one.scores, scores_of(model, 3, place)[0], atol=1e-5)
-        adds_up(one)
-    assert [str(one.classifier) for one in found] == ["reader 1 of 2 (plain)", "reader 2 of 2 (plain)"]
-    assert found[1].facts()["classifier"] == 1
-    assert (found[1].facts()["classifiers"], found[1].facts()["reader_name"]) == (2, "mlp")
-    assert found[0].classifier_words().startswith("These are the scores of reader 1 of 2 (plain); ")
+    explanations = [model.explain(3, classifier=index) for index in (0, 1)]
+    for index, explanation in enumerate(explanations):
+        np.testing.assert_allclose(explanation.scores, scores_of(model, 3, index)[0], atol=1e-5)
+        assert_adds_up(explanation)
+    assert [str(explanation.classifier) for explanation in explanations] == [
+        "classifier 1 of 2 (mlp)",
+        "classifier 2 of 2 (mlp)",
+    ]
+    values = explanations[1].to_dict()
+    assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
+    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 1 of 2 (mlp); ")
     every = np.arange(40)
-    for place in (0, 1):
-        own = [scores_of(model, node, place)[0].argmax() for node in every.tolist()]
-        assert model._explainer(place).says(every).tolist() == own
-    # One that is of another opinion says so.
-    fitted: Any = model._fitted
+    for index in (0, 1):
+        own = [scores_of(model, node, index)[0].argmax() for node in every.tolist()]
+        assert model._explainer(index).predict_alone(every).tolist() == own
+    # A classifier that differs from the ensemble is reported.
+    fitted: Any = model.fitted_
     with torch.no_grad():
         fitted.ensemble[1][1].score.bias += torch.tensor([-9.0, 9.0])
         fitted.ensemble[0][1].score.bias += torch.tensor([99.0, -99.0])
     model._explainers.clear()
-    odd = model.explain(3, classifier=1)
-    assert (odd.predicted, odd.classifier_note) == (0, 1)
-    assert odd.classifier_words().endswith("By itself it says 1, and together they say 0.")
-    assert model.explain(3, classifier=0).classifier_words().endswith("averaged over all of them.")
-    assert not np.allclose(found[0].scores, found[1].scores)
-    np.testing.assert_array_equal(found[0].probabilities, found[1].probabilities)
-    with pytest.raises(cge.CgeError, match="reader must be a whole number below 2, the readers of this model, found 2"):
+    different = model.explain(3, classifier=1)
+    assert (different.predicted, different.classifier_prediction) == (0, 1)
+    assert different.describe_classifier().endswith("By itself it predicts 1; the ensemble predicts 0.")
+    assert model.explain(3, classifier=0).describe_classifier().endswith("averaged over the ensemble.")
+    assert not np.allclose(explanations[0].scores, explanations[1].scores)
+    np.testing.assert_array_equal(explanations[0].probabilities, explanations[1].probabilities)
+    with pytest.raises(
+        cge.CgeError,
+        match=r"classifier must be a whole number below 2, .*, found 2",
+    ):
         model.explain(3, classifier=2)
 
 
-@pytest.mark.parametrize("weighting", ["steps", "average"])
-def test_a_model_that_comes_back_explains_the_same(weighting: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("weighting", ["edges+hops", "average"])
+def test_a_loaded_model_explains_the_same(weighting: str, tmp_path: Path) -> None:
     model = quick_cge(weighting, hops=2, classifier="mlp", label_propagation="yes").fit(
         with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
     )
     first = model.explain(4)
     model.save(tmp_path / "m")
     for again in (cge.load(tmp_path / "m"), pickle.loads(pickle.dumps(model))):
-        found = again.explain(4)
-        assert json.dumps(found.facts()) == json.dumps(first.facts())
+        explanation = again.explain(4)
+        assert json.dumps(explanation.to_dict()) == json.dumps(first.to_dict())
 
 
 def test_another_fit_is_explained_anew() -> None:
@@ -362,14 +377,14 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
         fitted.explain_pair("n1", "n99")
     with pytest.raises(cge.CgeError, match="there is no class 'up'; the classes are 'left', 'right'"):
         fitted.explain_class("up")
-    with pytest.raises(cge.CgeError, match="hop must be at most 3, the steps of the longest path, found 4"):
+    with pytest.raises(cge.CgeError, match="hop must be at most 3, the edges of the longest path, found 4"):
         fitted.explain("n7", hop=4)
     with pytest.raises(cge.CgeError, match="hop must be a whole number of at least 0, found -1"):
         fitted.explain("n7", hop=-1)
-    with pytest.raises(cge.CgeError, match="reader must be a whole number of at least 0, found -1"):
+    with pytest.raises(cge.CgeError, match="classifier must be a whole number of at least 0, found -1"):
         fitted.explain("n7", classifier=-1)
-    with pytest.raises(cge.CgeError, match="shares must be numbers from 0 to 1, found"):
-        fitted.faithfulness(["n7"], shares=[0.5, 2])
+    with pytest.raises(cge.CgeError, match="fractions must be numbers from 0 to 1, found"):
+        fitted.faithfulness(["n7"], fractions=[0.5, 2])
     for call in (cge.CGE().explain, cge.CGE().explain_class):
         with pytest.raises(ValueError, match="has not been trained yet"):
             call("n7")
@@ -385,24 +400,22 @@ def test_many_classes_are_named_in_part() -> None:
     assert model.explain_class(np.int64(3)).predicted == 3
 
 
-# ---------------------------------------------------------------------- the paper's encoders
+# ---------------------------------------------------------------------- PaperCGE
 
 
-@pytest.mark.filterwarnings("ignore:path weights stayed flat")
+@pytest.mark.filterwarnings("ignore:path weights are nearly constant")
 @pytest.mark.parametrize(
-    ("encoder", "weighting", "features", "several"),
+    ("setting", "weighting", "features", "multilabel"),
     [
-        ("table", "none", True, False),
-        ("table", "lstm", False, True),
-        ("table", ConstantWeighting, True, False),
-        ("features", "average", True, False),
-        ("features", "none", True, True),
+        ("transductive", "uniform", True, False),
+        ("transductive", "lstm", False, True),
+        ("transductive", ConstantWeighting, True, False),
+        ("inductive", "average", True, False),
+        ("inductive", "uniform", True, True),
     ],
 )
-def test_the_papers_encoders_attribute_scores_to_paths(
-    encoder: str, weighting: Any, features: bool, several: bool
-) -> None:
-    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], SEVERAL, 0) if several else partial_labels()
+def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, features: bool, multilabel: bool) -> None:
+    labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], MULTILABEL, 0) if multilabel else partial_labels()
     small: dict[str, Any] = {
         "dim": 8,
         "window": 3,
@@ -411,61 +424,61 @@ def test_the_papers_encoders_attribute_scores_to_paths(
         "walks_per_node": 2,
         "validation_fraction": 0.0,
     }
-    model = paper_cge(encoder, weighting, **small).fit(two_groups(features=features), labels)
-    found = model.explain(7, top=100_000)
-    adds_up(found)
-    assert not found.exact
-    assert found.remainder.any()
-    assert not found.hops[0].any()  # paths of one node train nothing
-    assert found.hops.shape == (3, len(model.classes_))
-    raised = torch.tensor(found.scores[None])
-    probabilities = (torch.sigmoid(raised) if several else torch.softmax(raised, 1)).numpy()
+    model = paper_cge(setting, weighting, **small).fit(two_groups(features=features), labels)
+    explanation = model.explain(7, top=100_000)
+    assert_adds_up(explanation)
+    assert not explanation.exact
+    assert explanation.remainder.any()
+    assert not explanation.by_hop[0].any()  # paths of one node are not used in training
+    assert explanation.by_hop.shape == (3, len(model.classes_))
+    logits = torch.tensor(explanation.scores[None])
+    probabilities = (torch.sigmoid(logits) if multilabel else torch.softmax(logits, 1)).numpy()
     np.testing.assert_allclose(probabilities[0], model.predict_proba([7])[0], atol=1e-5)
-    # What a path brings is its share of the weights times what the head makes of its end.
-    weights = model.path_weights([share.path for share in found])
-    np.testing.assert_allclose([share.weight for share in found], weights, atol=1e-6)
+    # The contribution of a path is its coefficient times the score of its endpoint's vector.
+    weights = model.path_weights([path.path for path in explanation])
+    np.testing.assert_allclose([path.weight for path in explanation], weights, atol=1e-6)
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
     explainer = model._explainer(0)
-    local = explainer.reading.at(np.array([7]), np.zeros((1, 8)))
-    brought = np.array([share.contributions for share in found])
+    linear = explainer.score_function.linearize(np.array([7]), np.zeros((1, 8)))
+    contributions = np.array([path.contributions for path in explanation])
     sampled = explainer.paths.heaviest(7, 100_000)
-    assert sampled.share.sum() == pytest.approx(1)
+    assert sampled.coefficient.sum() == pytest.approx(1)
     total = sum(
-        share * local.slopes[0] @ unit[end]
-        for share, end in zip(sampled.share, sampled.end(explainer.paths.indices), strict=True)
+        coefficient * linear.gradients[0] @ unit[end]
+        for coefficient, end in zip(sampled.coefficient, sampled.endpoints(explainer.paths.indices), strict=True)
     )
-    np.testing.assert_allclose(brought.sum(0), total, atol=1e-6)
-    np.testing.assert_allclose(found.hops.sum(0), total, atol=1e-6)
-    assert {share.path[0] for share in found} == {7}
-    known = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if several else labels >= 0)}
-    for share in found[:20]:
-        for node, label in zip(share.path, share.labels, strict=True):
+    np.testing.assert_allclose(contributions.sum(0), total, atol=1e-6)
+    np.testing.assert_allclose(explanation.by_hop.sum(0), total, atol=1e-6)
+    assert {path.path[0] for path in explanation} == {7}
+    known = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if multilabel else labels >= 0)}
+    for path in explanation[:20]:
+        for node, label in zip(path.path, path.labels, strict=True):
             assert (label is None) == (node not in known)
-            assert label is None or several or label == known[node]
-    place = found.place
-    mine = model.explain_class(model.classes_[place], top=4)
-    within = model.predict_proba()[:, place] > 0.5 if several else model.predict() == model.classes_[place]
+            assert label is None or multilabel or label == known[node]
+    column = explanation.target_index
+    mine = model.explain_class(model.classes_[column], top=4)
+    within = model.predict_proba()[:, column] > 0.5 if multilabel else model.predict() == model.classes_[column]
     each = [model.explain(node, top=100) for node in np.flatnonzero(within).tolist()]
-    np.testing.assert_allclose(mine.hops, np.mean([one.hops for one in each], axis=0), atol=1e-6)
-    adds_up(mine)
-    near = int(found[0].path[-1])
-    adds_up(model.explain_pair(7, near, top=3))
-    with pytest.raises(cge.CgeError, match=f"reader must be 0 with encoder='{encoder}', which has one head, found 1"):
+    np.testing.assert_allclose(mine.by_hop, np.mean([explanation.by_hop for explanation in each], axis=0), atol=1e-6)
+    assert_adds_up(mine)
+    near = int(explanation[0].path[-1])
+    assert_adds_up(model.explain_pair(7, near, top=3))
+    with pytest.raises(cge.CgeError, match=r"classifier must be 0 \(this model has one classifier\), found 1"):
         model.explain(7, classifier=1)
 
 
-@pytest.mark.filterwarnings("ignore:path weights stayed flat")
+@pytest.mark.filterwarnings("ignore:path weights are nearly constant")
 def test_a_node_without_edges_has_no_paths_but_its_own() -> None:
     plain = two_groups()
     graph = cge.Graph.from_edges(list(zip(*plain.to_scipy().nonzero(), strict=True)), num_nodes=2 * GROUP_SIZE + 1)
     labels = {node: int(TRUE_LABELS[node]) for node in range(0, 2 * GROUP_SIZE, 3)}
     settings: dict[str, Any] = {"max_epochs": 2, "validation_fraction": 0.0}
-    model = paper_cge("table", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
-    found = model.explain(2 * GROUP_SIZE)
-    assert len(found) == 0
-    assert not found.hops.any()
-    adds_up(found)
+    model = paper_cge("transductive", "average", dim=8, window=3, walk_length=5, **settings).fit(graph, labels)
+    explanation = model.explain(2 * GROUP_SIZE)
+    assert len(explanation) == 0
+    assert not explanation.by_hop.any()
+    assert_adds_up(explanation)
     model = quick_cge("degree", classifier="mlp", hops=2, **settings).fit(graph, labels)
-    found = model.explain(2 * GROUP_SIZE)
-    assert {share.diversity for share in found} <= {1}
-    adds_up(found)
+    explanation = model.explain(2 * GROUP_SIZE)
+    assert {path.diversity for path in explanation} <= {1}
+    assert_adds_up(explanation)

@@ -90,7 +90,7 @@ def explain(
         print_notes(notes)
         print_notes([] if as_json else [f"{len(explanation):,} paths are written to {path}" for path, _ in files])
     if as_json:
-        print_json({"folder": folder, **explanation.facts()})
+        print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
         _print(explanation)
 
@@ -100,7 +100,7 @@ def _compare_weighting(model: PathEstimator, folder: str, compare: bool, quiet: 
     comparison = model.compare_weighting(train_uniform=compare)
     if as_json:
         parameters = getattr(model, "weight_parameters_", None)
-        print_json({"folder": folder, "weight_parameters": parameters, **comparison.facts()})
+        print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
     elif not quiet:
         heading("Path weighting")
         print("\n".join(map(printable, comparison.sentences())))
@@ -156,7 +156,7 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
         return [_joined(row, str) if text else [_cell(value) for value in row] for row in rows]
 
     paths = list(explanation)
-    names = ("path", "labels", "types") if explanation.edge_types else ("path", "labels")
+    names = ("path", "labels", "types") if explanation.by_edge_type else ("path", "labels")
     columns: dict[str, Any] = {"rank": np.arange(1, len(paths) + 1)} | {name: cells(name) for name in names}
     for name in ("length", "diversity", "weight", "contribution"):
         kind = np.int64 if name in ("length", "diversity") else np.float64
@@ -164,8 +164,8 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     contributions = np.array([path.contributions for path in paths]).reshape(len(paths), len(explanation.classes))
     for name, column in zip(explanation.classes.tolist(), contributions.T, strict=True):
         columns[f"contribution to {name}"] = np.ascontiguousarray(column)
-    columns["classifier"] = np.full(len(paths), explanation.classifier.place)
-    columns["classifiers"] = np.full(len(paths), explanation.classifier.count)
+    columns["classifier"] = np.full(len(paths), explanation.classifier.index)
+    columns["n_classifiers"] = np.full(len(paths), explanation.classifier.count)
     columns["classifier_name"] = [explanation.classifier.name] * len(paths)
     return columns
 
@@ -193,28 +193,28 @@ def _joined(values: Iterable[Any], escape: Callable[[str], str]) -> str:
 
 
 def _print(explanation: Explanation) -> None:
-    probability, label = explanation.probabilities[explanation.place], printable(explanation.explained)
+    probability, label = explanation.probabilities[explanation.target_index], printable(explanation.target_class)
     if explanation.node is None:
         heading(f"Paths that contribute most to {label}")
         nodes = f"{explanation.num_nodes:,} nodes are predicted to be in it"
         print_pairs([("nodes", nodes), ("mean probability", f"{probability:.0%}")])
     else:
         node = printable(explanation.node)
-        predicted = explanation.explained in explanation.predicted_all
-        via = "" if explanation.end is None else f", paths to {printable(explanation.end)}"
+        predicted = explanation.target_class in explanation.predicted_all
+        via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
         heading(f"Why {node} is in {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
         print_pairs(
             [
                 ("probability", f"{probability:.0%}"),
                 *(
                     [("predicted", _predicted(explanation))]
-                    if explanation.predicted_all != (explanation.explained,)
+                    if explanation.predicted_all != (explanation.target_class,)
                     else []
                 ),
             ]
         )
-    if explanation.classifier_words():
-        print(printable(explanation.classifier_words()))
+    if explanation.describe_classifier():
+        print(printable(explanation.describe_classifier()))
     print()
     print_table([("part of the score", "left"), ("contribution", "right")], _parts(explanation))
     if not explanation.exact:
@@ -224,8 +224,11 @@ def _print(explanation: Explanation) -> None:
         print("No such path contributes anything.")
         return
     if explanation.node is not None:
-        total, every = sum(path.contribution for path in explanation), explanation.hops[:, explanation.place].sum()
-        which = "all paths" if explanation.end is None else "all paths between the two nodes"
+        total, every = (
+            sum(path.contribution for path in explanation),
+            explanation.by_hop[:, explanation.target_index].sum(),
+        )
+        which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
         print(f"Contribution of these {len(explanation)} paths: {_minus(total)} of {_minus(every)} from {which}.")
     columns = _table(explanation)
     for title in _DISPENSABLE:
@@ -246,7 +249,7 @@ def _table(explanation: Explanation) -> dict[str, list[str]]:
         "weight": [f"{path.weight:.3g}" for path in explanation],
         "contribution": [_signed(path.contribution) for path in explanation],
     }
-    if not explanation.edge_types:
+    if not explanation.by_edge_type:
         del columns["edge types"]
     if explanation.runner_up is not None:
         name = printable(explanation.classes.tolist()[explanation.runner_up])
@@ -287,15 +290,15 @@ def _parts(explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the parts that the score of the explained class is made of."""
 
     def row(name: str, numbers: Any) -> tuple[str, str]:
-        return name, _signed(numbers[explanation.place])
+        return name, _signed(numbers[explanation.target_index])
 
     yield row("constant", explanation.constant)
-    if explanation.votes.any():
-        yield row("label propagation", explanation.votes)
-    for hop, contributions in enumerate(explanation.hops):
+    if explanation.label_propagation.any():
+        yield row("label propagation", explanation.label_propagation)
+    for hop, contributions in enumerate(explanation.by_hop):
         yield row(f"paths with {hop} edge{'' if hop == 1 else 's'}", contributions)
-    if explanation.end is not None or not explanation.exact:
+    if explanation.endpoint is not None or not explanation.exact:
         yield row("remainder", explanation.remainder)
     yield row("score", explanation.scores)
-    for name, contributions in explanation.edge_types.items():
+    for name, contributions in explanation.by_edge_type.items():
         yield row(f"of the paths, edge type {printable(name)}", contributions)

@@ -33,7 +33,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "weighting": model.weighting_,
         "path_weights": None if weights["mean"] is None else weights,
         **{name: getattr(model, f"{name}_", None) for name in _SEARCH},
-        "weighting_comparison": model.compare_weighting().facts(),
+        "weighting_comparison": model.compare_weighting().to_dict(),
         "seconds": seconds,
     }
 

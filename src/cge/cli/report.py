@@ -91,7 +91,7 @@ def report(
             "scored_on": None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen},
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
             "calibration_error": None if measured is None else measured.reliability()["error"],
-            "weighting_comparison": model.compare_weighting().facts(),
+            "weighting_comparison": model.compare_weighting().to_dict(),
         }
         print_json(result)
     elif not quiet:

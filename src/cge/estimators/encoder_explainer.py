@@ -15,9 +15,9 @@ from cge.estimators.fitted_model import label_table
 from cge.explain.all_paths import AllPaths
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer
-from cge.explain.explanation import WhichClassifier
-from cge.explain.linear_scores import Reading
-from cge.explain.path_search import Found
+from cge.explain.explanation import ClassifierInfo
+from cge.explain.linear_scores import ScoreFunction
+from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
@@ -50,12 +50,12 @@ def encoder_explainer(model: EncoderModel, place: int) -> Explainer:
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
         _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
-        Reading(inputs, _ClassifierScores(classifier), offset, label_scores),
+        ScoreFunction(inputs, _ClassifierScores(classifier), offset, label_scores),
         model.probabilities(None, np.arange(len(model.graph))),
         data.graph.node_ids,
         label_table(model.train, model.target),
         model.temperature,
-        WhichClassifier(place, count, name),
+        ClassifierInfo(place, count, name),
     )
 
 
@@ -93,12 +93,12 @@ class _NetworkPaths:
     data: EncoderData
     weighting: NamedWeighting
 
-    def __call__(self, nodes: Array) -> Found:
+    def __call__(self, nodes: Array) -> PathSet:
         propagation = self.weighting.trainable(self.data, nodes)
         paths = propagation.prefixes
         weights = paths.count * propagation.weights().astype(np.float64)
         share = normalized_by_start(paths.start, weights, self.data.transitions.num_nodes)
-        return Found(paths.start, paths.tokens[:, 1:], paths.length, share)
+        return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
 
 
 def normalized_by_start(start: Array, values: Array, nodes: int) -> Array:

@@ -14,7 +14,7 @@ from cge.estimators.fitted_model import FittedModel
 from cge.estimators.uniform_baseline import gain_over_uniform
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
-from cge.explain.faithfulness import SHARES, Faithfulness
+from cge.explain.faithfulness import FRACTIONS, Faithfulness
 from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
 
@@ -64,7 +64,7 @@ class ExplanationMixin:
         """
         explainer, number = self._explainer(classifier), self.graph_.index_of(node)
         column = None if target_class is None else self._class_number(target_class)
-        return explainer.node(number, *_checked_list(explainer, top, hop), column)
+        return explainer.explain_node(number, *_checked_list(explainer, top, hop), column)
 
     def explain_class(
         self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
@@ -74,12 +74,12 @@ class ExplanationMixin:
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
         explainer = self._explainer(classifier)
-        return explainer.of_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
+        return explainer.explain_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
 
     def explain_pair(
         self,
         node: Hashable,
-        end: Hashable,
+        endpoint: Hashable,
         top: int = 10,
         *,
         hop: int | None = None,
@@ -88,18 +88,18 @@ class ExplanationMixin:
     ) -> Explanation:
         """Return the paths from one node to another, and their contributions to the first one's prediction.
 
-        Sums are over all paths from `node` to `end`; everything else in the scores is the remainder. Further arguments
-        are those of `explain`.
+        Sums are over all paths from `node` to `endpoint`; everything else in the scores is the remainder. Further
+        arguments are those of `explain`.
         """
-        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, end]).tolist()
+        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
         column = None if target_class is None else self._class_number(target_class)
-        return explainer.pair(first, last, *_checked_list(explainer, top, hop), column)
+        return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), column)
 
     def faithfulness(
         self,
         nodes: Iterable[Hashable],
         *,
-        shares: Sequence[float] = SHARES,
+        fractions: Sequence[float] = FRACTIONS,
         repeats: int = 10,
         max_paths: int = 2000,
         classifier: int = 0,
@@ -112,8 +112,8 @@ class ExplanationMixin:
         ----------
         nodes : ids
             Nodes whose explanations are evaluated.
-        shares : numbers from 0 to 1
-            Curves have a point for each of these shares of the paths.
+        fractions : numbers from 0 to 1
+            Curves have a point for each of these fractions of the paths.
         repeats : int
             Random orders whose curves are averaged, for comparison.
         max_paths : int
@@ -122,11 +122,11 @@ class ExplanationMixin:
             As for `explain`.
         """
         explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
-        points = np.asarray(shares)
+        points = np.asarray(fractions)
         if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
-            raise InputError(parameter="shares", expected="numbers from 0 to 1", found=shares)
+            raise InputError(parameter="fractions", expected="numbers from 0 to 1", found=fractions)
         counts = checked_integer("repeats", repeats, 1), checked_integer("max_paths", max_paths, 1)
-        return explainer.faithful(numbers, points, *counts, self.random_state)
+        return explainer.faithfulness(numbers, points, *counts, self.random_state)
 
     def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
         """Return how the path weighting compares with uniform weights.
@@ -147,7 +147,7 @@ class ExplanationMixin:
             gain = gain_over_uniform(self)  # type: ignore[arg-type]
         elif model.gain_over_uniform is not None:
             seen = model.log.labels_seen["validation"]
-            gain = Gain.of(*model.gain_over_uniform, seen, chose=model.searched, early=True)
+            gain = Gain.from_mean(*model.gain_over_uniform, seen, selected=model.searched, early=True)
         return weighting_comparison(
             self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
         )

@@ -15,8 +15,8 @@ from cge.estimators.encoder_explainer import normalized_by_start
 from cge.estimators.fitted_model import label_table
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer
-from cge.explain.linear_scores import Reading
-from cge.explain.path_search import Found
+from cge.explain.linear_scores import ScoreFunction
+from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_prefixes import sample_prefixes
@@ -39,7 +39,7 @@ _WALKS = 100  # per node: predictions are attributed to their prefixes
 def paper_explainer(model: PaperModel, place: int, seed: int) -> Explainer:
     """Return what attributes the scores of the classification head to paths.
 
-    The head reads vectors of unit length. The contribution of a path is the vector of its end times the path's share of
+    The head takes vectors of unit length. The contribution of a path is the vector of its end times the path's share of
     the weights; what else is in a node's vector is the remainder.
     """
     if place:
@@ -54,7 +54,7 @@ def paper_explainer(model: PaperModel, place: int, seed: int) -> Explainer:
     paths = _WalkPrefixes(walker, steps, parameters.network, own)
     return Explainer(
         SampledPaths(paths, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
-        Reading(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors),
+        ScoreFunction(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors),
         model.probabilities(None, np.arange(len(graph))),
         graph.node_ids,
         label_table(model.train, model.target),
@@ -89,16 +89,16 @@ class _WalkPrefixes:
     network: PathWeighting | None
     vectors: Array
 
-    def __call__(self, nodes: Array) -> Found:
+    def __call__(self, nodes: Array) -> PathSet:
         first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, self.steps.num_nodes
         starts = [turn * size + first for turn in range(self.walker.walks_per_node)]
         walks = np.concatenate([self.walker.sample(start, count)[nodes - first] for start in starts])
         paths = sample_prefixes(walks, self.steps)
         values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
-        prefixes = Found(paths.start, paths.tokens[:, 1:], paths.length, values)
+        prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
         if self.network is not None:
             tree = PathTree.grow(prefixes.nodes(self.steps.indices), paths.length, paths.parents)
             values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.n_jobs)
         prefixes = prefixes.take(long)
         share = normalized_by_start(prefixes.start, values[long], size)
-        return Found(prefixes.start, prefixes.steps, prefixes.length, share)
+        return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)

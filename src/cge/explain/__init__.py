@@ -1,1 +1,1 @@
-"""Which paths matter."""
+"""Explanations of predictions by the contributions of paths, and analyses of path weights."""

@@ -1,8 +1,8 @@
 """The paper's five analyses of path weights: arrays in, arrays out.
 
-Paths come as in `cge.sampling.PathBatch`: `nodes (b, window)` filled up with −1 and `length (b,)`; `weights (b,)` are
-their A. Where paths are distinct, `counts (b,)` tell how often each occurs in the walks: a path that was sampled twice
-counts twice.
+Paths come as in `cge.sampling.PathBatch`: `nodes (b, window)` padded with −1 and `length (b,)`; `weights (b,)` are
+their A. Where paths are distinct, `counts (b,)` are their numbers of occurrences in the walks: a path that was sampled
+twice counts twice.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 _QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
-_SAME = 1e-6  # a relative spread that rounding of 32 bits explains
-_FEWEST = 3  # points of a correlation: two always lie on a line
+_SAME = 1e-6  # relative difference due to rounding in 32 bits
+_MIN_POINTS = 3  # of a correlation: two always lie on a line
 
 
 @dataclass(frozen=True, eq=False)
 class Distribution:
-    """How weights spread: shares of paths in bins, and what sums them up.
+    """The distribution of weights: shares of paths in bins, and summary statistics.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class Distribution:
     quantiles : {share: weight}
         The smallest weight that this share of the paths does not exceed.
     effective : float
-        (ΣA)²/ΣA² as a share of the paths: 1 where all weigh alike.
+        (ΣA)²/ΣA² as a share of the paths: 1 for uniform weights.
     """
 
     edges: Array
@@ -75,9 +75,9 @@ class GroupMeans:
 class Relevance:
     """Mean weights of paths by the labels on them, NaN where there are none, and the number of paths of each kind.
 
-    `with_label` have a node whose label training saw, `without_label` have none. Nodes whose labels were masked are the
-    control, as chance alone chose them: `seen` have a node of the first kind and none of the second, `masked` the other
-    way around, `neither` none of both.
+    `with_label` have a node with a training label, `without_label` have none. Nodes whose labels were masked at random
+    are the control: `seen` have a node with a training label and none with a masked label, `masked` the reverse,
+    `neither` none of both.
     """
 
     with_label: float
@@ -97,12 +97,12 @@ class Trend:
     values, means, paths : (g,)
         Each value that the property has, the mean weight of such paths, and their number.
     r : float or None
-        Pearson's r of values and means: what the paper's figures show. None below three values, and where means are
-        all the same.
+        Pearson's r of values and means, as in the paper's figures. None below three values, and where all means are
+        the same.
     r_paths : float or None
-        Pearson's r over the paths themselves, which the spread around the means makes smaller.
+        Pearson's r over single paths; it is smaller, because weights vary around the means.
     r_within : float or None
-        The same among paths of one length: both sides without their means at that length. None against length itself.
+        The same within lengths: both sides minus their means at that length. None for the length itself.
     """
 
     values: Array
@@ -114,10 +114,10 @@ class Trend:
 
 
 def distribution(weights: Array, counts: Array | None = None, bins: int = 50) -> Distribution:
-    """Return how weights, each in [0, 1], spread over paths.
+    """Return the distribution of weights in [0, 1] over paths.
 
-    >>> found = distribution(np.array([0.25, 0.25, 0.75, 1.0]), bins=2)
-    >>> found.shares.tolist(), found.mean, found.quantiles[0.5]
+    >>> summary = distribution(np.array([0.25, 0.25, 0.75, 1.0]), bins=2)
+    >>> summary.shares.tolist(), summary.mean, summary.quantiles[0.5]
     ([0.5, 0.5], 0.5625, 0.25)
     """
     weights, counts = _checked(weights, counts)
@@ -135,19 +135,19 @@ def distribution(weights: Array, counts: Array | None = None, bins: int = 50) ->
 
 
 def visits(nodes: Array, marked: Array) -> Array:
-    """Say which paths, `nodes (b, window)`, have at least one node of `marked (n,)` true or false; `(b,)`.
+    """Return whether paths, `nodes (b, window)`, have at least one node of the mask `marked (n,)`, `(b,)`.
 
     >>> visits(np.array([[0, 1], [2, -1]]), np.array([True, False, False])).tolist()
     [True, False]
     """
-    return np.asarray(np.append(np.asarray(marked, bool), False)[nodes].any(axis=1))  # −1 finds the False at the end
+    return np.asarray(np.append(np.asarray(marked, bool), False)[nodes].any(axis=1))  # −1 selects the False at the end
 
 
 def group_means(weights: Array, member: Array, counts: Array | None = None) -> GroupMeans:
-    """Return the mean weight of groups of paths; `member (b, g)` says which paths a group has, and one can be in many.
+    """Return the mean weight of groups of paths, given as a mask `member (b, g)`; groups may overlap.
 
-    >>> found = group_means(np.array([0.2, 0.4]), np.array([[True, True], [False, True]]))
-    >>> found.means.round(3).tolist(), found.paths.tolist()
+    >>> groups = group_means(np.array([0.2, 0.4]), np.array([[True, True], [False, True]]))
+    >>> groups.means.round(3).tolist(), groups.paths.tolist()
     ([0.2, 0.3], [1, 2])
     """
     weights, counts = _checked(weights, counts)
@@ -163,33 +163,33 @@ def group_means(weights: Array, member: Array, counts: Array | None = None) -> G
 def path_relevance(nodes: Array, weights: Array, seen: Array, masked: Array, counts: Array | None = None) -> Relevance:
     """Compare paths that contain a target label with those that do not.
 
-    `seen` and `masked` are the numbers of the nodes whose labels training saw, and of those whose labels were masked.
+    `seen` and `masked` are the numbers of the nodes with training labels, and of those whose labels were masked.
     """
     size = int(max(nodes.max(initial=-1), np.max(seen, initial=-1), np.max(masked, initial=-1))) + 1
-    marks = np.zeros((2, size), bool)
-    marks[0, seen] = marks[1, masked] = True
-    if (marks[0] & marks[1]).any():
+    masks = np.zeros((2, size), bool)
+    masks[0, seen] = masks[1, masked] = True
+    if (masks[0] & masks[1]).any():
         raise InputError("a node's label is either seen or masked, but some are both")
-    on, off = visits(nodes, marks[0]), visits(nodes, marks[1])
-    member = np.stack([on, ~on, on & ~off, off & ~on, ~on & ~off], axis=1)
-    found = group_means(weights, member, counts)
+    label, hidden = visits(nodes, masks[0]), visits(nodes, masks[1])
+    member = np.stack([label, ~label, label & ~hidden, hidden & ~label, ~label & ~hidden], axis=1)
+    groups = group_means(weights, member, counts)
     names = ("with_label", "without_label", "seen", "masked", "neither")
-    paths = dict(zip(names, found.paths.tolist(), strict=True))
-    return Relevance(**dict(zip(names, found.means.tolist(), strict=True)), paths=paths)
+    paths = dict(zip(names, groups.paths.tolist(), strict=True))
+    return Relevance(**dict(zip(names, groups.means.tolist(), strict=True)), paths=paths)
 
 
 def class_relevance(
     nodes: Array, weights: Array, labels: Array, classes: int, counts: Array | None = None
 ) -> GroupMeans:
-    """Return the mean weight of paths that have at least one node of class i, for each i: a row of the heat map.
+    """Return the mean weight of paths that have at least one node of class i, for each i: a row of the paper's heatmap.
 
     `labels (n,)` are those of all nodes, −1 where unknown; the weights are those of a model whose target is class j.
 
-    >>> found = class_relevance(np.array([[0, 1], [1, 2]]), np.array([0.2, 0.4]), np.array([0, 1, 1]), 2)
-    >>> found.means.round(3).tolist()
+    >>> groups = class_relevance(np.array([[0, 1], [1, 2]]), np.array([0.2, 0.4]), np.array([0, 1, 1]), 2)
+    >>> groups.means.round(3).tolist()
     [0.2, 0.3]
     """
-    member = np.stack([visits(nodes, np.asarray(labels) == one) for one in range(classes)], axis=1)
+    member = np.stack([visits(nodes, np.asarray(labels) == code) for code in range(classes)], axis=1)
     return group_means(weights, member, counts)
 
 
@@ -220,42 +220,42 @@ def _trend(values: Array, weights: Array, counts: Array, length: Array | None = 
 
 
 def _centered(values: Array, groups: Array, counts: Array) -> Array:
-    """Take the mean of its group away from each value."""
+    """Subtract the mean of its group from each value."""
     group = np.unique(groups, return_inverse=True)[1]
     means = np.bincount(group, counts * values) / np.bincount(group, counts)
     centered: Array = values - means[group]
-    # What rounding leaves of a group whose values are all the same is no difference.
+    # Rounding leaves small differences in a group whose values are all the same.
     centered[np.abs(centered) < _SAME * np.abs(values).max()] = 0
     return centered
 
 
-def correlation(one: Array, other: Array, counts: Array | None = None) -> float | None:
+def correlation(x: Array, y: Array, counts: Array | None = None) -> float | None:
     """Return Pearson's r; None below three points, or where a side is constant up to rounding.
 
     >>> round(correlation(np.array([1, 2, 3]), np.array([3.0, 2.5, 1.0])), 3)
     -0.961
     """
-    second, counts = _checked(other, counts)
-    first, _ = _checked(one, counts)
-    if len(first) < _FEWEST:
+    second, counts = _checked(y, counts)
+    first, _ = _checked(x, counts)
+    if len(first) < _MIN_POINTS:
         return None
     sides = []
     for side in (first, second):
-        apart = side - np.average(side, weights=counts)
-        if np.abs(apart).max() <= _SAME * np.abs(side).max():
+        centered = side - np.average(side, weights=counts)
+        if np.abs(centered).max() <= _SAME * np.abs(side).max():
             return None
-        sides.append(apart / np.sqrt(np.average(apart**2, weights=counts)))
+        sides.append(centered / np.sqrt(np.average(centered**2, weights=counts)))
     return float(np.clip(np.average(sides[0] * sides[1], weights=counts), -1, 1))
 
 
 def _checked(weights: Array, counts: Array | None) -> tuple[Array, Array]:
     """Return weights and counts as float64."""
     values = np.asarray(weights, np.float64)
-    many = np.ones(len(values)) if counts is None else np.asarray(counts, np.float64)
-    if values.ndim != 1 or values.shape != many.shape or not len(values):
+    numbers = np.ones(len(values)) if counts is None else np.asarray(counts, np.float64)
+    if values.ndim != 1 or values.shape != numbers.shape or not len(values):
         raise InputError(
-            f"each path needs a weight and a count, and there must be one: found {values.shape} and {many.shape}"
+            f"each path needs a weight and a count, and at least one path: found {values.shape} and {numbers.shape}"
         )
-    if not np.isfinite(values).all() or not (many > 0).all():
+    if not np.isfinite(values).all() or not (numbers > 0).all():
         raise InputError("weights must be finite and counts at least 1")
-    return values, many
+    return values, numbers

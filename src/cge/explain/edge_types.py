@@ -1,4 +1,4 @@
-"""Types of steps, by number and by name."""
+"""Types of edges, by number and by name."""
 
 from __future__ import annotations
 
@@ -11,35 +11,33 @@ import numpy.typing as npt
 from cge.graph import Graph
 from cge.models.transitions import TransitionMatrix
 
-__all__ = ["NO_STEP", "STAYS", "EdgeTypes"]
+__all__ = ["NO_EDGE", "SELF_LOOP", "EdgeTypes"]
 
 Array = npt.NDArray[Any]
 
-STAYS, NO_STEP = "(stays)", "(no step)"
+SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 
 
 @dataclass(frozen=True, eq=False)
 class EdgeTypes:
-    """The type of each step, `of_step (m,)`, a number into `names`.
+    """The type of each entry of a transition matrix, `of_edge (m,)`, an index into `names`.
 
-    After the types of edges come two more names: of steps from a node to itself, and of paths without steps.
+    Two names follow those of the graph: of self-loops, and of paths without edges.
     """
 
     names: tuple[str, ...]
-    of_step: Array
+    of_edge: Array
 
     @classmethod
-    def of(cls, graph: Graph, steps: TransitionMatrix) -> EdgeTypes | None:
-        """Return the types of the steps of a graph; None where its edges have none."""
+    def of(cls, graph: Graph, transitions: TransitionMatrix) -> EdgeTypes | None:
+        """Return the types of the edges of a graph; None where it has none."""
         if graph.edge_types is None:
             return None
-        names = (*graph.edge_type_names, STAYS, NO_STEP)
-        self_loops = steps.rows == steps.indices
-        return cls(
-            names,
-            np.where(self_loops, len(names) - 2, graph.edge_types[np.maximum(steps.graph_entry, 0)]).astype(np.int64),
-        )
+        names = (*graph.edge_type_names, SELF_LOOP, NO_EDGE)
+        self_loops = transitions.rows == transitions.indices
+        types = graph.edge_types[np.maximum(transitions.graph_entry, 0)]
+        return cls(names, np.where(self_loops, len(names) - 2, types).astype(np.int64))
 
-    def named(self, steps: Array) -> tuple[str, ...]:
-        """Return the types of the steps of one path by name."""
-        return tuple(self.names[place] for place in self.of_step[steps[steps >= 0]].tolist())
+    def named(self, edges: Array) -> tuple[str, ...]:
+        """Return the types of the edges of one path by name."""
+        return tuple(self.names[place] for place in self.of_edge[edges[edges >= 0]].tolist())

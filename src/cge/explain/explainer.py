@@ -1,4 +1,4 @@
-"""Explanations of nodes, classes and pairs of nodes, from paths and what is read off them."""
+"""Explanations of nodes, classes and pairs of nodes, from paths and the scores of a classifier."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from cge.explain.explanation import ONLY_CLASSIFIER, Explanation, PathShare, WhichClassifier
-from cge.explain.faithfulness import Faithfulness, faithfulness
-from cge.explain.linear_scores import Local, Reading
-from cge.explain.path_search import Found, joined
-from cge.explain.path_source import Paths
+from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
+from cge.explain.faithfulness import Faithfulness, faithfulness_curves
+from cge.explain.linear_scores import LinearScores, ScoreFunction
+from cge.explain.path_search import PathSet, concatenate_paths
+from cge.explain.path_source import PathSource
 from cge.randomness import generator
 from cge.sampling import PathBatch
 from cge.targets import Target
@@ -22,22 +22,19 @@ __all__ = ["Explainer", "Labels"]
 
 Array = npt.NDArray[Any]
 
-_SLOPES = 4_000_000  # numbers that are held at once
+_MAX_GRADIENTS = 4_000_000  # numbers in memory at once
+_PARTS = ("scores", "constant", "label_propagation", "remainder")
 
 
-_NUMBERS = ("scores", "constant", "votes", "remainder")
+def _chunks(values: Array, size: int) -> list[Array]:
+    return [values[start : start + size] for start in range(0, len(values), size)]
 
 
-def _pieces(values: Array, size: int) -> list[Array]:
-    """Return an array in pieces."""
-    return [values[begin : begin + size] for begin in range(0, len(values), size)]
-
-
-def _sums(local: Local, by_hop: Array, by_type: Array) -> dict[str, Array]:
-    """Return sums over nodes, `(c,)`, and what paths bring by hop and by type, `(K+1, c)` and `(types, c)`."""
-    found: dict[str, Array] = {name: getattr(local, name).sum(0) for name in _NUMBERS}
-    brought = {"hops": by_hop, "types": by_type}
-    return found | {name: np.einsum("qcd,kqd->kc", local.slopes, one) for name, one in brought.items()}
+def _sums(linear: LinearScores, by_hop: Array, by_type: Array) -> dict[str, Array]:
+    """Return sums over nodes, `(c,)`, and contributions of paths by hop and by type, `(K+1, c)` and `(types, c)`."""
+    sums: dict[str, Array] = {name: getattr(linear, name).sum(0) for name in _PARTS}
+    path_sums = {"by_hop": by_hop, "by_type": by_type}
+    return sums | {name: np.einsum("qcd,kqd->kc", linear.gradients, values) for name, values in path_sums.items()}
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,187 +61,199 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Explainer:
-    """Explains predictions of one reader or head; nodes and classes are numbers here, and names in what it returns.
+    """Explains the predictions of one classifier; takes node numbers and class numbers, returns ids and classes.
 
-    `probabilities (n, c)` are those that the model predicts for all nodes, `ids (n,)` the names of nodes. `temperature` is the
-    temperature of calibration: scores are divided by it before they become chances. `classifier` tells which one it is.
+    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `temperature` is that of the
+    calibration. `classifier` says which one of an ensemble it is.
     """
 
-    paths: Paths
-    reading: Reading
+    paths: PathSource
+    score_function: ScoreFunction
     probabilities: Array
     ids: Array
     labels: Labels
     temperature: float = 1.0
-    classifier: WhichClassifier = ONLY_CLASSIFIER
+    classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
-    def node(self, node: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
-        """Explain the score of a class, the predicted one by default, for a node.
+    def explain_node(self, node: int, top: int, hop: int | None = None, column: int | None = None) -> Explanation:
+        """Explain the score of a class, by default the predicted one, for a node.
 
-        With `hop`, only paths of that many steps are listed.
+        With `hop`, only paths of that length are listed.
         """
-        nodes, place = np.array([node]), int(self.probabilities[node].argmax()) if place is None else place
-        hops = self.paths.by_hop(nodes, self.reading.carried)
-        local = self.reading.at(nodes, hops.sum(0))
-        found = self.paths.strongest(nodes, local.slopes[:, place], self.reading.carried, top, hop)
-        types = self.paths.by_type(nodes, self.reading.carried)
-        return self._told(nodes, place, [_sums(local, hops, types)], found, node=node)
+        nodes, column = np.array([node]), int(self.probabilities[node].argmax()) if column is None else column
+        by_hop = self.paths.by_hop(nodes, self._inputs)
+        linear = self.score_function.linearize(nodes, by_hop.sum(0))
+        strongest = self.paths.strongest(nodes, linear.gradients[:, column], self._inputs, top, hop)
+        by_type = self.paths.by_type(nodes, self._inputs)
+        return self._explanation(nodes, column, [_sums(linear, by_hop, by_type)], strongest, node=node)
 
-    def strongest(self, nodes: Array, top: int) -> tuple[Found, Array]:
-        """Return the paths that bring most to the predictions for many nodes, ascending, and what each brings."""
-        found, brings, carried = [], [], self.reading.carried
-        for some in _pieces(nodes, self.paths.at_once):
-            vectors = self.reading.vectors_of(some, self.paths.by_hop(some, carried).sum(0))
-            slopes = self.reading.slopes(some, vectors, self.probabilities[some].argmax(1))
-            found.append(self.paths.strongest(some, slopes, carried, top))
-            place, ends = np.searchsorted(some, found[-1].start), found[-1].end(self.paths.indices)
-            brings.append(found[-1].share * np.einsum("ij,ij->i", slopes[place], carried[ends]))
-        return joined(found), np.concatenate(brings)
+    def explain_pair(
+        self, node: int, endpoint: int, top: int, hop: int | None = None, column: int | None = None
+    ) -> Explanation:
+        """Explain the contributions of the paths from one node to another to the score of the first."""
+        nodes = np.array([node])
+        column = int(self.probabilities[node].argmax()) if column is None else column
+        linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
+        only_endpoint = np.zeros_like(self._inputs)
+        only_endpoint[endpoint] = self._inputs[endpoint]
+        part = _sums(linear, self.paths.by_hop(nodes, only_endpoint), self.paths.by_type(nodes, only_endpoint))
+        between = self.paths.between(node, endpoint, top, hop)
+        return self._explanation(nodes, column, [part], between, node=node, endpoint=endpoint)
 
-    def says(self, nodes: Array) -> Array:
-        """Return the class that this reader, by itself, holds most likely for some nodes, ascending, `(q,)`."""
-        found = [np.empty(0, np.int64)]
-        for some in _pieces(nodes, self.paths.at_once):
-            vectors = self.reading.vectors_of(some, self.paths.by_hop(some, self.reading.carried).sum(0))
-            found.append(self.reading.scores(some, vectors).argmax(1))
-        return np.concatenate(found)
+    def explain_class(self, column: int, top: int, hop: int | None = None) -> Explanation:
+        """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
+        nodes = np.flatnonzero(self.labels.target.indicators(self.probabilities)[:, column])
+        parts: list[dict[str, Array]] = []
+        strongest: list[PathSet] = []
+        for chunk in _chunks(nodes, self.paths.batch_size):
+            by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
+            vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
+            gradients = self.score_function.gradients(chunk, vectors, column)
+            strongest.append(self.paths.most_positive(chunk, gradients, self._inputs, top, hop))
+            for rows in _chunks(np.arange(len(chunk)), self._batch_size):
+                linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
+                parts.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
+        if len(strongest) > 1:
+            paths = concatenate_paths(strongest)
+            order = np.argsort(-self._contributions(paths)[:, column], kind="stable")[:top]
+            strongest = [paths.take(order)]
+        return self._explanation(nodes, column, parts, strongest[0] if strongest else None)
 
-    def useful(self, nodes: Array) -> Array:
-        """Return what paths of each number of steps bring to the predictions for some nodes, ascending, `(K+1,)`.
+    def strongest(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
+        """Return the paths with the largest contributions to the predictions for many nodes, ascending, and these."""
+        strongest, contributions = [], []
+        for chunk in _chunks(nodes, self.paths.batch_size):
+            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            gradients = self.score_function.gradients(chunk, vectors, self.probabilities[chunk].argmax(1))
+            paths = self.paths.strongest(chunk, gradients, self._inputs, top)
+            of_start = gradients[np.searchsorted(chunk, paths.start)]
+            of_end = self._inputs[paths.endpoints(self.paths.indices)]
+            strongest.append(paths)
+            contributions.append(paths.coefficient * np.einsum("ij,ij->i", of_start, of_end))
+        return concatenate_paths(strongest), np.concatenate(contributions)
 
-        A mean over nodes; with one label per node, above what they bring to all classes on average.
+    def predict_alone(self, nodes: Array) -> Array:
+        """Return the class that this classifier predicts by itself for some nodes, ascending, `(q,)`."""
+        columns = [np.empty(0, np.int64)]
+        for chunk in _chunks(nodes, self.paths.batch_size):
+            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            columns.append(self.score_function.scores(chunk, vectors).argmax(1))
+        return np.concatenate(columns)
+
+    def mean_contributions(self, nodes: Array) -> Array:
+        """Return the contributions of paths by number of hops to the predictions for some nodes, ascending, `(K+1,)`.
+
+        A mean over nodes; with one label per node, above the mean contribution to all classes.
         """
-        hops = self.paths.by_hop(nodes, self.reading.carried)
-        brought = np.zeros(len(hops))
-        for few in _pieces(np.arange(len(nodes)), self._at_once):
-            local, place = self.reading.at(nodes[few], hops[:, few].sum(0)), self.probabilities[nodes[few]].argmax(1)
-            slopes = self.labels.target.centered(local.slopes)[np.arange(len(few)), place]
-            brought += np.einsum("qd,kqd->k", slopes, hops[:, few])
-        mean: Array = brought / max(len(nodes), 1)
+        by_hop = self.paths.by_hop(nodes, self._inputs)
+        total = np.zeros(len(by_hop))
+        for rows in _chunks(np.arange(len(nodes)), self._batch_size):
+            linear = self.score_function.linearize(nodes[rows], by_hop[:, rows].sum(0))
+            columns = self.probabilities[nodes[rows]].argmax(1)
+            gradients = self.labels.target.centered(linear.gradients)[np.arange(len(rows)), columns]
+            total += np.einsum("qd,kqd->k", gradients, by_hop[:, rows])
+        mean: Array = total / max(len(nodes), 1)
         return mean
 
-    def pair(self, node: int, end: int, top: int, hop: int | None = None, place: int | None = None) -> Explanation:
-        """Explain what the paths from one node to another bring to the first."""
-        nodes, carried = np.array([node]), self.reading.carried
-        place = int(self.probabilities[node].argmax()) if place is None else place
-        local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
-        there = np.zeros_like(carried)
-        there[end] = carried[end]
-        part = _sums(local, self.paths.by_hop(nodes, there), self.paths.by_type(nodes, there))
-        return self._told(nodes, place, [part], self.paths.between(node, end, top, hop), node=node, end=end)
-
-    def of_class(self, place: int, top: int, hop: int | None = None) -> Explanation:
-        """Explain a class: the paths that bring most to its score, and means over the nodes predicted to be in it."""
-        within = self.labels.target.indicators(self.probabilities)[:, place]
-        nodes, carried = np.flatnonzero(within), self.reading.carried
-        parts: list[dict[str, Array]] = []
-        found: list[Found] = []
-        for some in _pieces(nodes, self.paths.at_once):
-            hops, types = self.paths.by_hop(some, carried), self.paths.by_type(some, carried)
-            slopes = self.reading.slopes(some, self.reading.vectors_of(some, hops.sum(0)), place)
-            found.append(self.paths.speaking(some, slopes, carried, top, hop))
-            parts += [
-                _sums(self.reading.at(some[few], hops[:, few].sum(0)), hops[:, few], types[:, few])
-                for few in _pieces(np.arange(len(some)), self._at_once)
-            ]
-        if len(found) > 1:
-            all_found = joined(found)
-            found = [all_found.take(np.argsort(-self._brought(all_found)[:, place], kind="stable")[:top])]
-        return self._told(nodes, place, parts, found[0] if found else None)
+    @property
+    def _inputs(self) -> Array:
+        return self.score_function.inputs
 
     @property
-    def _at_once(self) -> int:
-        """How many nodes' slopes are held at once."""
-        return max(_SLOPES // (len(self.labels.classes) * int(self.reading.carried.shape[1])), 1)
+    def _batch_size(self) -> int:
+        """How many nodes' gradients are in memory at once."""
+        return max(_MAX_GRADIENTS // (len(self.labels.classes) * int(self._inputs.shape[1])), 1)
 
-    def _brought(self, found: Found) -> Array:
-        """Return what paths bring to each class, `(b, c)`."""
-        carried, brought = self.reading.carried, np.empty((len(found), len(self.labels.classes)))
-        ends = found.end(self.paths.indices)
-        for nodes in _pieces(np.unique(found.start), min(self._at_once, self.paths.at_once)):
-            local = self.reading.at(nodes, self.paths.by_hop(nodes, carried).sum(0))
-            mine = np.flatnonzero(np.isin(found.start, nodes))
-            slopes = local.slopes[np.searchsorted(nodes, found.start[mine])]
-            brought[mine] = np.einsum("bcd,bd->bc", slopes, carried[ends[mine]]) * found.share[mine, None]
-        return brought
+    def _contributions(self, paths: PathSet) -> Array:
+        """Return the contributions of paths to each class score, `(b, c)`."""
+        contributions = np.empty((len(paths), len(self.labels.classes)))
+        ends = paths.endpoints(self.paths.indices)
+        for nodes in _chunks(np.unique(paths.start), min(self._batch_size, self.paths.batch_size)):
+            linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
+            rows = np.flatnonzero(np.isin(paths.start, nodes))
+            gradients = linear.gradients[np.searchsorted(nodes, paths.start[rows])]
+            products = np.einsum("bcd,bd->bc", gradients, self._inputs[ends[rows]])
+            contributions[rows] = products * paths.coefficient[rows, None]
+        return contributions
 
-    def _told(
+    def _explanation(
         self,
         nodes: Array,
-        place: int,
+        column: int,
         parts: list[dict[str, Array]],
-        found: Found | None,
+        paths: PathSet | None,
         *,
         node: int | None = None,
-        end: int | None = None,
+        endpoint: int | None = None,
     ) -> Explanation:
-        """Put an explanation together: means over nodes, from sums over some of them at a time, and paths."""
+        """Return an explanation from single paths and the sums over chunks of nodes."""
         classes, names = self.labels.classes, () if self.paths.types is None else self.paths.types.names
-        rows = {"hops": self.paths.hops + 1, "types": len(names)}
-        sums = {name: np.zeros(len(classes)) for name in _NUMBERS}
-        sums |= {name: np.zeros((size, len(classes))) for name, size in rows.items()}
-        mean = {name: sum([part[name] for part in parts], one) / max(len(nodes), 1) for name, one in sums.items()}
-        if end is not None:
-            mean["remainder"] = mean["scores"] - mean["constant"] - mean["votes"] - mean["hops"].sum(0)
-        by_name: dict[str, Array] = {}
-        for name, brought in zip(names, mean.pop("types"), strict=True):
-            by_name[name] = by_name.get(name, 0) + brought
+        rows = {"by_hop": self.paths.hops + 1, "by_type": len(names)}
+        zeros = {name: np.zeros(len(classes)) for name in _PARTS}
+        zeros |= {name: np.zeros((size, len(classes))) for name, size in rows.items()}
+        means = {name: sum([part[name] for part in parts], zero) / max(len(nodes), 1) for name, zero in zeros.items()}
+        if endpoint is not None:
+            explained = means["constant"] + means["label_propagation"] + means["by_hop"].sum(0)
+            means["remainder"] = means["scores"] - explained
+        by_edge_type: dict[str, Array] = {}
+        for name, contribution in zip(names, means.pop("by_type"), strict=True):
+            by_edge_type[name] = by_edge_type.get(name, 0) + contribution
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
-            end=None if end is None else self.ids[[end]].tolist()[0],
-            predicted=classes.tolist()[place if node is None else int(self.probabilities[node].argmax())],
-            predicted_all=(classes.tolist()[place],) if node is None else self._predicted(node),
-            explained=classes.tolist()[place],
+            endpoint=None if endpoint is None else self.ids[[endpoint]].tolist()[0],
+            predicted=classes.tolist()[column if node is None else int(self.probabilities[node].argmax())],
+            predicted_all=(classes.tolist()[column],) if node is None else self._predicted(node),
+            target_class=classes.tolist()[column],
             classes=classes,
             probabilities=self.probabilities[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
-            edge_types=by_name,
+            by_edge_type=by_edge_type,
             exact=self.paths.exact,
             num_nodes=len(nodes),
-            paths=() if found is None else self._shares(found, place),
+            paths=() if paths is None else self._path_contributions(paths, column),
             classifier=self.classifier,
-            **mean,
+            **means,
         )
 
     def _predicted(self, node: int) -> tuple[Any, ...]:
-        """Return the classes that are predicted for a node, the most likely first."""
+        """Return the predicted classes of a node, the most probable first."""
         order = np.argsort(-self.probabilities[node], kind="stable")
         predicted = self.labels.target.indicators(self.probabilities[[node]])[0]
         return tuple(self.labels.classes[order[predicted[order]]].tolist())
 
-    def _shares(self, found: Found, place: int) -> tuple[PathShare, ...]:
-        """Return paths with names, weights and what they bring."""
-        brought, weights = self._brought(found), self.paths.weights(found).tolist()
-        batch = PathBatch(found.nodes(self.paths.indices), found.length)
-        shares = []
-        for one, diversity in enumerate(batch.diversity.tolist()):
-            nodes = batch.nodes[one, : batch.length[one]]
-            types = () if self.paths.types is None else self.paths.types.named(found.steps[one])
-            path, labels = tuple(self.ids[nodes].tolist()), self.labels.of(nodes)
-            share = PathShare(path, weights[one], float(brought[one, place]), brought[one], diversity, labels, types)
-            shares.append(share)
-        return tuple(shares)
+    def _path_contributions(self, paths: PathSet, column: int) -> tuple[PathContribution, ...]:
+        """Return paths with ids, weights and contributions."""
+        contributions, weights = self._contributions(paths), self.paths.weights(paths).tolist()
+        batch = PathBatch(paths.nodes(self.paths.indices), paths.length)
+        rows = []
+        for row, diversity in enumerate(batch.diversity.tolist()):
+            nodes = batch.nodes[row, : batch.length[row]]
+            ids, labels = tuple(self.ids[nodes].tolist()), self.labels.of(nodes)
+            types = () if self.paths.types is None else self.paths.types.named(paths.edges[row])
+            own = contributions[row]
+            rows.append(PathContribution(ids, weights[row], float(own[column]), own, diversity, labels, types))
+        return tuple(rows)
 
-    # ------------------------------------------------------------------ is it true?
+    # ------------------------------------------------------------------ faithfulness
 
-    def faithful(self, nodes: Array, shares: Array, repeats: int, most: int, seed: int) -> Faithfulness:
-        """Take paths away, and give them back, and look at the chance of the predicted class; see `faithfulness`."""
-        found = []
+    def faithfulness(self, nodes: Array, fractions: Array, repeats: int, max_paths: int, seed: int) -> Faithfulness:
+        """Return the probability of the predicted class as paths are deleted or inserted; see `Faithfulness`."""
+        curves = []
         for node in nodes.tolist():
-            one, place = np.array([node]), int(self.probabilities[node].argmax())
-            propagated = self.paths.by_hop(one, self.reading.carried).sum(0)
-            local, paths = self.reading.at(one, propagated), self.paths.heaviest(node, most)
-            brings = paths.share[:, None] * self.reading.carried[paths.end(self.paths.indices)]
+            single, column = np.array([node]), int(self.probabilities[node].argmax())
+            linear = self.score_function.linearize(single, self.paths.by_hop(single, self._inputs).sum(0))
+            paths = self.paths.heaviest(node, max_paths)
+            parts = paths.coefficient[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
 
-            def read(vectors: Array, node: int = node, place: int = place) -> Array:
-                return self._probabilities(self.reading.scores(np.full(len(vectors), node), vectors))[:, place]
+            def predict(vectors: Array, node: int = node, column: int = column) -> Array:
+                scores = self.score_function.scores(np.full(len(vectors), node), vectors)
+                return self._calibrated(scores)[:, column]
 
-            rest = local.vectors[0] - brings.sum(0)
+            rest = linear.vectors[0] - parts.sum(0)
+            orders = parts @ linear.gradients[0, column], np.abs(paths.coefficient)
             random = generator(seed, "faithfulness", node)
-            says = brings @ local.slopes[0, place], np.abs(paths.share)
-            found.append(faithfulness(brings, rest, *says, read, shares, repeats, random))
-        return Faithfulness.stacked(found, shares)
+            curves.append(faithfulness_curves(parts, rest, *orders, predict, fractions, repeats, random))
+        return Faithfulness.concatenate(curves, fractions)
 
-    def _probabilities(self, scores: Array) -> Array:
-        """Return the calibrated chances of this reader's class scores, `(q, c)`."""
-        cooled = scores / self.temperature  # p^(1 / heat), made to sum to one, is the softmax of this
-        return np.asarray(self.labels.target.outputs(torch.from_numpy(cooled)).numpy())
+    def _calibrated(self, scores: Array) -> Array:
+        """Return the calibrated probabilities of this classifier's class scores, `(q, c)`."""
+        return np.asarray(self.labels.target.outputs(torch.from_numpy(scores / self.temperature)).numpy())

@@ -1,4 +1,4 @@
-"""What explains a prediction: single paths with what they bring to each class, and sums over all paths."""
+"""The explanation of a prediction: the contributions of single paths to each class score, and sums over all paths."""
 
 from __future__ import annotations
 
@@ -9,50 +9,50 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["ONLY_CLASSIFIER", "Explanation", "PathShare", "WhichClassifier"]
+__all__ = ["SINGLE_CLASSIFIER", "ClassifierInfo", "Explanation", "PathContribution"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
-class WhichClassifier:
-    """The reader whose scores are explained: its `place` among as many as are averaged, `count`, and its `name`.
+class ClassifierInfo:
+    """Which classifier of an ensemble is explained: its `index`, the `count` of classifiers, and its `name`.
 
-    >>> print(WhichClassifier(0, 3, "deep"))
-    reader 1 of 3 (deep)
+    >>> print(ClassifierInfo(0, 3, "consistency"))
+    classifier 1 of 3 (consistency)
     """
 
-    place: int = 0
+    index: int = 0
     count: int = 1
     name: str = "head"
 
     def __str__(self) -> str:
-        return f"reader {self.place + 1} of {self.count} ({self.name})"
+        return f"classifier {self.index + 1} of {self.count} ({self.name})"
 
 
-ONLY_CLASSIFIER = WhichClassifier()
+SINGLE_CLASSIFIER = ClassifierInfo()
 
 
 @dataclass(frozen=True, eq=False)
-class PathShare:
-    """A path from a node, and how much of the node's scores it brings.
+class PathContribution:
+    """A path from a node, and its contributions to the node's class scores.
 
     Attributes
     ----------
     path : tuple
         Ids of its nodes, the explained one first.
     weight : float
-        A, as `CGE.path_weights` gives it.
+        A, as in `CGE.path_weights`.
     contribution : float
-        What it brings to the score of the explained class.
+        To the score of the target class.
     contributions : (c,) float64
-        What it brings to the score of each class.
+        To the score of each class.
     diversity : int
         Number of distinct nodes.
     labels : tuple
-        For each of its nodes the label that is known from training, or None; with several labels per node, a tuple.
+        The training label of each of its nodes, or None; in a multilabel task a tuple.
     types : tuple of str
-        The type of each step, "(stays)" for a step to the node itself; empty where edges have no types.
+        The type of each edge, "(self-loop)" for a step to the node itself; empty where edges have no types.
     """
 
     path: tuple[Any, ...]
@@ -65,106 +65,106 @@ class PathShare:
 
     @property
     def length(self) -> int:
-        """Number of nodes, each as often as the path meets it: one more than steps."""
+        """Number of nodes, repeated ones included: one more than hops."""
         return len(self.path)
 
     def row(self, classes: Sequence[Any]) -> dict[str, Any]:
-        """Return it as plain values by name."""
-        brought = dict(zip(map(str, classes), self.contributions.tolist(), strict=True))
+        """Return plain values by name."""
         return {
             "path": list(self.path),
-            "labels": [list(one) if isinstance(one, tuple) else one for one in self.labels],
+            "labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
             "types": list(self.types),
             "length": self.length,
             "diversity": self.diversity,
             "weight": self.weight,
             "contribution": self.contribution,
-            "contributions": brought,
+            "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),
         }
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Explanation(Sequence[PathShare]):
+class Explanation(Sequence[PathContribution]):
     """Why a node, or a class, is predicted: a sequence of the strongest paths, and sums over all paths.
 
-    `constant + votes + hops.sum(0) + remainder` are the `scores`, of which the chances are made. Where it explains a
-    class, all numbers are means over the nodes that are predicted to be in it.
+    `constant + label_propagation + by_hop.sum(0) + remainder` equals `scores`, whose softmax (sigmoid in a multilabel
+    task), calibrated, is the probability. The explanation of a class contains means over the nodes predicted to be in
+    it.
 
     Attributes
     ----------
     node : node id, or None
-        The node that is explained; None for a class.
-    end : node id, or None
-        Where it is about the paths between two nodes, the other one.
+        The explained node; None for a class.
+    endpoint : node id, or None
+        The other node, where only the paths between two nodes are explained.
     predicted : class
-        The most likely class of the node, or the class that is explained.
+        The most probable class of the node, or the explained class.
     predicted_all : tuple of classes
-        All that are predicted, the most likely first; where nodes may have several classes these can be none.
-    explained : class
-        The class whose score is explained: the predicted one, unless another was asked for.
+        All predicted classes, the most probable first; in a multilabel task possibly none.
+    target_class : class
+        The class whose score is explained: by default the predicted one.
     classes : (c,)
         All classes, in the order of the columns below.
-    chances : (c,) float64
-        What `predict_proba` says.
+    probabilities : (c,) float64
+        Those of `predict_proba`.
     scores : (c,) float64
-        The class scores of the explained reader.
+        The class scores of the explained classifier.
     constant : (c,) float64
-        What does not depend on paths.
-    votes : (c,) float64
-        What known labels at the ends of paths vote; zero where they do not.
-    hops : (K+1, c) float64
-        What all paths of 0, 1, …, K steps bring; with `end`, all that end there.
-    edge_types : {name: (c,) float64}
-        The same by types of edges; a path counts for the types of its steps in equal parts. Empty without types.
+        The part of the scores that does not depend on paths.
+    label_propagation : (c,) float64
+        The contribution of the propagated training labels; zero where they are not used.
+    by_hop : (K+1, c) float64
+        The contributions of all paths of 0, 1, …, K hops; with `endpoint`, of all that end there.
+    by_edge_type : {name: (c,) float64}
+        The same by edge type; a path counts for the types of its edges in equal parts. Empty without types.
     remainder : (c,) float64
-        What these paths do not account for. Zero for a node or a class with encoder "paths".
+        The part of the scores that these paths do not explain. Zero for a node or a class of `CGE`.
     exact : bool
-        Whether the scores are a sum over paths (encoder "paths"), or are only attributed to them.
+        Whether the scores are a sum over paths (`CGE`), or are only attributed to them (`PaperCGE`).
     num_nodes : int
-        Nodes that it is about.
-    paths : tuple of PathShare
-        The strongest, the strongest first.
-    reader : WhichReader
-        Whose scores these are, where several readers are averaged.
+        Number of explained nodes.
+    paths : tuple of PathContribution
+        The strongest paths, in descending order.
+    classifier : ClassifierInfo
+        Which classifier the scores are from, where several are averaged.
     """
 
     node: Any
-    end: Any
+    endpoint: Any
     predicted: Any
     predicted_all: tuple[Any, ...]
-    explained: Any
+    target_class: Any
     classes: Array
     probabilities: Array
     scores: Array
     constant: Array
-    votes: Array
-    hops: Array
-    edge_types: dict[str, Array]
+    label_propagation: Array
+    by_hop: Array
+    by_edge_type: dict[str, Array]
     remainder: Array
     exact: bool
     num_nodes: int
-    paths: tuple[PathShare, ...]
-    classifier: WhichClassifier = ONLY_CLASSIFIER
+    paths: tuple[PathContribution, ...]
+    classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
     def __len__(self) -> int:
         return len(self.paths)
 
-    def __getitem__(self, place: Any) -> Any:
-        return self.paths[place]
+    def __getitem__(self, index: Any) -> Any:
+        return self.paths[index]
 
-    def __iter__(self) -> Iterator[PathShare]:
+    def __iter__(self) -> Iterator[PathContribution]:
         return iter(self.paths)
 
     def __repr__(self) -> str:
-        about = f"class {self.predicted!r}" if self.node is None else f"node {self.node!r}"
-        about += "" if self.end is None else f" and node {self.end!r}"
-        return f"Explanation({about}, {len(self)} paths)"
+        subject = f"class {self.predicted!r}" if self.node is None else f"node {self.node!r}"
+        subject += "" if self.endpoint is None else f" and node {self.endpoint!r}"
+        return f"Explanation({subject}, {len(self)} paths)"
 
     def __str__(self) -> str:
-        table = [("path", "length", "diversity", "weight", f"brings {self.explained}")]
-        for one in self.paths:
-            numbers = f"{one.weight:.3g}", f"{one.contribution:+.4f}"
-            table.append((" → ".join(map(str, one.path)), str(one.length), str(one.diversity), *numbers))
+        table = [("path", "length", "diversity", "weight", f"contribution to {self.target_class}")]
+        for path in self.paths:
+            numbers = f"{path.weight:.3g}", f"{path.contribution:+.4f}"
+            table.append((" → ".join(map(str, path.path)), str(path.length), str(path.diversity), *numbers))
         first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
         lines = [
             "  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))])
@@ -173,51 +173,55 @@ class Explanation(Sequence[PathShare]):
         return "\n".join(lines)
 
     @property
-    def place(self) -> int:
-        """Which of the classes is explained."""
-        return int(np.flatnonzero(self.classes == self.explained)[0])
+    def target_index(self) -> int:
+        """The column of the target class."""
+        return int(np.flatnonzero(self.classes == self.target_class)[0])
 
     @property
     def runner_up(self) -> int | None:
-        """Which of the classes is the most likely beside the explained one; None where it is the only one."""
-        others = [place for place in np.argsort(-self.probabilities, kind="stable").tolist() if place != self.place]
-        return others[0] if others else None
+        """The column of the most probable class apart from the target class; None where there is no other."""
+        ranked = np.argsort(-self.probabilities, kind="stable").tolist()
+        return next((column for column in ranked if column != self.target_index), None)
 
     @property
-    def classifier_note(self) -> Any:
-        """The class that the explained reader, by itself, holds most likely; `predicted` is that of all readers."""
+    def classifier_prediction(self) -> Any:
+        """The class that the explained classifier predicts by itself; `predicted` is that of the ensemble."""
         return self.classes.tolist()[int(self.scores.argmax())]
 
-    def classifier_words(self) -> str:
-        """Say which of several readers is explained, and where it is of another opinion; nothing where there is one."""
+    def describe_classifier(self) -> str:
+        """Return which classifier of an ensemble is explained, and whether it differs from the ensemble; else ""."""
         if self.classifier.count == 1:
             return ""
-        differs = self.node is not None and self.classifier_note != self.predicted
-        own = f" By itself it says {self.classifier_note}, and together they say {self.predicted}." if differs else ""
-        return f"These are the scores of {self.classifier}; chances are averaged over all of them.{own}"
+        differs = self.node is not None and self.classifier_prediction != self.predicted
+        own = (
+            f" By itself it predicts {self.classifier_prediction}; the ensemble predicts {self.predicted}."
+            if differs
+            else ""
+        )
+        return f"These are the scores of {self.classifier}; probabilities are averaged over the ensemble.{own}"
 
-    def facts(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON."""
-        numbers = ("chances", "scores", "constant", "votes", "remainder")
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        arrays = ("probabilities", "scores", "constant", "label_propagation", "remainder")
         return {
             "node": self.node,
-            "end": self.end,
+            "endpoint": self.endpoint,
             "predicted": self.predicted,
             "predicted_all": list(self.predicted_all),
-            "explained": self.explained,
-            "classifier": self.classifier.place,
-            "classifiers": self.classifier.count,
-            "reader_name": self.classifier.name,
-            "reader_says": self.classifier_note,
+            "target_class": self.target_class,
+            "classifier": self.classifier.index,
+            "n_classifiers": self.classifier.count,
+            "classifier_name": self.classifier.name,
+            "classifier_prediction": self.classifier_prediction,
             "exact": self.exact,
             "num_nodes": self.num_nodes,
             "classes": self.classes.tolist(),
-            **{name: getattr(self, name).tolist() for name in numbers},
-            "hops": self.hops.tolist(),
-            "edge_types": {name: brought.tolist() for name, brought in self.edge_types.items()},
+            **{name: getattr(self, name).tolist() for name in arrays},
+            "by_hop": self.by_hop.tolist(),
+            "by_edge_type": {name: values.tolist() for name, values in self.by_edge_type.items()},
             "paths": self.rows(),
         }
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the paths as plain values, for tables."""
-        return [one.row(self.classes.tolist()) for one in self.paths]
+        return [path.row(self.classes.tolist()) for path in self.paths]

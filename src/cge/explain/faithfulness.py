@@ -1,10 +1,10 @@
-"""Are explanations true? Take the paths away that are said to matter, and look whether the prediction goes.
+"""Faithfulness of explanations: the prediction as a function of how many of the important paths are deleted.
 
-*Deletion* takes paths out of a node's vector, *insertion* gives them back to a vector without any; the most important
-first, or in random order. If the explanation is faithful, deletion by importance falls faster than deletion at random,
-and insertion rises faster. Heavy paths matter whatever they say; a third order, the heaviest first, shows how much of
-that is weight alone, and how much is knowing what a path says of the class. Petsiuk et al. 2018
-(https://arxiv.org/abs/1806.07421) measure explanations of pictures so.
+*Deletion* removes paths from a node's vector, *insertion* adds them to a vector without any; the most important first,
+or in random order. If the explanation is faithful, deletion by importance lowers the probability faster than random
+deletion, and insertion raises it faster. Paths of large weight matter for any class; a third order, by weight, shows
+how much of the effect is due to weight alone. Petsiuk et al. 2018 (https://arxiv.org/abs/1806.07421) evaluate
+explanations of images this way.
 """
 
 from __future__ import annotations
@@ -16,103 +16,102 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["SHARES", "Faithfulness", "deleted", "faithfulness", "inserted"]
+__all__ = ["FRACTIONS", "Faithfulness", "delete_paths", "faithfulness_curves", "insert_paths"]
 
 Array = npt.NDArray[Any]
 
-SHARES = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
+FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Curves over shares of paths that are deleted or inserted, a row for each node.
+    """Curves over the fraction of paths that are deleted or inserted, a row for each node.
 
     Attributes
     ----------
-    shares : (q,)
-        Of the paths.
+    fractions : (q,)
+        Fractions of the paths.
     deletion, insertion : (nodes, q)
-        The calibrated chance that the explained reader gives to the predicted class when paths go, or come, by what
-        they bring. Without any deletion it is what `predict_proba` says, where there is one reader.
+        The calibrated probability that the explained classifier predicts for the predicted class, when paths are
+        deleted or inserted by contribution. Without deletion it is that of `predict_proba`, if there is one classifier.
     random_deletion, random_insertion : (nodes, q)
         The same in random order.
-    heaviest_deletion, heaviest_insertion : (nodes, q)
-        The same by how much of the vector a path makes up, whatever it says of classes.
+    by_weight_deletion, by_weight_insertion : (nodes, q)
+        The same by the weight of a path in the vector, whatever its contribution to classes.
     """
 
-    shares: Array
+    fractions: Array
     deletion: Array
     insertion: Array
     random_deletion: Array
     random_insertion: Array
-    heaviest_deletion: Array
-    heaviest_insertion: Array
+    by_weight_deletion: Array
+    by_weight_insertion: Array
 
     @classmethod
-    def stacked(cls, parts: Sequence[Faithfulness], shares: Array) -> Faithfulness:
+    def concatenate(cls, parts: Sequence[Faithfulness], fractions: Array) -> Faithfulness:
         """Return the curves of several nodes together."""
-        orders = ("", "random_", "heaviest_")
-        names = [f"{order}{way}" for order in orders for way in ("deletion", "insertion")]
-        empty = np.empty((0, len(shares)))
-        return cls(shares, *(np.concatenate([empty, *(getattr(one, name) for one in parts)]) for name in names))
+        names = [f"{order}{change}" for order in ("", "random_", "by_weight_") for change in ("deletion", "insertion")]
+        empty = np.empty((0, len(fractions)))
+        return cls(fractions, *(np.concatenate([empty, *(getattr(part, name) for part in parts)]) for name in names))
 
     @property
     def gaps(self) -> tuple[Array, Array]:
-        """Areas between the curves by importance and at random, for deletion and insertion, `(nodes,)` each.
+        """Areas between the curves by contribution and in random order, for deletion and insertion, `(nodes,)` each.
 
-        Positive: the explanation knows more than chance.
+        Positive: the explanation is better than random.
         """
-        return self._above(self.random_deletion, self.random_insertion)
+        return self._areas(self.random_deletion, self.random_insertion)
 
     @property
-    def gaps_over_heaviest(self) -> tuple[Array, Array]:
-        """The same areas between the curves by importance and by weight alone.
+    def gaps_over_weight(self) -> tuple[Array, Array]:
+        """The same areas between the curves by contribution and by weight.
 
-        Positive: the explanation knows more than which paths are heavy.
+        Positive: the explanation is better than an order by weight.
         """
-        return self._above(self.heaviest_deletion, self.heaviest_insertion)
+        return self._areas(self.by_weight_deletion, self.by_weight_insertion)
 
-    def _above(self, deletion: Array, insertion: Array) -> tuple[Array, Array]:
-        down = np.trapezoid(deletion - self.deletion, self.shares, axis=1)
-        up = np.trapezoid(self.insertion - insertion, self.shares, axis=1)
+    def _areas(self, deletion: Array, insertion: Array) -> tuple[Array, Array]:
+        down = np.trapezoid(deletion - self.deletion, self.fractions, axis=1)
+        up = np.trapezoid(self.insertion - insertion, self.fractions, axis=1)
         return np.asarray(down), np.asarray(up)
 
 
-def deleted(brings: Array, rest: Array, order: Array, shares: Array) -> Array:
-    """Return what is left of a vector when the first of its paths are taken away, `(q, d)`.
+def delete_paths(parts: Array, rest: Array, order: Array, fractions: Array) -> Array:
+    """Return a vector without the first of its paths, `(q, d)`.
 
     Parameters
     ----------
-    brings : (b, d)
-        What each path brings.
+    parts : (b, d)
+        The part of the vector that each path adds.
     rest : (d,)
         What else is in the vector.
     order : (b,)
-        Places of paths, in the order in which they go.
-    shares : (q,)
-        Shares of the paths, from 0 to 1.
+        Indices of paths, in the order of deletion.
+    fractions : (q,)
+        Fractions of the paths, from 0 to 1.
 
-    >>> deleted(np.eye(2), np.zeros(2), np.array([1, 0]), np.array([0, 0.5, 1])).tolist()
+    >>> delete_paths(np.eye(2), np.zeros(2), np.array([1, 0]), np.array([0, 0.5, 1])).tolist()
     [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
     """
-    left: Array = rest + brings.sum(0) - inserted(brings, np.zeros_like(rest), order, shares)
-    return left
+    remaining: Array = rest + parts.sum(0) - insert_paths(parts, np.zeros_like(rest), order, fractions)
+    return remaining
 
 
-def inserted(brings: Array, rest: Array, order: Array, shares: Array) -> Array:
-    """Return a vector without paths, to which the first of them are given back, `(q, d)`; arguments as in `deleted`."""
-    sums = np.concatenate([np.zeros((1, brings.shape[1])), np.cumsum(brings[order], axis=0)])
-    found: Array = rest + sums[np.round(np.asarray(shares) * len(brings)).astype(np.int64)]
-    return found
+def insert_paths(parts: Array, rest: Array, order: Array, fractions: Array) -> Array:
+    """Return a vector with only the first of its paths, `(q, d)`; arguments as in `delete_paths`."""
+    sums = np.concatenate([np.zeros((1, parts.shape[1])), np.cumsum(parts[order], axis=0)])
+    vectors: Array = rest + sums[np.round(np.asarray(fractions) * len(parts)).astype(np.int64)]
+    return vectors
 
 
-def faithfulness(
-    brings: Array,
+def faithfulness_curves(
+    parts: Array,
     rest: Array,
     importance: Array,
     weight: Array,
-    read: Callable[[Array], Array],
-    shares: Array,
+    predict: Callable[[Array], Array],
+    fractions: Array,
     repeats: int,
     random: np.random.Generator,
 ) -> Faithfulness:
@@ -120,28 +119,32 @@ def faithfulness(
 
     Parameters
     ----------
-    brings, rest, shares
-        As in `deleted`.
+    parts, rest, fractions
+        As in `delete_paths`.
     importance : (b,)
-        Of each path; the largest goes, or comes, first.
+        Of each path; the largest is deleted, or inserted, first.
     weight : (b,)
-        Of each path in the vector; the order that knows nothing else.
-    read : callable
-        Given vectors `(q, d)`, the prediction that is watched, `(q,)`.
+        Of each path in the vector.
+    predict : callable
+        Given vectors `(q, d)`, the probability of the predicted class, `(q,)`.
     repeats : int
         Random orders whose curves are averaged.
     random : numpy.random.Generator
     """
-    order, heavy = (np.argsort(-one, kind="stable") for one in (importance, weight))
-    orders = [random.permutation(len(brings)) for _ in range(repeats)]
+    by_importance, by_weight = (np.argsort(-values, kind="stable") for values in (importance, weight))
+    at_random = [random.permutation(len(parts)) for _ in range(repeats)]
 
-    def curve(change: Callable[[Array, Array, Array, Array], Array], how: Sequence[Array]) -> Array:
+    def curve(change: Callable[[Array, Array, Array, Array], Array], orders: Sequence[Array]) -> Array:
         """Return the mean curve over some orders, `(1, q)`."""
-        vectors = np.concatenate([change(brings, rest, one, shares) for one in how])
-        mean: Array = read(vectors).reshape(len(how), -1).mean(0, keepdims=True)
+        vectors = np.concatenate([change(parts, rest, order, fractions) for order in orders])
+        mean: Array = predict(vectors).reshape(len(orders), -1).mean(0, keepdims=True)
         return mean
 
     return Faithfulness(
-        np.asarray(shares),
-        *(curve(change, how) for how in ([order], orders, [heavy]) for change in (deleted, inserted)),
+        np.asarray(fractions),
+        *(
+            curve(change, orders)
+            for orders in ([by_importance], at_random, [by_weight])
+            for change in (delete_paths, insert_paths)
+        ),
     )

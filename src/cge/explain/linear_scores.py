@@ -1,10 +1,10 @@
-"""How class scores are read off what paths bring, and what of it each number of a vector decides.
+"""Class scores as a function of node vectors, and its linearization at single nodes.
 
-Readers are linear as long as the same hidden numbers are on. So near a node its scores are
+A classifier is linear as long as the same hidden units are active. So near a node its scores are
 
-    scores = constant + slopes · (what paths bring) + votes
+    scores = constant + gradients · (sum over paths) + label_propagation
 
-with slopes that are exact for this node.
+with gradients that are exact for this node.
 """
 
 from __future__ import annotations
@@ -18,88 +18,86 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["Local", "Reading"]
+__all__ = ["LinearScores", "ScoreFunction"]
 
 Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)
-class Local:
-    """How some nodes read: all `(q, c)`, but `vectors (q, d)` and `slopes (q, c, d)`.
+class LinearScores:
+    """The linearized scores of some nodes: all `(q, c)`, except `vectors (q, d)` and `gradients (q, c, d)`.
 
-    `constant` is what does not come from paths; `remainder` is what vectors hold besides what paths bring.
+    `constant` does not depend on paths; `remainder` is due to the part of the vectors that is not a sum over paths.
     """
 
     vectors: Array
-    slopes: Array
+    gradients: Array
     scores: Array
     constant: Array
-    votes: Array
+    label_propagation: Array
     remainder: Array
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
-    """A trained reader or head, as explanations see it.
+class ScoreFunction:
+    """A trained classifier or head as a function of node vectors.
 
     Attributes
     ----------
-    carried : (n, d) float64
-        What paths bring of each node that they end at.
+    inputs : (n, d) float64
+        The input of each node, which a path takes from its endpoint to its start.
     score : callable
-        Given nodes `(q,)` and vectors `(q, d)`, their class scores without votes, `(q, c)`.
+        Given nodes `(q,)` and vectors `(q, d)`, their class scores without label propagation, `(q, c)`.
     offset : (d,) float64
-        What is added to the sum over paths.
-    votes : (n, c) float64 or None
-        What known labels vote.
+        Added to the sum over paths.
+    label_propagation : (n, c) float64 or None
+        The scores of the propagated training labels.
     vectors : (n, d) float64 or None
         The vectors, where they are not the sum over paths.
     """
 
-    carried: Array
+    inputs: Array
     score: Callable[[Tensor, Tensor], Tensor]
     offset: Array
-    votes: Array | None = None
+    label_propagation: Array | None = None
     vectors: Array | None = None
 
-    def vectors_of(self, nodes: Array, propagated: Array) -> Array:
-        """Return the vectors that are read at some nodes, `(q, d)`, to which paths bring `propagated (q, d)`."""
-        found: Array = propagated + self.offset if self.vectors is None else self.vectors[nodes]
-        return found
+    def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
+        """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
+        vectors: Array = path_sums + self.offset if self.vectors is None else self.vectors[nodes]
+        return vectors
 
     def scores(self, nodes: Array, vectors: Array) -> Array:
-        """Return class scores of vectors, `(q, c)`, votes included."""
+        """Return the class scores of vectors, `(q, c)`, including label propagation."""
         with torch.no_grad():
-            found: Array = self.score(torch.from_numpy(nodes), _single(vectors)).double().numpy()
-        return found + self._propagated(nodes, found.shape[1])
+            scores: Array = self.score(torch.from_numpy(nodes), _to_tensor(vectors)).double().numpy()
+        return scores + self._propagated(nodes, scores.shape[1])
 
-    def slopes(self, nodes: Array, vectors: Array, place: int | Array) -> Array:
-        """Return how a class score, the same or one for each, changes with each number of the vectors, `(q, d)`."""
-        at = _single(vectors).requires_grad_()
+    def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
+        """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
+        at = _to_tensor(vectors).requires_grad_()
         scores = self.score(torch.from_numpy(nodes), at)
-        (found,) = torch.autograd.grad(scores[np.arange(len(nodes)), place].sum(), at)
-        slopes: Array = found.double().numpy()
-        return slopes
+        (gradient,) = torch.autograd.grad(scores[np.arange(len(nodes)), column].sum(), at)
+        return np.asarray(gradient.double().numpy())
 
-    def at(self, nodes: Array, propagated: Array) -> Local:
-        """Return how some nodes read, to which all paths bring `propagated (q, d)`."""
-        vectors = self.vectors_of(nodes, propagated)
-        at = _single(vectors).requires_grad_()
-        found = self.score(torch.from_numpy(nodes), at)
-        classes = range(found.shape[1])
-        parts = [torch.autograd.grad(found[:, place].sum(), at, retain_graph=True)[0] for place in classes]
-        slopes = torch.stack(parts, dim=1).double().numpy()
-        read = found.detach().double().numpy()
-        votes = self._propagated(nodes, len(classes))
-        own = read - np.einsum("qcd,qd->qc", slopes, vectors)
-        constant = own + slopes @ self.offset
-        beyond = np.zeros_like(vectors) if self.vectors is None else vectors - propagated - self.offset
-        remainder = np.einsum("qcd,qd->qc", slopes, beyond)
-        return Local(vectors, slopes, read + votes, constant, votes, remainder)
+    def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:
+        """Return the linearized scores of some nodes, given the sums over all their paths, `(q, d)`."""
+        vectors = self.vectors_at(nodes, path_sums)
+        at = _to_tensor(vectors).requires_grad_()
+        outputs = self.score(torch.from_numpy(nodes), at)
+        columns = range(outputs.shape[1])
+        parts = [torch.autograd.grad(outputs[:, column].sum(), at, retain_graph=True)[0] for column in columns]
+        gradients = torch.stack(parts, dim=1).double().numpy()
+        scores = outputs.detach().double().numpy()
+        propagated = self._propagated(nodes, len(columns))
+        constant = scores - np.einsum("qcd,qd->qc", gradients, vectors) + gradients @ self.offset
+        beyond = np.zeros_like(vectors) if self.vectors is None else vectors - path_sums - self.offset
+        remainder = np.einsum("qcd,qd->qc", gradients, beyond)
+        return LinearScores(vectors, gradients, scores + propagated, constant, propagated, remainder)
 
     def _propagated(self, nodes: Array, classes: int) -> Array:
-        return np.zeros((len(nodes), classes)) if self.votes is None else self.votes[nodes]
+        return np.zeros((len(nodes), classes)) if self.label_propagation is None else self.label_propagation[nodes]
 
 
-def _single(vectors: Array) -> Tensor:
+def _to_tensor(vectors: Array) -> Tensor:
     return torch.from_numpy(vectors.astype(np.float32))

@@ -1,4 +1,4 @@
-"""What explanations ask of the paths of a graph."""
+"""What explanations need to know of the paths of a graph."""
 
 from __future__ import annotations
 
@@ -7,50 +7,51 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 from cge.explain.edge_types import EdgeTypes
-from cge.explain.path_search import Found
+from cge.explain.path_search import PathSet
 
-__all__ = ["Paths"]
+__all__ = ["PathSource"]
 
 Array = npt.NDArray[Any]
 
 
-class Paths(Protocol):
+class PathSource(Protocol):
     """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
 
-    `hops` is K, the steps of the longest; `at_once` the number of nodes whose paths are best looked at together; step
-    number e leads to `indices[e]`.
+    The input of a path's endpoint, times the path's coefficient, is added to the vector of its start. `hops` is K, the
+    edges of the longest path; `batch_size` the number of nodes whose paths are best processed together; edge number e
+    leads to `indices[e]`.
     """
 
     exact: bool
     hops: int
-    at_once: int
+    batch_size: int
     indices: Array
     types: EdgeTypes | None
 
-    def by_hop(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths of each number of steps bring, `(K+1, q, d)`."""
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops, `(K+1, q, d)`."""
         ...
 
-    def by_type(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths bring by types of their steps, `(types, q, d)`."""
+    def by_type(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over paths by the types of their edges, `(types, q, d)`."""
         ...
 
-    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from each of some nodes that bring most; with `hop`, those of that many steps."""
+    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from each node with the largest contributions, by size; with `hop`, those of that length."""
         ...
 
-    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
-        """Return the paths from one node to another."""
+    def between(self, node: int, endpoint: int, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from one node to another with the largest coefficients."""
         ...
 
-    def heaviest(self, node: int, top: int) -> Found:
-        """Return the paths from a node with the largest share."""
+    def heaviest(self, node: int, top: int) -> PathSet:
+        """Return the paths from a node with the largest coefficients."""
         ...
 
-    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from some nodes that bring most upwards."""
+    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from any of the nodes with the largest positive contributions."""
         ...
 
-    def weights(self, found: Found) -> Array:
+    def weights(self, paths: PathSet) -> Array:
         """Return A of paths."""
         ...

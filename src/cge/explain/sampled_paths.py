@@ -1,4 +1,4 @@
-"""Sampled paths, where weights look at a path as a whole: sums over them, by steps and by types of edges."""
+"""Sampled paths, where a weight depends on the path as a whole: sums by hops and by edge types."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.explain.edge_types import EdgeTypes
-from cge.explain.path_search import Found
+from cge.explain.path_search import PathSet
 
 __all__ = ["SampledPaths"]
 
@@ -18,117 +18,116 @@ Array = npt.NDArray[Any]
 
 
 class SampledPaths:
-    """Paths that walks make, each with its share of what is brought to the node it starts from.
+    """The prefixes of random walks, with coefficients.
 
     Parameters
     ----------
-    of : callable
+    sample : callable
         Given nodes, the paths that start there.
     hops : int
-        Steps at most.
+        Edges of the longest path.
     indices : (m,)
-        Where each step leads.
-    nodes : int
-        How many there are in the graph.
+        Where each edge leads.
+    num_nodes : int
+        Nodes of the graph.
     weigh : callable
         Given paths as arrays of nodes, their A.
-    types : StepTypes, optional
+    types : EdgeTypes, optional
     exact : bool
         Whether scores are a sum over these paths.
     """
 
-    at_once = 2000
+    batch_size = 2000
 
     def __init__(
         self,
-        of: Callable[[Array], Found],
+        sample: Callable[[Array], PathSet],
         hops: int,
         indices: Array,
-        nodes: int,
+        num_nodes: int,
         weigh: Callable[[list[Array]], Array],
         types: EdgeTypes | None = None,
         exact: bool = True,
     ) -> None:
-        self._make, self.hops, self.indices, self._nodes, self._weigh = of, hops, indices, nodes, weigh
+        self._sample, self.hops, self.indices, self._num_nodes, self._weigh = sample, hops, indices, num_nodes, weigh
         self.types, self.exact = types, exact
-        self._last: tuple[Array, Found] | None = None
+        self._cached: tuple[Array, PathSet] | None = None
 
-    def _of(self, nodes: Array) -> Found:
-        """Return the paths from some nodes; the last ones asked for are remembered."""
-        if self._last is None or not np.array_equal(self._last[0], nodes):
-            self._last = nodes, self._make(nodes)
-        return self._last[1]
+    def _paths_of(self, nodes: Array) -> PathSet:
+        """Return the paths from some nodes; those of the last call are cached."""
+        if self._cached is None or not np.array_equal(self._cached[0], nodes):
+            self._cached = nodes, self._sample(nodes)
+        return self._cached[1]
 
-    def by_hop(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths of each number of steps bring to some nodes, `(K+1, q, d)`, of `carried (n, d)`."""
-        paths = self._of(nodes)
-        return self._sums(nodes, carried, paths, paths.length - 1, self.hops + 1, paths.share, paths.end(self.indices))
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops, `(K+1, q, d)`, of `inputs (n, d)`."""
+        paths = self._paths_of(nodes)
+        ends = paths.endpoints(self.indices)
+        return self._sums(nodes, inputs, paths, paths.length - 1, self.hops + 1, paths.coefficient, ends)
 
-    def by_type(self, nodes: Array, carried: Array) -> Array:
-        """Return what paths bring by types of their steps, `(types, q, d)`; empty where there are none."""
+    def by_type(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over paths by the types of their edges, `(types, q, d)`; empty where there are none."""
         if self.types is None:
-            return np.empty((0, len(nodes), carried.shape[1]))
-        paths, count = self._of(nodes), len(self.types.names)
-        one, place = np.nonzero(paths.steps >= 0)
-        moving, still = paths.take(one), paths.length == 1
-        kind = np.r_[self.types.of_step[paths.steps[one, place]], np.full(int(still.sum()), count - 1)]
-        whole, ends = np.flatnonzero(still), paths.end(self.indices)
-        share = np.r_[moving.share / (moving.length - 1), paths.share[whole]]
-        return self._sums(
-            nodes, carried, paths.take(np.r_[one, whole]), kind, count, share, np.r_[ends[one], ends[whole]]
-        )
+            return np.empty((0, len(nodes), inputs.shape[1]))
+        paths, count = self._paths_of(nodes), len(self.types.names)
+        path, position = np.nonzero(paths.edges >= 0)
+        of_edges, no_edges = paths.take(path), np.flatnonzero(paths.length == 1)
+        types = np.r_[self.types.of_edge[paths.edges[path, position]], np.full(len(no_edges), count - 1)]
+        coefficient = np.r_[of_edges.coefficient / (of_edges.length - 1), paths.coefficient[no_edges]]
+        ends = paths.endpoints(self.indices)
+        ends = np.r_[ends[path], ends[no_edges]]
+        return self._sums(nodes, inputs, paths.take(np.r_[path, no_edges]), types, count, coefficient, ends)
 
     def _sums(
-        self, nodes: Array, carried: Array, paths: Found, group: Array, groups: int, share: Array, ends: Array
+        self, nodes: Array, inputs: Array, paths: PathSet, group: Array, groups: int, coefficient: Array, ends: Array
     ) -> Array:
         """Return sums over the paths of each group and node, `(groups, q, d)`."""
         rows = group * len(nodes) + np.searchsorted(nodes, paths.start)
-        matrix = sp.csr_array((share, (rows, ends)), shape=(groups * len(nodes), self._nodes))
-        found: Array = (matrix @ carried).reshape(groups, len(nodes), carried.shape[1])
-        return found
+        matrix = sp.csr_array((coefficient, (rows, ends)), shape=(groups * len(nodes), self._num_nodes))
+        sums: Array = (matrix @ inputs).reshape(groups, len(nodes), inputs.shape[1])
+        return sums
 
     # ------------------------------------------------------------------ single paths
 
-    def strongest(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from each of some nodes that bring most, up or down; they read by `slopes (q, d)`.
+    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from each node with the largest contributions, by size; `gradients (q, d)` of the score.
 
-        With `hop`, only those of that many steps.
+        With `hop`, only those of that length.
         """
-        paths = self._of(nodes)
-        found = _best(paths, np.abs(self._brings(paths, nodes, slopes, carried)), len(paths), hop)
-        found = found.take(np.argsort(found.start, kind="stable"))
-        rank = np.arange(len(found)) - np.searchsorted(found.start, found.start)
-        return found.take(np.flatnonzero(rank < top))
+        paths = self._paths_of(nodes)
+        ranked = _best(paths, np.abs(self._contributions(paths, nodes, gradients, inputs)), len(paths), hop)
+        ranked = ranked.take(np.argsort(ranked.start, kind="stable"))
+        rank = np.arange(len(ranked)) - np.searchsorted(ranked.start, ranked.start)
+        return ranked.take(np.flatnonzero(rank < top))
 
-    def between(self, node: int, end: int, top: int, hop: int | None = None) -> Found:
-        """Return the paths from one node to another with the largest share."""
-        paths = self._of(np.array([node]))
-        return _best(paths, paths.share * (paths.end(self.indices) == end), top, hop)
+    def between(self, node: int, endpoint: int, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from one node to another with the largest coefficients."""
+        paths = self._paths_of(np.array([node]))
+        return _best(paths, paths.coefficient * (paths.endpoints(self.indices) == endpoint), top, hop)
 
-    def heaviest(self, node: int, top: int) -> Found:
-        """Return the paths from a node with the largest share, wherever they end."""
-        paths = self._of(np.array([node]))
-        return _best(paths, paths.share, top)
+    def heaviest(self, node: int, top: int) -> PathSet:
+        """Return the paths from a node with the largest coefficients, wherever they end."""
+        paths = self._paths_of(np.array([node]))
+        return _best(paths, paths.coefficient, top)
 
-    def speaking(self, nodes: Array, slopes: Array, carried: Array, top: int, hop: int | None = None) -> Found:
-        """Return the paths from some nodes that bring most upwards, where node i reads by `slopes (q, d)`."""
-        paths = self._of(nodes)
-        return _best(paths, self._brings(paths, nodes, slopes, carried), top, hop)
+    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from any of the nodes with the largest positive contributions; `gradients (q, d)`."""
+        paths = self._paths_of(nodes)
+        return _best(paths, self._contributions(paths, nodes, gradients, inputs), top, hop)
 
-    def _brings(self, paths: Found, nodes: Array, slopes: Array, carried: Array) -> Array:
-        """Return what paths bring, `(b,)`."""
-        place = np.searchsorted(nodes, paths.start)
-        brings: Array = paths.share * np.einsum("ij,ij->i", slopes[place], carried[paths.end(self.indices)])
-        return brings
+    def _contributions(self, paths: PathSet, nodes: Array, gradients: Array, inputs: Array) -> Array:
+        """Return the contributions of paths, `(b,)`."""
+        of_start, of_end = gradients[np.searchsorted(nodes, paths.start)], inputs[paths.endpoints(self.indices)]
+        contributions: Array = paths.coefficient * np.einsum("ij,ij->i", of_start, of_end)
+        return contributions
 
-    def weights(self, found: Found) -> Array:
+    def weights(self, paths: PathSet) -> Array:
         """Return A of paths, `(b,)`."""
-        paths = [one[one >= 0] for one in found.nodes(self.indices)]
-        return self._weigh(paths)
+        return self._weigh([nodes[nodes >= 0] for nodes in paths.nodes(self.indices)])
 
 
-def _best(paths: Found, values: Array, top: int, hop: int | None = None) -> Found:
-    """Return the paths of the largest values above zero, the largest first; with `hop`, only those of so many steps."""
+def _best(paths: PathSet, values: Array, top: int, hop: int | None = None) -> PathSet:
+    """Return the paths with the largest positive values in descending order; with `hop`, only those of that length."""
     values = values if hop is None else values * (paths.length == hop + 1)
     order = np.argsort(-values, kind="stable")[:top]
     return paths.take(order[values[order] > 0])

@@ -1,4 +1,4 @@
-"""Was it worth it? What the weights of a trained model came to."""
+"""How the path weighting of a trained model compares with uniform weights."""
 
 from __future__ import annotations
 
@@ -18,167 +18,176 @@ __all__ = ["Gain", "WeightingComparison", "weighting_comparison"]
 
 Array = npt.NDArray[Any]
 
-_WALKS = 2000  # whose beginnings are looked at
-_NODES = 200  # whose paths are looked at
-_FLAT = 0.05  # spread of log-weights below which all paths weigh alike
-_COLLAPSED = 0.02  # share of the paths that all the weight rests on, and mean weight where weights are from 0 to 1
+_WALKS = 2000  # whose prefixes are weighed
+_NODES = 200  # whose contributions are averaged
+_NEARLY_UNIFORM = 0.05  # standard deviation of log-weights
+_COLLAPSED = 0.02  # effective fraction of the paths, and mean weight where weights are from 0 to 1
 
 
 @dataclass(frozen=True)
 class Gain:
-    """How much more often weights are right than A ≡ 1 on some `labels`, with the 95 % interval of that.
+    """The accuracy of a model above that of uniform weights on `n_labels` labels, with its 95 % interval.
 
-    The interval is that of Agresti and Min (2005, https://doi.org/10.1002/sim.1781) for shares of the same nodes: to
-    each of the four counts, of nodes that both, one, the other or neither has right, a half is added. So it has a width
-    even where both are right on the same nodes. With several labels per node, what counts as right is the F1 of a
-    node's classes.
+    The interval is that of Agresti and Min (2005, https://doi.org/10.1002/sim.1781) for proportions of the same nodes:
+    a half is added to each of the four counts of nodes that both, one, the other or neither predicts correctly, so it
+    has a width even where both are correct on the same nodes. In a multilabel task, the F1 of a node's classes is used.
 
-    `chose` says that the labels also chose these weights among others, which flatters the gain; `early`, that both were
-    judged after the first epochs of training.
+    `selected` says that the labels also selected this weighting among others, so the gain is optimistic; `early`, that
+    both were compared after the first epochs of training.
     """
 
     mean: float
     low: float
     high: float
-    labels: int
-    chose: bool = False
+    n_labels: int
+    selected: bool = False
     early: bool = False
 
     @classmethod
-    def of(cls, mean: float, error: float, labels: int, **told: bool) -> Gain | None:
+    def from_mean(cls, mean: float, error: float, n_labels: int, **flags: bool) -> Gain | None:
         """Return the gain of that mean and standard error over nodes; None where there is none."""
-        if labels < 2 or not np.isfinite(error):
+        if n_labels < 2 or not np.isfinite(error):
             return None
-        # Differences are 1, −1 and 0. The halves add nothing to their sum, 1 to the sum of squares, 2 to the nodes.
-        total, squares, nodes = labels * mean, labels * (labels - 1) * error**2 + labels * mean**2 + 1, labels + 2
+        # Differences are 1, −1 and 0. The halves add 0 to their sum, 1 to the sum of squares, 2 to the nodes.
+        total, nodes = n_labels * mean, n_labels + 2
+        squares = n_labels * (n_labels - 1) * error**2 + n_labels * mean**2 + 1
         half = float(stats.norm.ppf(0.975)) * np.sqrt(max(squares - total**2 / nodes, 0.0)) / nodes
         low, high = max(total / nodes - half, -1.0), min(total / nodes + half, 1.0)
-        return cls(mean, float(low), float(high), labels, **told)
+        return cls(mean, float(low), float(high), n_labels, **flags)
 
     @classmethod
-    def between(cls, one: Array, other: Array, **told: bool) -> Gain | None:
-        """Return the gain of one over the other, node by node: `(k,)`, how right each is."""
-        apart = np.asarray(one, float) - np.asarray(other, float)
-        error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else np.inf
-        return cls.of(float(apart.mean()) if len(apart) else 0.0, error, len(apart), **told)
+    def between(cls, correct: Array, baseline: Array, **flags: bool) -> Gain | None:
+        """Return the gain over a baseline from the accuracy, or F1, of both on each node, `(k,)`."""
+        difference = np.asarray(correct, float) - np.asarray(baseline, float)
+        n_labels = len(difference)
+        error = float(difference.std(ddof=1) / np.sqrt(n_labels)) if n_labels > 1 else np.inf
+        return cls.from_mean(float(difference.mean()) if n_labels else 0.0, error, n_labels, **flags)
 
     def __str__(self) -> str:
-        side = "ahead of" if self.mean > 0 else "behind" if self.mean < 0 else "level with"
+        side = "more accurate than" if self.mean > 0 else "less accurate than" if self.mean < 0 else "as accurate as"
         points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} points "
-        doubt = "" if self.mean == 0 or self.low > 0 or self.high < 0 else ", so it may be chance"
-        low, high = (f"{100 * one:+.1f}".replace("-", "−") for one in (self.low, self.high))
-        return f"{points}{side} A ≡ 1 on {self.labels:,} labels (95 % interval {low} to {high}{doubt})"
+        significant = self.mean == 0 or self.low > 0 or self.high < 0
+        low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
+        interval = f"95 % interval {low} to {high}{'' if significant else ', not significant'}"
+        return f"{points}{side} uniform weights on {self.n_labels:,} labels ({interval})"
 
     @property
     def caveat(self) -> str:
-        """What to keep in mind, in a sentence; nothing where there is nothing."""
-        if self.chose:
-            early = "; both were judged after their first epochs" if self.early else ""
-            return f"These labels also chose the weights, which flatters the gain{early}."
-        return "Both were judged after their first epochs." if self.early else ""
+        """A sentence about what biases the gain; empty if nothing does."""
+        if self.selected:
+            early = ", and both were compared after their first epochs" if self.early else ""
+            return f"These labels also selected the weighting, so the gain is optimistic{early}."
+        return "Both were compared after their first epochs." if self.early else ""
 
 
 @dataclass(frozen=True)
 class WeightingComparison:
-    """What weights came to; `print` says it in words.
+    """How a path weighting compares with uniform weights; `print` shows it in words.
 
     Attributes
     ----------
-    weights : str
-        What weighs paths.
+    weighting : str
+        The path weighting.
     gain : Gain or None
-        Against A ≡ 1 on the selection labels; None where nobody compared the two.
-    effective : float
-        (ΣA)² / ΣA² as a share of the paths that were sampled: 1 where all weigh alike.
-    by_length : tuple of float
-        The mean weight of paths with 0, 1, … steps.
-    by_hop : tuple of float
-        What paths of 0, 1, … steps bring to the score of the predicted class, above what they bring to classes on
-        average; a mean over some nodes.
-    flat, collapsed : bool
-        Whether all paths of a length weigh about the same; whether almost all weight rests on few paths, or is gone.
+        Over uniform weights on the validation labels; None where the two were not compared.
+    effective_fraction : float
+        (ΣA)² / ΣA² as a fraction of the sampled paths: 1 for uniform weights.
+    weight_by_hop : tuple of float
+        The mean weight of paths of 0, 1, … hops.
+    contribution_by_hop : tuple of float
+        The contribution of paths of 0, 1, … hops to the score of the predicted class, above their mean contribution to
+        all classes; a mean over some nodes.
+    nearly_uniform, collapsed : bool
+        Whether all paths of a length have about the same weight; whether almost all weight is on few paths, or is zero.
     """
 
-    weights: str
+    weighting: str
     gain: Gain | None
-    effective: float
-    by_length: tuple[float, ...]
-    by_hop: tuple[float, ...]
-    flat: bool
+    effective_fraction: float
+    weight_by_hop: tuple[float, ...]
+    contribution_by_hop: tuple[float, ...]
+    nearly_uniform: bool
     collapsed: bool
 
     @property
-    def most(self) -> int:
-        """Number of steps of the paths that bring most."""
-        return max(self._used, key=lambda hop: self.by_hop[hop])
+    def strongest_hop(self) -> int:
+        """The number of hops with the largest contribution."""
+        return max(self._used_hops, key=lambda hop: self.contribution_by_hop[hop])
 
     @property
-    def least(self) -> int:
-        """Number of steps of the paths that bring least."""
-        return min(self._used, key=lambda hop: self.by_hop[hop])
+    def weakest_hop(self) -> int:
+        """The number of hops with the smallest contribution."""
+        return min(self._used_hops, key=lambda hop: self.contribution_by_hop[hop])
 
     @property
-    def _used(self) -> list[int]:
-        """The numbers of steps of which there are paths that bring anything."""
-        return [hop for hop, brings in enumerate(self.by_hop) if brings] or [0]
+    def _used_hops(self) -> list[int]:
+        """The numbers of hops with any contribution."""
+        return [hop for hop, contribution in enumerate(self.contribution_by_hop) if contribution] or [0]
 
     def sentences(self) -> list[str]:
-        """Say it in words."""
-        if self.weights == "uniform":
-            told = ["All paths weigh alike (A ≡ 1)."]
+        """Return the comparison in words."""
+        if self.weighting == "uniform":
+            sentences = ["All paths have the same weight (uniform weights)."]
         elif self.gain is None:
-            told = [f"The weights are {self.weights}; training did not compare them with A ≡ 1."]
+            sentences = [f"Weighting: {self.weighting}. It was not compared with uniform weights in training."]
         else:
-            told = [f"The weights are {self.weights}: {self.gain}.", *([self.gain.caveat] if self.gain.caveat else [])]
+            sentences = [f"Weighting: {self.weighting}, {self.gain}."]
+            sentences += [self.gain.caveat] if self.gain.caveat else []
         if self.collapsed:
-            told.append("They have collapsed: almost no path has any weight.")
-        elif self.flat and self.weights != "uniform":
-            told.append("They are flat: paths of the same length weigh about the same.")
-        elif not self.flat:
-            told.append(f"They weigh as {100 * self.effective:.0f} % of the paths would, if these counted alike.")
-        if len(self._used) > 1:
-            brings = [f"{one:+.2f}".replace("-", "−") for one in self.by_hop]
-            words = [f"{k} step{'' if k == 1 else 's'} ({brings[k]})" for k in (self.most, self.least)]
-            told.append(f"Paths of {words[0]} bring most to the predicted classes, those of {words[1]} least.")
-        return told
+            sentences.append("The weights have collapsed: almost no path has any weight.")
+        elif self.nearly_uniform and self.weighting != "uniform":
+            sentences.append("The weights are nearly uniform: paths of the same length have about the same weight.")
+        elif not self.nearly_uniform:
+            sentences.append(
+                f"The effective number of paths, (ΣA)²/ΣA², is {100 * self.effective_fraction:.0f} % of that of "
+                "uniform weights."
+            )
+        if len(self._used_hops) > 1:
+            numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
+            most, least = (
+                f"{hop} hop{'' if hop == 1 else 's'} ({numbers[hop]})" for hop in (self.strongest_hop, self.weakest_hop)
+            )
+            sentences.append(f"Paths of {most} contribute most to the predicted classes, those of {least} least.")
+        return sentences
 
     def __str__(self) -> str:
         return "\n".join(self.sentences())
 
-    def facts(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON."""
-        return asdict(self) | {"most": self.most, "least": self.least}
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        return asdict(self) | {"strongest_hop": self.strongest_hop, "weakest_hop": self.weakest_hop}
 
 
 def weighting_comparison(
-    weights: str,
+    weighting: str,
     weigh: Callable[[list[Array]], Array],
     graph: Graph,
     explainer: Explainer,
     gain: Gain | None,
     seed: int,
 ) -> WeightingComparison:
-    """Return what the weights of a model came to; `weigh` gives A of paths of node numbers."""
+    """Return how the weighting of a model compares; `weigh` gives A of paths of node numbers."""
     longest = explainer.paths.hops + 1
     walker = Walker(graph, longest, max(_WALKS // max(len(graph), 1), 1), seed=seed, stream=("worth",))
-    chosen = np.linspace(0, walker.num_walks - 1, min(_WALKS, walker.num_walks)).astype(np.int64)
-    walks = walker.sample(0, walker.num_walks)[chosen].astype(np.int64)
-    found = []
+    rows = np.linspace(0, walker.num_walks - 1, min(_WALKS, walker.num_walks)).astype(np.int64)
+    walks = walker.sample(0, walker.num_walks)[rows].astype(np.int64)
+    by_hop = []
     for length in range(1, longest + 1):
-        some = walks[(walks[:, :length] >= 0).all(axis=1), :length]
-        if len(some):
-            found.append(np.abs(weigh(list(some)).astype(np.float64)))
-    every = np.concatenate(found)
-    spread = [float(np.log(one[one > 0]).std()) if (one > 0).any() else 0.0 for one in found]
-    effective = float(every.sum() ** 2 / max(len(every) * (every**2).sum(), 1e-300))
-    # Where scores are a sum over paths, only what weights are relative to each other matters.
-    gone = not explainer.paths.exact and weights != "uniform" and float(every.mean()) < _COLLAPSED
+        prefixes = walks[(walks[:, :length] >= 0).all(axis=1), :length]
+        if len(prefixes):
+            by_hop.append(np.abs(weigh(list(prefixes)).astype(np.float64)))
+    weights = np.concatenate(by_hop)
+    spread = [float(np.log(values[values > 0]).std()) if (values > 0).any() else 0.0 for values in by_hop]
+    effective = float(weights.sum() ** 2 / max(len(weights) * (weights**2).sum(), 1e-300))
+    # Where scores are a sum over paths, only the ratios of weights matter.
+    vanished = not explainer.paths.exact and weighting != "uniform" and float(weights.mean()) < _COLLAPSED
+    nodes = np.linspace(0, len(graph) - 1, min(_NODES, len(graph))).astype(np.int64)
     return WeightingComparison(
-        weights,
+        weighting,
         gain,
         effective,
-        tuple(float(one.mean()) for one in found),
-        tuple(explainer.useful(np.linspace(0, len(graph) - 1, min(_NODES, len(graph))).astype(np.int64)).tolist()),
-        flat=max(spread) < _FLAT,
-        collapsed=gone or effective < _COLLAPSED,
+        tuple(float(values.mean()) for values in by_hop),
+        tuple(explainer.mean_contributions(nodes).tolist()),
+        nearly_uniform=max(spread) < _NEARLY_UNIFORM,
+        collapsed=vanished or effective < _COLLAPSED,
     )

@@ -44,5 +44,5 @@ def compared(
         if name == _TWIN:
             both = (measured.right(one) for one in (measured.probabilities, told))
             chose = not measured.unseen and model.fitted_.searched
-            rows[-1]["gain"] = Gain.between(*both, chose=chose)
+            rows[-1]["gain"] = Gain.between(*both, selected=chose)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]

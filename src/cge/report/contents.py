@@ -37,7 +37,7 @@ _PATHS, _NEAR = 5, 6  # of a node
 _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
 )  # fmt: skip
-_ORDERS = {"strongest first": "", "heaviest first": "heaviest_", "random order": "random_"}  # in which paths go
+_ORDERS = {"strongest first": "", "heaviest first": "by_weight_", "random order": "random_"}  # in which paths go
 _OTHERS = "#8a94a3"
 
 
@@ -200,7 +200,7 @@ def _nodes(
         "trained": trained[format_list].astype(int).tolist(),
         "told": told[format_list].tolist(),
         "sure": [round(float(one), 4) for one in probabilities[format_list, told[format_list]]],
-        "says": explainer.says(format_value).tolist() if explainer.classifier.count > 1 else None,
+        "says": explainer.predict_alone(format_value).tolist() if explainer.classifier.count > 1 else None,
         "x": [round(float(one), 4) for one in across[:, 0]],
         "y": [round(float(one), 4) for one in across[:, 1]],
     }
@@ -238,7 +238,7 @@ def _faithful(model: Any, format_value: Array) -> dict[str, Any]:
         way: [{"name": name, "chance": [round(float(one), 4) for one in curve.mean(0)]} for name, curve in each.items()]
         for way, each in curves.items()
     }
-    return {"share": found.shares.tolist(), **means}
+    return {"share": found.fractions.tolist(), **means}
 
 
 def _first(model: Any, format_value: Array, measured: Measured | None) -> int:
