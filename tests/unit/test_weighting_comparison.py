@@ -177,7 +177,7 @@ def test_learned_weights_are_compared_with_uniform_ones(
     monkeypatch.setattr(ModelSearch, "evaluate_candidate", spy)
     model = fit_quick(weighting, classifier="mlp", label_propagation="no", hops=2)
     comparison = model.compare_weighting()
-    expected = Gain.between(scores[weighting].right, scores["uniform"].right, early=True)
+    expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, early=True)
     assert comparison.gain is not None
     assert expected is not None
     assert vars(comparison.gain) == pytest.approx(vars(expected))
