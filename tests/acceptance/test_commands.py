@@ -1,4 +1,4 @@
-"""`./run` and `./test` set up once, repair a set-up that was cut off, and say plainly what is missing."""
+"""`./run` and `./test` set up once, repair an interrupted set-up, and print what is missing."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 
-# Stands in for Python: knows its age, makes "environments" that are copies of itself, and logs what pip is asked.
-# FAKE_… names in the environment make it fail, or take its time.
+# Replaces Python: prints a version, makes "environments" that are copies of itself, and logs calls of pip.
+# FAKE_… variables in the environment make it fail, or wait.
 FAKE_PYTHON = """#!/bin/sh
 case "$*" in
     *'(3, 11)'*) exit ${FAKE_TOO_OLD:-0} ;;
@@ -27,11 +27,11 @@ esac
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
-    """Copy what set-up needs into a folder whose name has a blank, beside a stand-in for Python."""
+    """Copy what set-up needs into a folder whose name has a blank, next to a replacement for Python."""
     folder = tmp_path / "my project"
     (folder / "scripts").mkdir(parents=True)
     (folder / "src").mkdir()
-    (folder / "src" / "one.py").write_text("")
+    (folder / "src" / "module.py").write_text("")
     for name in ("run", "test", "scripts/set-up.sh", "pyproject.toml", "constraints.txt"):
         shutil.copy2(ROOT / name, folder / name)
     (tmp_path / "bin").mkdir()
@@ -44,9 +44,9 @@ def project(tmp_path: Path) -> Path:
 def start(project: Path, *arguments: str, command: Path | None = None, **environment: str) -> subprocess.Popen[str]:
     names = {"PATH": f"{project.parent / 'bin'}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/")}
     names["FAKE_LOG"] = str(project.parent / "log")
-    # Only the stand-in may be found: real interpreters of other names are hidden behind failing ones.
-    for other in ("python3.11", "python3.12", "python3.13", "python"):
-        hidden = project.parent / "bin" / other
+    # Only the replacement may be found: real interpreters of other names are hidden by failing ones.
+    for name in ("python3.11", "python3.12", "python3.13", "python"):
+        hidden = project.parent / "bin" / name
         hidden.write_text("#!/bin/sh\nexit 1\n")
         hidden.chmod(0o755)
     return subprocess.Popen(
@@ -112,18 +112,18 @@ def test_a_moved_project_is_set_up_anew(project: Path) -> None:
 
 
 def test_two_calls_at_once_set_up_once(project: Path) -> None:
-    both = [start(project, FAKE_PIP_SECONDS="2") for _ in range(2)]
-    ends = [one.communicate() for one in both]
-    assert [one.returncode for one in both] == [0, 0]
-    assert [out for out, _ in ends] == ["cge demo\n"] * 2
+    processes = [start(project, FAKE_PIP_SECONDS="2") for _ in range(2)]
+    outputs = [process.communicate() for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [out for out, _ in outputs] == ["cge demo\n"] * 2
     assert [line.split()[0] for line in log(project)] == ["venv", "pip"]
 
 
-def test_the_lock_of_a_call_that_died_is_taken_over(project: Path) -> None:
+def test_the_lock_of_a_killed_call_is_taken_over(project: Path) -> None:
     lock = project / ".venv.lock"
     lock.mkdir()
-    gone = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
-    (lock / "pid").write_text(gone)
+    dead = subprocess.run(["sh", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
+    (lock / "pid").write_text(dead)
     assert call(project).returncode == 0
     assert not lock.exists()
 
@@ -151,7 +151,7 @@ def test_a_python_that_is_named_must_work(project: Path) -> None:
         ("FAKE_NO_VENV", "has no venv module; install it (on Debian and Ubuntu: apt install python3-venv)"),
     ],
 )
-def test_what_is_missing_is_said_in_a_sentence(project: Path, fault: str, sentence: str) -> None:
+def test_what_is_missing_is_one_sentence(project: Path, fault: str, sentence: str) -> None:
     done = call(project, **{fault: "1"})
     assert done.returncode == 1
     assert sentence in done.stderr

@@ -28,7 +28,7 @@ WRITES = {
 }
 READS = [["embed", "m", "--out", "v.csv"], ["predict", "m"], ["report", "m"], ["explain", "m", "--node", "l1"]]
 FIT = ["fit", "edges.csv", "--labels", "labels.csv", "--out", "new", "--max-epochs", "3", "--classifier", "mlp"]
-FIT += ["--weighting", "none", "--dim", "4"]
+FIT += ["--weighting", "uniform", "--dim", "4"]
 
 
 @pytest.fixture(scope="module")
@@ -99,14 +99,14 @@ def test_a_file_that_cannot_be_written_stays_as_it_was(
 ) -> None:
     out = here / WRITES[name][-1]
     out.write_text("mine")
-    before = sorted(one.name for one in here.iterdir())
+    before = sorted(path.name for path in here.iterdir())
     with pytest.MonkeyPatch.context() as patch:
         trouble(patch)
-        told = refused(WRITES[name], capsys)
-    assert told.startswith(f"{out} cannot be written ({reason}")
-    assert told.endswith(f"; {'free the disk or ' if trouble is full else ''}choose another file")
+        message = refused(WRITES[name], capsys)
+    assert message.startswith(f"{out} cannot be written ({reason}")
+    assert message.endswith(f"; {'free the disk or ' if trouble is full else ''}choose another file")
     assert out.read_text() == "mine"
-    assert sorted(one.name for one in here.iterdir()) == before
+    assert sorted(path.name for path in here.iterdir()) == before
 
 
 @pytest.mark.parametrize(
@@ -116,12 +116,12 @@ def test_a_fit_that_cannot_be_written(
     trouble: Callable[..., None], reason: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shutil.copytree(here / "m", here / "new")
-    before = {one.name: one.read_bytes() for one in (here / "new").iterdir()}
+    before = {path.name: path.read_bytes() for path in (here / "new").iterdir()}
     with pytest.MonkeyPatch.context() as patch:
         trouble(patch)
-        told = refused(FIT, capsys)
-    assert f"cannot be written ({reason}" in told
-    assert {one.name: one.read_bytes() for one in (here / "new").iterdir() if one.is_file()} == before
+        message = refused(FIT, capsys)
+    assert f"cannot be written ({reason}" in message
+    assert {path.name: path.read_bytes() for path in (here / "new").iterdir() if path.is_file()} == before
 
 
 @pytest.mark.parametrize("name", WRITES)
@@ -131,8 +131,8 @@ def test_places_where_nothing_can_be_written(name: str, here: Path, capsys: pyte
     os.mkfifo(here / f"pipe.{suffix}")
     assert refused([*words, f"folder.{suffix}"], capsys).endswith("is a folder; give the path of a file")
     assert refused([*words, f"pipe.{suffix}"], capsys).endswith("is a pipe or a device; give the path of a file")
-    told = refused([*words, f"none/{stem}.{suffix}"], capsys)
-    assert told.endswith("its folder does not exist; create it, or choose another file")
+    message = refused([*words, f"none/{stem}.{suffix}"], capsys)
+    assert message.endswith("its folder does not exist; create it, or choose another file")
 
 
 def cut(folder: Path) -> None:
@@ -162,7 +162,10 @@ MODELS: list[tuple[Callable[[Path], object], str]] = [
         lambda folder: (folder / "model.json").unlink(),
         "m: the folder holds no 'model.json'; give a folder that cge has",
     ),
-    (unfinished, "m: the fit into this folder was not finished; the same 'cge fit' with --resume goes on with it"),
+    (
+        unfinished,
+        "m: the fit into this folder is not finished; continue it with the same 'cge fit' command and --resume",
+    ),
     (
         lambda folder: (folder / "model.json").write_text("{"),
         "model.json: this is not readable JSON; restore the folder",
@@ -179,9 +182,9 @@ def test_a_model_that_is_not_whole(
     words: list[str], damage: Callable[[Path], object], sentence: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     damage(here / "m")
-    before = sorted(one.name for one in here.iterdir())
+    before = sorted(path.name for path in here.iterdir())
     assert sentence in refused(words, capsys)
-    assert sorted(one.name for one in here.iterdir()) == before
+    assert sorted(path.name for path in here.iterdir()) == before
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no pipes with names")
@@ -189,9 +192,9 @@ def test_a_model_that_is_not_whole(
 def test_pipes_in_the_folder_of_a_model_are_refused(name: str, here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (here / "new" / "checkpoint").mkdir(parents=True)
     os.mkfifo(here / "new" / name)
-    told = refused(["fit", "edges.csv", "--labels", "labels.csv", "--out", "new"], capsys)
-    assert told.startswith(f"new/{name} ")
-    assert told.endswith("move it away, or give --out another folder")
+    message = refused(["fit", "edges.csv", "--labels", "labels.csv", "--out", "new"], capsys)
+    assert message.startswith(f"new/{name} ")
+    assert message.endswith("move it away, or give --out another folder")
 
 
 def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -202,8 +205,8 @@ def test_files_that_cannot_be_read(here: Path, capsys: pytest.CaptureFixture[str
     assert "the gzip data ends too early" in refused([*words, "cut.csv.gz", "--out", "new"], capsys)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Path, "open", failing(Path.open, errno.EACCES, lambda path, *_: path.name == "labels.csv"))
-        told = refused([*words, "labels.csv", "--out", "new"], capsys)
-    assert told == "labels.csv: you may not read this file; change its permissions"
+        message = refused([*words, "labels.csv", "--out", "new"], capsys)
+    assert message == "labels.csv: you may not read this file; change its permissions"
     assert not (here / "new").exists()
 
 
@@ -217,8 +220,8 @@ def test_output_to_a_full_disk(capsys: pytest.CaptureFixture[str], monkeypatch: 
 
 
 def test_names_cannot_move_the_cursor(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    told = refused(["check", "no\nsuch\x1b[31m.csv"], capsys)
-    assert told == r"no\nsuch\x1b[31m.csv: there is no such file; check its path"
+    message = refused(["check", "no\nsuch\x1b[31m.csv"], capsys)
+    assert message == r"no\nsuch\x1b[31m.csv: there is no such file; check its path"
     (here / "odd.csv").write_text("a\x1b[31m,b\nb,c\n")
     (here / "odd-labels.csv").write_text("node,label\nb,\x1b[2Jred\nc,blue\n")
     assert run(["check", "odd.csv", "--labels", "odd-labels.csv"]) == 0

@@ -74,6 +74,7 @@ def evaluate(
       cge evaluate cora --set weighting=edges+hops --set hops=6 --json
       cge evaluate cora --task link --method node2vec
     """
+    from cge.estimators.configs import flat_params
     from cge.estimators.methods import find_method, make, methods_for, settings_from_text
     from cge.estimators.settings_file import read_settings
     from cge.evaluation.links import link_summary
@@ -114,7 +115,8 @@ def evaluate(
         if not quiet and not as_json:
             scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
-    params = {key: _plain(value) for key, value in estimator.get_params().items() if key != "random_state"}
+    flat = flat_params(estimator) if entry.declared_settings() is not None else estimator.get_params()
+    params = {key: _plain(value) for key, value in flat.items() if key != "random_state"}
     result = (link_summary if links else summarize)(data.name, name, params, rows)
     result["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
     drawn = not links and train_share is None and not data.splits
