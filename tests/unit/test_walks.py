@@ -206,7 +206,7 @@ def test_weighted_can_be_switched_off() -> None:
         ({"starts": "ab"}, "expected a sequence of node ids, found the single id 'ab'; put it in a list"),
         ({"starts": 3}, "expected a sequence of node ids, found the single id 3; put it in a list"),
         ({"seed": -1}, "the seed must be a whole number of at least 0, found -1"),
-        ({"n_jobs": 0}, "threads must be a whole number of at least 1 or None, found 0"),
+        ({"n_jobs": 0}, "n_jobs must be a whole number of at least 1, -1 or None, found 0"),
         ({"weighted": True}, "weighted walks need edge weights, and the graph has none; pass weighted=False"),
     ],
 )

@@ -86,7 +86,9 @@ def train_walks(
     weights = np.empty(0, np.float32) if weights is None else weights
     base = np.empty(0, np.int64) if base is None else base
     slope = (learning_rates[1] - learning_rates[0]) / max(len(walks) - 1, 1)
-    settings = (back, ahead, np.float32(learning_rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
+    rates = (np.float32(learning_rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
+    settings = (back, ahead, *rates, negatives, negatives_per_context)
+    arrays = (weights, base, shortest, sources, targets, output, _SIGMOID)
     random_keys = [key(seed, "negatives", stream, j) for j in range(partition.count)]
     rows = np.empty(0, np.int64) if row_of is None else row_of
     tables = partition.alias_tables(row_of)
@@ -95,28 +97,9 @@ def train_walks(
     def run(step: int, i: int) -> None:
         number, shift = divmod(step, partition.count)
         j = (i + shift) % partition.count
-        counts[i] += block(
-            walks,
-            number * chunk,
-            min((number + 1) * chunk, len(walks)),
-            first,
-            partition.part_of,
-            rows,
-            i,
-            j,
-            *tables[j],
-            *settings,
-            negatives,
-            negatives_per_context,
-            random_keys[j],
-            weights,
-            base,
-            shortest,
-            sources,
-            targets,
-            output,
-            _SIGMOID,
-        )
+        start, end = number * chunk, min((number + 1) * chunk, len(walks))
+        where = (walks, start, end, first, partition.part_of, rows, i, j)
+        counts[i] += block(*where, *tables[j], *settings, random_keys[j], *arrays)
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
     return int(counts.sum())
