@@ -105,7 +105,7 @@ def test_table_equals_counting_in_python(window: int, shortest: int) -> None:
 def test_window_is_checked(value: object) -> None:
     with pytest.raises(cge.CgeError, match="window must be a whole number of nodes, at least 1, found"):
         subpaths(np.zeros((1, 1), int), value)  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="shortest must be a whole number from 1 to the window of 3, found 4"):
+    with pytest.raises(cge.CgeError, match="shortest must be a whole number from 1 to 3, the window, found 4"):
         PathTable(3, shortest=4)
 
 
