@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -10,8 +13,9 @@ from torch import Tensor, nn
 import cge
 from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
 from cge.models.path_tree import PathTree, _tanh
-from cge.models.weightings import make_network, network_descriptions
+from cge.models.weightings import WEIGHTINGS, WeightingSpec, make_network, network_descriptions, register_weighting
 from cge.sampling import PathTable, Walker
+from tests.fixtures import SMALL_PAPER, paper_cge, partial_labels, quick_cge, two_groups
 
 DIM = 5
 
@@ -127,3 +131,38 @@ def test_networks_by_name_and_by_class() -> None:
         make_network(lambda dim: nn.Linear(dim, 1), DIM)
     with pytest.raises(cge.CgeError, match=r"PathWeighting must define score\(projected, length\)"):
         PathWeighting()(torch.zeros(1, 1), torch.zeros(1, 1, dtype=torch.int64), torch.ones(1))
+
+
+class LastNodeWeighting(PathWeighting):
+    """The weight of a path depends on its last node only."""
+
+    summary = "the vector of the last node"
+
+    def __init__(self, dim: int) -> None:
+        super().__init__()
+        self.layer = nn.Linear(dim, 1)
+
+    def score(self, projected: Tensor, length: Tensor) -> Tensor:
+        return self.layer(projected[torch.arange(len(length)), length - 1]).squeeze(-1)
+
+
+@pytest.fixture
+def registered() -> Iterator[str]:
+    register_weighting(WeightingSpec("last", LastNodeWeighting.summary, network=LastNodeWeighting))
+    yield "last"
+    del WEIGHTINGS["last"]
+
+
+def test_a_registered_network_is_accepted_by_name(registered: str, tmp_path: Path) -> None:
+    model = paper_cge(weighting=registered, weighting_lr=0.1, **SMALL_PAPER).fit(two_groups(), partial_labels())
+    assert model.weighting_ == registered
+    weights = model.path_weights([[0, 2], [1, 2, 1], [2, 1]])
+    assert weights[1] == weights[2] != weights[0]
+    model.save(tmp_path / "model")
+    assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())
+    assert quick_cge(weighting=registered).fit(two_groups(), partial_labels()).weighting_ == registered
+
+
+def test_a_network_must_be_registered_to_be_accepted_by_name() -> None:
+    with pytest.raises(cge.CgeError, match=r"weighting must be one of .*, found 'last'"):
+        paper_cge(weighting="last").fit(two_groups(), partial_labels())
