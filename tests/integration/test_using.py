@@ -374,7 +374,7 @@ def test_notes_on_new_edges_know_the_nodes_of_training(here: Path, capsys: pytes
     notes = json.loads(said(words, capsys))["notes"]
     assert any(note.startswith("line 1 was read as an edge") for note in notes)
     ids = ", ".join(map(repr, cge.load("features").node_ids_[:3].tolist()))
-    told = f"none of the new edges leads to a node that was there before; ids of these are such as {ids}"
+    told = f"no new edge leads to an existing node; ids of existing nodes are, for example, {ids}"
     assert told in notes
 
 
@@ -383,16 +383,14 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("new.csv").write_text(NEW_FEATURES + "l1,1,1,1\n")
     assert run(["predict", "features", "--graph", "edges.csv", "--features", "new.csv", "--header"]) == 0
     printed = capsys.readouterr()
-    assert printed.err.splitlines() == [
-        "note: 1 of the nodes with new features are old ones, which keep the features they have"
-    ]
+    assert printed.err.splitlines() == ["note: 1 of the nodes with new features exist already and keep their features"]
     # Columns that nobody reads are told where the graph has weights.
     weighted = cge.Graph.from_edges([("a", "b")], weights=[2.0])
     _, notes = read_graph_update(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
     assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]
     words = "predict features --graph edges.csv --header --weight cost"
     assert json.loads(said(f"{words} --json", capsys))["notes"] == [
-        "the graph has no edge weights, so those of new edges are left out"
+        "the graph has no edge weights, so those of new edges are ignored"
     ]
     assert said(f"{words} --quiet", capsys) == ""
     Path("edges.csv").write_text("who,whom\nnew1,l1\nnew2,l1\n")

@@ -63,9 +63,12 @@ def test_as_if_all_edges_had_been_there(
     both = [*first, *kept]
     whole = Graph.from_edges(pairs(both), None, everyone, directed=directed, edge_types=kinds(both), self_loops=True)
     assert rows(grown.graph) == rows(whole)
-    assert (grown.graph.directed, grown.graph.num_edges, grown.old) == (directed, whole.num_edges, 4)
-    strange = typed and not {kind for *_, kind in new} <= {kind for *_, kind in first}
-    assert [note.startswith("the graph has no edges of type ") for note in grown.notes] == [True] * strange
+    assert (grown.graph.directed, grown.graph.num_edges, grown.num_old) == (directed, whole.num_edges, 4)
+    unknown_type = typed and not {kind for *_, kind in new} <= {kind for *_, kind in first}
+    unconnected = bool(new) and all(min(edge[:2]) > 3 for edge in new)
+    starts = ["no new edge leads to an existing node"] * unconnected + ["the graph has no edges of type"] * unknown_type
+    assert len(grown.notes) == len(starts)
+    assert all(note.startswith(start) for note, start in zip(grown.notes, starts, strict=True))
 
 
 def test_weights_of_known_edges_stay() -> None:
@@ -91,17 +94,17 @@ def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
     grown = extend_graph(plain, new)
     assert (grown.graph.weights, grown.graph.edge_types, grown.graph.features) == (None, None, None)
     assert grown.notes == [
-        "the graph has no edge weights, so those of new edges are left out",
-        "the graph has no types of edges, so those of new edges are left out",
-        "the graph has no features, so those of new nodes are left out",
+        "the graph has no edge weights, so those of new edges are ignored",
+        "the graph has no edge types, so those of new edges are ignored",
+        "the graph has no features, so those of new nodes are ignored",
     ]
-    assert not grown.featured.any()
+    assert not grown.has_features.any()
     rich = Graph.from_edges([(1, 2)], weights=[2], edge_types=["x"])
     grown = extend_graph(rich, GraphUpdate([(3, 1)]))
     assert rows(grown.graph)[3] == [(1, 1.0, "(none)")]
     assert grown.notes == [
-        "the new edges have no weights, so each counts 1",
-        "the new edges have no types, so they count as edges of a type of their own",
+        "the new edges have no weights, so each has the weight 1",
+        "the new edges have no types, so they get a type of their own",
     ]
 
 
@@ -120,8 +123,8 @@ def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -
     nothing = [0, 0] if sparse else [0.5, -1]
     assert dense.tolist() == [[1, 0], [0, 2], nothing, [5, 6], [7, 0]]
     assert dense.dtype == np.float32
-    assert grown.featured.tolist() == [True, True, False, True, True]
-    assert grown.notes == ["1 of the nodes with new features are old ones, which keep the features they have"]
+    assert grown.has_features.tolist() == [True, True, False, True, True]
+    assert grown.notes == ["1 of the nodes with new features exist already and keep their features"]
 
 
 def test_what_is_refused() -> None:
@@ -247,7 +250,7 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     assert graph.with_features(np.ones((2, 3))).feature_names == ()
     new.write_text("node,z,x,y\na,3,1,2\nb,6,4,5\n")
     other = cge.read_graph(edges, features=new)
-    with pytest.raises(InputError, match="in the same order, but 'z' stands where 'x' was"):
+    with pytest.raises(InputError, match="in the same order, expected 'x', found 'z'"):
         check_same_features(graph, other)
     check_same_features(graph, graph.with_features(np.ones((2, 3))))
 
@@ -265,4 +268,4 @@ def test_types_that_the_graph_does_not_have_are_told() -> None:
     graph = Graph.from_edges([(0, 1), (1, 2)], edge_types=["friend", "friend"])
     assert extend_graph(graph, GraphUpdate([(3, 0)], edge_types=["friend"])).notes == []
     told = extend_graph(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
-    assert told == ["the graph has no edges of type 'freind', so what such a type means is not known"]
+    assert told == ["the graph has no edges of type 'freind', so the model has not seen this type"]

@@ -70,7 +70,7 @@ def test_nothing_leaks_in_dense_graphs(nodes: int, edges: int, seed: int) -> Non
     """Where few pairs are no edges they are listed; elsewhere they are drawn."""
     graph, free = random_graph(nodes, edges, seed), nodes * (nodes - 1) // 2 - edges
     if free < edges:
-        with pytest.raises(InputError, match=f"only {free} pairs of nodes are no edges, but {edges} are needed"):
+        with pytest.raises(InputError, match=f"only {free} pairs of nodes are not edges, but {edges} are needed"):
             hold_out_links(graph, seed=seed)
         return
     held = round(0.1 * edges), round(0.05 * edges)
@@ -110,7 +110,7 @@ def test_both_directions_and_all_types_go_and_loops_stay() -> None:
 
 def test_pairs_that_train_are_limited() -> None:
     graph = random_graph()
-    split = hold_out_links(graph, most=10)
+    split = hold_out_links(graph, max_train=10)
     assert (len(split.train), split.edges["train"]) == (20, 51)
     assert split.graph.num_edges == 51
 

@@ -36,16 +36,16 @@ def test_a_split_is_sorted_read_only_and_compared_by_value() -> None:
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        (([0, 1], [1], [2]), "train and validation must not share nodes, but both hold node 1"),
-        (([0], [1], [1]), "validation and test must not share nodes, but both hold node 1"),
-        (([0, 0], [1], [2]), "train must hold each node once, but node 0 stands twice"),
-        (([0], [-1], [2]), "validation must hold node numbers of at least 0, found -1"),
-        (([0], [1], [0.5]), "test must be a flat array of node numbers, found shape (1,) of float64"),
+        (([0, 1], [1], [2]), "train and validation must not share nodes, but both contain node 1"),
+        (([0], [1], [1]), "validation and test must not share nodes, but both contain node 1"),
+        (([0, 0], [1], [2]), "train must contain each node once, but node 0 occurs twice"),
+        (([0], [-1], [2]), "validation must contain node indices of at least 0, found -1"),
+        (([0], [1], [0.5]), "test must be a flat array of node indices, found shape (1,) of float64"),
         (
             ([0], np.empty(0, complex), []),
-            "validation must be a flat array of node numbers, found shape (0,) of complex128",
+            "validation must be a flat array of node indices, found shape (0,) of complex128",
         ),
-        (([[0]], [1], [2]), "train must be a flat array of node numbers, found shape (1, 1) of int64"),
+        (([[0]], [1], [2]), "train must be a flat array of node indices, found shape (1, 1) of int64"),
     ],
 )
 def test_a_split_refuses(parts: tuple[list[int], ...], message: str) -> None:
@@ -81,13 +81,13 @@ def test_per_class_gives_each_of_several_labels_its_k() -> None:
 
 
 def test_per_class_names_the_class_that_is_too_small() -> None:
-    with pytest.raises(InputError, match=r"^class 2 has 20 labeled nodes, fewer than the 21 asked for$"):
+    with pytest.raises(InputError, match=r"^class 2 has 20 labeled nodes, but k is 21$"):
         per_class(LABELS, 21)
-    with pytest.raises(InputError, match=r"^class 2 \(blue\) has 20 labeled nodes, fewer than the 40 asked for$"):
+    with pytest.raises(InputError, match=r"^class 2 \(blue\) has 20 labeled nodes, but k is 40$"):
         per_class(LABELS, 40, class_names=["red", "green", "blue"])
-    with pytest.raises(InputError, match=r"^class 2 has 12 labeled nodes, fewer than the 13 asked for$"):
+    with pytest.raises(InputError, match=r"^class 2 has 12 labeled nodes, but k is 13$"):
         per_class(MULTI, 13, 0, 0)
-    with pytest.raises(InputError, match=r"ask for 1,500 nodes, but 85 labeled nodes are left after 5 per class"):
+    with pytest.raises(InputError, match=r"need 1,500 nodes, but 85 labeled nodes remain after 5 per class"):
         per_class(LABELS, 5)
 
 
@@ -101,7 +101,7 @@ def test_stratified_keeps_proportions_exactly_where_they_divide() -> None:
 
 def test_stratified_names_the_class_without_a_training_node() -> None:
     with pytest.raises(
-        InputError, match=r"^train=0.02 keeps 2 labeled nodes of 100, too few .* class \d would have none"
+        InputError, match=r"^train=0.02 selects 2 labeled nodes of 100, too few .* class \d would have none"
     ):
         stratified(LABELS, 0.02)
     with pytest.raises(InputError, match=r"must add up to at most 1, found 1\.1"):
@@ -129,7 +129,7 @@ def test_stratified_holds_every_class_in_proportion(labels: np.ndarray, train: f
 def test_folds_are_a_partition_with_each_class_spread_evenly(labels: np.ndarray, k: int, seed: int) -> None:
     train = np.flatnonzero(labels >= 0)
     if len(train) < k:
-        with pytest.raises(InputError, match=f"cannot be cut into {k} folds"):
+        with pytest.raises(InputError, match=f"cannot be split into {k} folds"):
             folds(train, labels, k, seed)
         return
     parts = folds(train, labels, k, seed)
@@ -145,7 +145,7 @@ def test_folds_of_several_labels_and_their_errors() -> None:
     assert sorted(np.concatenate(folds(train, MULTI, 5)).tolist()) == train.tolist()
     with pytest.raises(InputError, match=r"^every training node needs a label, but node 1 has none$"):
         folds([0, 1, 2], MULTI, 2)
-    with pytest.raises(InputError, match=r"^train holds node 99, but there are 60 nodes$"):
+    with pytest.raises(InputError, match=r"^train contains node 99, but there are 60 nodes$"):
         folds([0, 99], MULTI, 2)
     with pytest.raises(InputError, match=r"^k must be a whole number of at least 2, found 1$"):
         folds([0, 2], MULTI, 1)
@@ -208,7 +208,7 @@ def test_a_data_set_counts_and_describes_itself() -> None:
         ({"labels": [0, 1, 2]}, "tiny: the labels need 3 class names, found 2"),
         ({"labels": [[1], [1], [0]]}, "tiny: the labels need 1 class names, found 2"),
         ({"node_titles": np.array(["a"])}, "tiny: there are 3 nodes, but 1 titles"),
-        ({"split": Split([0], [1], [3])}, "tiny: a split holds nodes beyond the 3 of the graph"),
+        ({"split": Split([0], [1], [3])}, "tiny: a split contains nodes beyond the 3 of the graph"),
     ],
 )
 def test_a_data_set_refuses(change: dict[str, object], message: str) -> None:

@@ -1,4 +1,4 @@
-"""A data set: a graph, what is known about its nodes, and the splits that results are reported on."""
+"""A data set: a graph, labels of its nodes, and the splits on which results are reported."""
 
 from __future__ import annotations
 
@@ -25,23 +25,21 @@ class Dataset:
     Attributes
     ----------
     name : str
-        What it is called.
     graph : Graph
-        With features, where there are any.
+        With features, if the data set has any.
     labels : (n,) or (n, c) int64
-        Numbers into `class_names` with −1 for unknown; or zeros and ones, where a node can have several labels.
+        Indices into `class_names` with −1 for unknown; or zeros and ones, where a node can have several labels.
     class_names : tuple of str
         One for each class.
     split : Split or None
-        The split results are reported on; the first where there are several.
+        The split on which results are reported; the first of several.
     splits : tuple of Split
-        All splits the source publishes.
+        All splits that the source publishes.
     node_titles : (n,) object or None
-        What people call the nodes, where this says more than `graph.node_ids`.
+        Readable names of the nodes, where `graph.node_ids` are not.
     notes : str
-        What was decided in reading the source.
+        Decisions made in reading the source.
     citation : str
-        Whom to cite.
 
     Examples
     --------
@@ -76,7 +74,7 @@ class Dataset:
             object.__setattr__(self, "splits", (self.split,))
         for split in self.splits:
             if max((part[-1] for part in (split.train, split.validation, split.test) if len(part)), default=-1) >= size:
-                raise InputError(f"{self.name}: a split holds nodes beyond the {size:,} of the graph")
+                raise InputError(f"{self.name}: a split contains nodes beyond the {size:,} of the graph")
 
     @property
     def num_classes(self) -> int:
@@ -90,19 +88,19 @@ class Dataset:
 
     @property
     def labeled(self) -> Array:
-        """Numbers of the nodes that have a label, ascending."""
+        """Indices of the nodes that have a label, ascending."""
         return np.flatnonzero(labeled(self.labels))
 
     def labels_of(self, nodes: Array) -> Array:
-        """Return the labels of some nodes, by number, in the form of `labels`; all others are unknown.
+        """Return labels like `labels` in which only these nodes (indices) are labeled.
 
         >>> graph = Graph.from_edges([(0, 1), (1, 2)])
         >>> Dataset("tiny", graph, np.array([0, 1, 0]), ("red", "blue")).labels_of([1, 2]).tolist()
         [-1, 1, 0]
         """
-        found = np.full_like(self.labels, 0 if self.multilabel else -1)
-        found[nodes] = self.labels[nodes]
-        return found
+        labels = np.full_like(self.labels, 0 if self.multilabel else -1)
+        labels[nodes] = self.labels[nodes]
+        return labels
 
     def label_counts(self) -> dict[str, int]:
         """Return the number of nodes of each class, by class name."""
@@ -113,13 +111,13 @@ class Dataset:
         return dict(zip(self.class_names, counts.tolist(), strict=True))
 
     def label_rows(self) -> list[tuple[str, str]]:
-        """Return what there is to say about labels as (name, value) pairs of text, the largest classes first."""
+        """Return a summary of the labels as (name, value) pairs of text, the largest classes first."""
         counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
-        format_list = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
+        classes = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
         share = f"{len(self.labeled):,} of {self.graph.num_nodes:,}"
         return [
             ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
-            ("classes", f"{self.num_classes:,}: {format_list}" if counts else "none"),
+            ("classes", f"{self.num_classes:,}: {classes}" if counts else "none"),
         ]
 
     def rows(self) -> list[tuple[str, str]]:
@@ -133,7 +131,7 @@ class Dataset:
         return rows + [(name, text) for name, text in (("notes", self.notes), ("cite", self.citation)) if text]
 
     def summary(self) -> str:
-        """Return a small table of what there is."""
+        """Return a summary as a small table."""
         rows = self.rows()
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)

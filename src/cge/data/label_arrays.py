@@ -1,6 +1,6 @@
 """Labels of nodes, in one of two forms.
 
-- `(n,)` whole numbers, −1 for an unlabeled node;
+- `(n,)` class indices, −1 for an unlabeled node;
 - `(n, c)` zeros and ones for several labels per node; a row of zeros is an unlabeled node.
 """
 
@@ -30,29 +30,27 @@ def checked_labels(labels: Any) -> Array:
     low, high = (-1, None) if array.ndim == 1 else (0, 1)
     wrong = array < low if high is None else (array < low) | (array > high)
     if wrong.any():
-        found = array[wrong][0]
-        legal = "-1 for unknown, or 0 and above" if array.ndim == 1 else "0 or 1 for each class"
-        raise InputError(f"labels must be {legal}, found {found} at node {np.argwhere(wrong)[0][0]:,}")
+        expected = "-1 for unknown, or 0 and above" if array.ndim == 1 else "0 or 1 for each class"
+        raise InputError(f"labels must be {expected}, found {array[wrong][0]} at node {np.argwhere(wrong)[0][0]:,}")
     return array
 
 
 def labeled(labels: Array) -> npt.NDArray[np.bool_]:
-    """Say for each node whether it has a label, `(n,)`.
+    """Return for each node whether it has a label, `(n,)`.
 
     >>> labeled(np.array([0, -1, 2])).tolist()
     [True, False, True]
     """
-    known = labels >= 0 if labels.ndim == 1 else labels.any(axis=1)
-    return np.asarray(known, bool)
+    return np.asarray(labels >= 0 if labels.ndim == 1 else labels.any(axis=1), bool)
 
 
 def strata_of(labels: Array) -> Array:
-    """Return the class by which each node is drawn, `(n,)`: its label, or the rarest of its labels."""
+    """Return the class by which each node is stratified, `(n,)`: its label, or the rarest of its labels."""
     if labels.ndim == 1:
         return labels
     sizes = labels.sum(axis=0)
-    rarity = np.where(labels > 0, sizes, np.iinfo(np.int64).max)
-    strata: Array = rarity.argmin(axis=1)
+    own_sizes = np.where(labels > 0, sizes, np.iinfo(np.int64).max)
+    strata: Array = own_sizes.argmin(axis=1)
     return strata
 
 

@@ -1,4 +1,4 @@
-"""Compressed sparse rows from a file, checked before SciPy's compiled code sees them."""
+"""Compressed sparse rows from a file, checked before SciPy's compiled code uses them."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ Array = npt.NDArray[Any]
 
 
 def checked_csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> sp.csr_array:
-    """Build a CSR matrix; parts that do not go together raise `ValueError`.
+    """Build a CSR matrix; inconsistent arrays raise `ValueError`.
 
-    SciPy's own full check passes over a negative end of `indptr`, and its matrix product then crashes.
+    SciPy's own full check accepts a negative last value of `indptr`, and its matrix product then crashes.
 
     >>> checked_csr(np.ones(1), np.array([1]), np.array([0, -1]), (1, 2))
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""Splits: which labeled nodes a method may learn from, tune on, and is judged by.
+"""Splits of labeled nodes into training, validation and test nodes.
 
 Every function takes labels in either form of `cge.data.label_arrays`. Where nodes are drawn class by class, a node with
 several labels counts for the rarest of them.
@@ -26,12 +26,12 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Disjoint sets of node numbers, each ascending and read-only.
+    """Disjoint sets of node indices, each ascending and read-only.
 
     Attributes
     ----------
     train, validation, test : (k,) int64
-        The nodes whose labels train, choose and judge.
+        Nodes to train on, to select models on, and to report results on.
 
     Examples
     --------
@@ -46,11 +46,11 @@ class Split:
 
     def __post_init__(self) -> None:
         for name in ("train", "validation", "test"):
-            object.__setattr__(self, name, _node_numbers(getattr(self, name), name))
+            object.__setattr__(self, name, _node_indices(getattr(self, name), name))
         for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
             shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
             if len(shared):
-                raise InputError(f"{first} and {second} must not share nodes, but both hold node {shared[0]}")
+                raise InputError(f"{first} and {second} must not share nodes, but both contain node {shared[0]}")
 
     @property
     def sizes(self) -> tuple[int, int, int]:
@@ -61,7 +61,7 @@ class Split:
         if not isinstance(other, Split):
             return NotImplemented
         pairs = zip((self.train, self.validation, self.test), (other.train, other.validation, other.test), strict=True)
-        return all(np.array_equal(mine, theirs) for mine, theirs in pairs)
+        return all(np.array_equal(first, second) for first, second in pairs)
 
     def __hash__(self) -> int:
         return hash((self.train.tobytes(), self.validation.tobytes(), self.test.tobytes()))
@@ -82,8 +82,8 @@ def per_class(
 ) -> Split:
     """Draw `k` training nodes of each class, then validation and test nodes from the other labeled ones.
 
-    `test=None` takes all that are left. Of nodes with several labels as few are drawn as give each class its `k`,
-    going from the rarest class to the most common.
+    `test=None` takes all remaining nodes. Of nodes with several labels as few are drawn as give each class its `k`,
+    from the rarest class to the most common.
 
     >>> per_class([0, 0, 0, 1, 1, 1, -1], 2, validation=1, test=None).sizes
     (4, 1, 1)
@@ -95,23 +95,23 @@ def per_class(
     if labels.ndim == 1:
         rank, sizes = rank_in_class(labels[order])
         _check_class_sizes(labels[order], sizes, k, class_names)
-        chosen = rank < k
+        in_train = rank < k
     else:
-        chosen = _few_of_each(labels[order].astype(bool), k, class_names)
-    rest = random.permutation(order[~chosen])  # in `order` the first ones are of common classes, as rare ones trained
-    wanted = validation + (0 if test is None else checked_integer("test", test, 0))
-    if wanted > len(rest):
+        in_train = _few_of_each(labels[order].astype(bool), k, class_names)
+    rest = random.permutation(order[~in_train])  # in `order` common classes come first: rare ones are in training
+    needed = validation + (0 if test is None else checked_integer("test", test, 0))
+    if needed > len(rest):
         raise InputError(
-            f"validation and test ask for {wanted:,} nodes, but {_nodes(len(rest))} are left "
-            f"after {k:,} per class; ask for fewer, or pass test=None"
+            f"validation and test need {needed:,} nodes, but {_nodes(len(rest))} remain after {k:,} per class; "
+            "use fewer, or pass test=None"
         )
-    return Split(order[chosen], rest[:validation], rest[validation : None if test is None else wanted])
+    return Split(order[in_train], rest[:validation], rest[validation : None if test is None else needed])
 
 
 def stratified(labels: Any, train: float, validation: float = 0.0, test: float | None = None, seed: int = 0) -> Split:
     """Split the labeled nodes by fractions that hold within each class as closely as whole nodes allow.
 
-    `test=None` takes all that are left. Each class has at least one training node.
+    `test=None` takes all remaining nodes. Each class has at least one training node.
 
     >>> stratified([0, 0, 0, 0, 1, 1, 1, 1], 0.5, 0.25).sizes
     (4, 2, 2)
@@ -124,21 +124,21 @@ def stratified(labels: Any, train: float, validation: float = 0.0, test: float |
     nodes = generator(seed, "split", "stratified").permutation(np.flatnonzero(labeled(labels)))
     strata = strata_of(labels)[nodes]
     rank, size = rank_in_class(strata)
-    # Node r of a class of s stands at r/s of the way: any prefix of this order holds each class in proportion, and
-    # the first node of every class comes before all others.
+    # Sort by rank / size within the class: any prefix of this order has each class in proportion, and the first node
+    # of every class comes before all others.
     nodes = nodes[np.argsort(rank / size, kind="stable")]
     ends = np.rint(np.cumsum(fractions) * len(nodes)).astype(np.int64)
     missing = np.setdiff1d(strata, strata_of(labels)[nodes[: ends[0]]])
     if len(missing):
         raise InputError(
-            f"train={train:g} keeps {_nodes(int(ends[0]))} of {len(nodes):,}, too few for one of each class: "
+            f"train={train:g} selects {_nodes(int(ends[0]))} of {len(nodes):,}, too few for one of each class: "
             f"class {missing[0]} would have none"
         )
     return Split(nodes[: ends[0]], nodes[ends[0] : ends[1]], nodes[ends[1] : ends[2]])
 
 
 def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]:
-    """Cut training nodes into `k` disjoint folds of almost equal size, each class spread evenly over them.
+    """Split training nodes into `k` disjoint folds of almost equal size, each class spread evenly over them.
 
     A class with fewer than `k` nodes is in as many folds as it has nodes.
 
@@ -146,13 +146,13 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
     >>> [labels[fold].tolist() for fold in folds([0, 1, 2, 3], labels, 2)]
     [[0, 1], [0, 1]]
     """
-    labels, nodes = checked_labels(labels), _node_numbers(train, "train")
+    labels, nodes = checked_labels(labels), _node_indices(train, "train")
     if checked_integer("k", k, 2) > len(nodes):
-        raise InputError(f"{_nodes(len(nodes))} cannot be cut into {k:,} folds; use at most {len(nodes):,}")
+        raise InputError(f"{_nodes(len(nodes))} cannot be split into {k:,} folds; use at most {len(nodes):,}")
     _check_in_range(nodes, len(labels), "train")
-    unknown = nodes[~labeled(labels)[nodes]]
-    if len(unknown):
-        raise InputError(f"every training node needs a label, but node {unknown[0]} has none")
+    unlabeled = nodes[~labeled(labels)[nodes]]
+    if len(unlabeled):
+        raise InputError(f"every training node needs a label, but node {unlabeled[0]} has none")
     nodes = generator(seed, "split", "folds").permutation(nodes)
     nodes = nodes[np.argsort(strata_of(labels)[nodes], kind="stable")]  # class after class, shuffled within
     return tuple(np.sort(nodes[start::k]) for start in range(k))
@@ -170,44 +170,44 @@ def mask_labels(labels: Any, fraction: float, seed: int = 0) -> Array:
     return masked
 
 
-def _few_of_each(member: npt.NDArray[np.bool_], k: int, names: Sequence[str] | None) -> npt.NDArray[np.bool_]:
+def _few_of_each(indicators: npt.NDArray[np.bool_], k: int, names: Sequence[str] | None) -> npt.NDArray[np.bool_]:
     """Choose nodes, from the first on, until each class has `k`: the rarest class first, `(n, c)` → `(n,)`."""
-    sizes = member.sum(axis=0)
+    sizes = indicators.sum(axis=0)
     present = np.flatnonzero(sizes)
     _check_class_sizes(present, sizes[present], k, names)
-    chosen = np.zeros(len(member), bool)
-    for one in present[np.argsort(sizes[present], kind="stable")].tolist():
-        lacking = max(0, k - int(np.count_nonzero(chosen & member[:, one])))
-        chosen[np.flatnonzero(member[:, one] & ~chosen)[:lacking]] = True
+    chosen = np.zeros(len(indicators), bool)
+    for label in present[np.argsort(sizes[present], kind="stable")].tolist():
+        missing = max(0, k - int(np.count_nonzero(chosen & indicators[:, label])))
+        chosen[np.flatnonzero(indicators[:, label] & ~chosen)[:missing]] = True
     return chosen
 
 
 def _check_class_sizes(classes: Array, sizes: Array, k: int, names: Sequence[str] | None) -> None:
     small = np.flatnonzero(sizes < k)
     if len(small):
-        place = small[np.argmin(sizes[small])]
-        one = int(classes[place])
-        name = str(one) if names is None else f"{one} ({names[one]})"
-        raise InputError(f"class {name} has {_nodes(int(sizes[place]))}, fewer than the {k:,} asked for")
+        smallest = small[np.argmin(sizes[small])]
+        label = int(classes[smallest])
+        name = str(label) if names is None else f"{label} ({names[label]})"
+        raise InputError(f"class {name} has {_nodes(int(sizes[smallest]))}, but k is {k:,}")
 
 
-def _node_numbers(values: Any, name: str) -> Indices:
+def _node_indices(values: Any, name: str) -> Indices:
     array = np.asarray(values)
-    if array.ndim != 1 or array.dtype.kind not in ("iu" if array.size else "iuf"):  # an empty list makes floats
-        raise InputError(f"{name} must be a flat array of node numbers, found shape {array.shape} of {array.dtype}")
-    numbers: Indices = np.sort(array.astype(np.int64))
-    if len(numbers) and numbers[0] < 0:
-        raise InputError(f"{name} must hold node numbers of at least 0, found {numbers[0]}")
-    twice = numbers[1:][numbers[1:] == numbers[:-1]]
-    if len(twice):
-        raise InputError(f"{name} must hold each node once, but node {twice[0]} stands twice")
-    numbers.setflags(write=False)
-    return numbers
+    if array.ndim != 1 or array.dtype.kind not in ("iu" if array.size else "iuf"):  # an empty list becomes floats
+        raise InputError(f"{name} must be a flat array of node indices, found shape {array.shape} of {array.dtype}")
+    indices: Indices = np.sort(array.astype(np.int64))
+    if len(indices) and indices[0] < 0:
+        raise InputError(f"{name} must contain node indices of at least 0, found {indices[0]}")
+    duplicates = indices[1:][indices[1:] == indices[:-1]]
+    if len(duplicates):
+        raise InputError(f"{name} must contain each node once, but node {duplicates[0]} occurs twice")
+    indices.setflags(write=False)
+    return indices
 
 
 def _check_in_range(nodes: Indices, size: int, name: str) -> None:
     if len(nodes) and nodes[-1] >= size:
-        raise InputError(f"{name} holds node {nodes[-1]}, but there are {size:,} nodes")
+        raise InputError(f"{name} contains node {nodes[-1]}, but there are {size:,} nodes")
 
 
 def _fraction(value: float, name: str) -> float:

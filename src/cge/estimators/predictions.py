@@ -106,13 +106,13 @@ def predict_nodes(
         )
     grown = extend_graph(fitted.graph, update, _feature_means(fitted))
     ids = grown.graph.node_ids
-    if wanted is None and len(ids) == grown.old:
+    if wanted is None and len(ids) == grown.num_old:
         raise InputError(
             "the new edges and features hold no node that was not there in training",
             hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
         )
     if wanted is None:
-        rows = np.arange(grown.old, len(ids))
+        rows = np.arange(grown.num_old, len(ids))
     else:
         try:
             rows = grown.graph.indices_of(wanted)
@@ -134,12 +134,12 @@ def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
 
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
-    trained = np.full(grown.old, _TRAINED)
+    trained = np.full(grown.num_old, _TRAINED)
     if not isinstance(fitted, EncoderModel):
         evidence = np.concatenate([trained, _feature_evidence(grown)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
     data = fitted.data_of(grown.graph)
-    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.old)])[rows]
+    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_old)])[rows]
     temperatures = np.full(len(rows), fitted.temperature)
     for number in (_EDGES, _FEATURES):
         temperatures[evidence == number] = fitted.calibration.by_evidence.get(EVIDENCE[number], fitted.temperature)
@@ -172,7 +172,7 @@ def _feature_means(fitted: FittedModel) -> Array | None:
 def _feature_evidence(grown: ExtendedGraph) -> Array:
     """Return the evidence for new nodes that are predicted from features alone."""
     features: Any = grown.graph.features
-    return np.where(abs(features[grown.old :]).sum(axis=1) > 0, _FEATURES, _NONE)
+    return np.where(abs(features[grown.num_old :]).sum(axis=1) > 0, _FEATURES, _NONE)
 
 
 def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
