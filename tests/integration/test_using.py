@@ -1,4 +1,4 @@
-"""`cge embed`, `cge predict` and `cge similar` as a person meets them: a saved model in, files and tables out."""
+"""`cge embed`, `cge predict` and `cge similar`: a saved model in, files and tables out."""
 
 from __future__ import annotations
 
@@ -17,23 +17,15 @@ import pytest
 import scipy.sparse as sp
 
 import cge
-from cge.cli.app import app
-from cge.cli.embed import embed
 from cge.cli.main import run
-from cge.cli.predict import predict
-from cge.cli.similar import similar
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.graph_update_files import read_graph_update
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.configs import make_estimator
-from cge.estimators.predictions import EVIDENCE, known_labels_of, predict_nodes
+from cge.estimators.predictions import EVIDENCE, predict_nodes, training_labels
 from cge.estimators.similar import similar_nodes
-
-for command in (embed, predict, similar):
-    if command not in [one.callback for one in app.registered_commands]:
-        app.command()(command)
 
 SIZE = 20  # of each of two communities
 QUICK: dict[str, Any] = {"max_epochs": 15, "classifier": "mlp", "weighting": "degree", "refit": False}
@@ -44,10 +36,10 @@ SMALL: dict[str, Any] = {
     "window": 3,
     "pretrain": 1,
     "max_epochs": 2,
-    "weighting": "none",
+    "weighting": "uniform",
     "refit": False,
 }
-TRAINED, BOTH, FEATURES, EDGES, NOTHING = EVIDENCE
+TRAINED, BOTH, FEATURES, EDGES, NONE = EVIDENCE
 NEW_EDGES = "source,target\nnew1,l1\nl2,new1\nnew2,r3\nnew4,new5\n"
 NEW_FEATURES = "node,a,b,c\nnew1,2,2,2\nnew3,-2,-2,-2\n"
 NAMES = [f"{side}{k}" for side in "lr" for k in range(SIZE)]
@@ -55,35 +47,35 @@ Y = {node: {"l": "left", "r": "right"}[node[0]] for node in NAMES if int(node[1:
 
 
 def people(features: bool = True) -> cge.Graph:
-    """Return two communities, of left and of right people, whose features tell them apart."""
+    """Return two communities, of left and of right people, whose features differ."""
     draw = np.random.default_rng(1)
     edges = [(f"{side}{a}", f"{side}{b}") for side in "lr" for a in range(SIZE) for b in draw.choice(SIZE, 3) if a != b]
     edges += [(f"l{a}", f"r{b}") for a, b in draw.choice(SIZE, (4, 2))]
-    told = np.repeat([[1.0], [-1.0]], SIZE, axis=0) + draw.normal(size=(2 * SIZE, 3))
-    return cge.Graph.from_edges(edges, told if features else None, NAMES)
+    features_of = np.repeat([[1.0], [-1.0]], SIZE, axis=0) + draw.normal(size=(2 * SIZE, 3))
+    return cge.Graph.from_edges(edges, features_of if features else None, NAMES)
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Save models of every kind, each trained for a moment."""
+    """Save models of every kind, each with a short training."""
     folder, graph = tmp_path_factory.mktemp("models"), people()
     make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y).save(folder / "features")
-    make_estimator(cge.CGE, {**QUICK, "label_propagation": "yes"}).fit(people(False), Y).save(folder / "mlp")
-    several = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
-    make_estimator(cge.CGE, {**QUICK}).fit(graph, several).save(folder / "several")
-    make_estimator(cge.PaperCGE, {**SMALL, "setting": "inductive"}).fit(graph, Y).save(folder / "one-layer")
+    make_estimator(cge.CGE, {**QUICK, "label_propagation": "yes"}).fit(people(False), Y).save(folder / "no-features")
+    multilabel = {node: [label, "tall"] if node.endswith("1") else [label] for node, label in Y.items()}
+    make_estimator(cge.CGE, {**QUICK}).fit(graph, multilabel).save(folder / "multilabel")
+    make_estimator(cge.PaperCGE, {**SMALL, "setting": "inductive"}).fit(graph, Y).save(folder / "inductive")
     numbers = cge.Graph.from_edges(np.stack([graph.indices[:-1], graph.indices[1:]], axis=1) + 100)
     make_estimator(cge.PaperCGE, {**SMALL, "setting": "transductive"}).fit(
         numbers, {100: 1, 101: 1, 110: 2, 111: 2}
-    ).save(folder / "table")
+    ).save(folder / "transductive")
     cge.DeepWalk(dim=8, walks_per_node=2, walk_length=6, window=3).fit(graph).save(folder / "walks")
-    LabelPropagation().fit(graph, Y).save(folder / "spread")
+    LabelPropagation().fit(graph, Y).save(folder / "propagation")
     return folder
 
 
 @pytest.fixture
 def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in an empty folder with the files of new nodes; models are beside it."""
+    """Work in an empty folder with the files of new nodes and links to the models."""
     monkeypatch.chdir(tmp_path)
     for name in home.iterdir():
         (tmp_path / name.name).symlink_to(name)
@@ -92,8 +84,8 @@ def here(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return what a command prints that must go well, on the output stream."""
+def output_of(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """Return the output of a command that must succeed."""
     assert run(words.split() if isinstance(words, str) else words) == 0
     printed = capsys.readouterr()
     assert printed.err == ""
@@ -101,7 +93,7 @@ def said(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
 
 
 def refused(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    """Return the sentence of a command that must be refused."""
+    """Return the message of a command that must fail."""
     assert run(words.split() if isinstance(words, str) else words) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
@@ -113,14 +105,14 @@ def refused(words: str | list[str], capsys: pytest.CaptureFixture[str]) -> str:
 # ---------------------------------------------------------------------- embed
 
 
-def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    format_value = said("embed features --out v.parquet --projector p", capsys)
-    assert format_value.splitlines() == [
-        "nodes         40",
-        "numbers each  32",
-        "written to    v.parquet",
-        "              p/vectors.tsv",
-        "              p/metadata.tsv",
+def test_embed_writes_vectors_and_labels(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = output_of("embed features --out v.parquet --projector p", capsys)
+    assert output.splitlines() == [
+        "nodes       40",
+        "dimensions  32",
+        "written to  v.parquet",
+        "            p/vectors.tsv",
+        "            p/metadata.tsv",
     ]
     model = cge.load("features")
     table = pq.read_table("v.parquet")
@@ -128,13 +120,15 @@ def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) 
     assert np.array_equal(np.stack(table["vector"].to_numpy()), model.embedding_)
     head, *rows = [line.split("\t") for line in Path("p/metadata.tsv").read_text().splitlines()]
     assert head == ["node", "label", "prediction", "confidence"]
-    known = dict(zip(NAMES, known_labels_of(model) or [], strict=True))
-    assert {node: label for node, label, *_ in rows if label} == {node: one[0] for node, one in known.items() if one}
+    known = dict(zip(NAMES, training_labels(model) or [], strict=True))
+    assert {node: label for node, label, *_ in rows if label} == {
+        node: labels[0] for node, labels in known.items() if labels
+    }
     assert [row[2] for row in rows] == model.predict().tolist()
     assert np.array_equal(np.array([row[3] for row in rows], np.float32), model.predict_proba().max(1))
-    assert said("embed features --out v.csv --quiet", capsys) == ""
-    found = json.loads(said("embed features --out v.bin --json", capsys))
-    assert found == {
+    assert output_of("embed features --out v.csv --quiet", capsys) == ""
+    result = json.loads(output_of("embed features --out v.bin --json", capsys))
+    assert result == {
         "folder": "features",
         "nodes": 40,
         "dim": 32,
@@ -144,36 +138,36 @@ def test_embed_writes_and_tells(here: Path, capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize("suffix", [".parquet", ".csv", ".tsv", ".txt", ".bin", ".npz", ".graphml"])
-@pytest.mark.parametrize("name", ["table", "walks"])
+@pytest.mark.parametrize("name", ["transductive", "walks"])
 def test_embed_every_format_of_every_model(
     name: str, suffix: str, here: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    said(f"embed {name} --out out{suffix}", capsys)
+    output_of(f"embed {name} --out out{suffix}", capsys)
     assert Path(f"out{suffix}").stat().st_size > 100
     assert [path.name for path in here.iterdir() if path.name.startswith(".")] == []
 
 
 def attributes(path: str) -> dict[str, dict[str, str]]:
-    """Return what a GraphML file says of nodes."""
+    """Return the attributes of nodes in a GraphML file."""
     tree, space = ET.parse(path), "{http://graphml.graphdrawing.org/xmlns}"
     names = {key.get("id"): key.get("attr.name") for key in tree.findall(f"{space}key")}
     return {
-        str(node.get("id")): {str(names[one.get("key")]): str(one.text) for one in node.findall(f"{space}data")}
+        str(node.get("id")): {str(names[data.get("key")]): str(data.text) for data in node.findall(f"{space}data")}
         for node in tree.findall(f".//{space}node")
     }
 
 
-def test_labels_of_a_file_go_before_those_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_labels_of_a_file_replace_those_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("labels.csv").write_text("mood,who\n=sad,l0\nglad,l0\nglad,r19\n")
-    said("embed plain --out g.graphml --labels labels.csv --node who --label 1", capsys)
-    found = attributes("g.graphml")
-    assert found["l0"]["known_label"] == "=sad; glad"
-    assert {node for node, one in found.items() if "known_label" in one} == {"l0", "r19"}
-    said("embed walks --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    output_of("embed no-features --out g.graphml --labels labels.csv --node who --label 1", capsys)
+    result = attributes("g.graphml")
+    assert result["l0"]["known_label"] == "=sad; glad"
+    assert {node for node, one in result.items() if "known_label" in one} == {"l0", "r19"}
+    output_of("embed walks --out g.graphml --labels labels.csv --node who --label 1", capsys)
     assert attributes("g.graphml")["r19"] == {"label": "r19", "known_label": "glad"}
-    said("embed spread --out g.graphml --json", capsys)
+    output_of("embed propagation --out g.graphml --json", capsys)
     assert set(attributes("g.graphml")["l0"]) == {"label", "prediction", "confidence"}
-    said("embed several --out g.graphml", capsys)
+    output_of("embed multilabel --out g.graphml", capsys)
     predicted = {one.get("prediction", "") for one in attributes("g.graphml").values()}
     assert predicted <= {
         "",
@@ -195,7 +189,7 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "choose one of these"
     )
     assert refused("embed features --out v.csv --label x", capsys) == (
-        "--label is about the file of --labels; give one, or leave it out"
+        "--label describes the file of --labels; add --labels, or leave it out"
     )
     assert refused(["embed", "features", "--out", ""], capsys) == "--out must be the path of a file, found ''"
     assert refused("embed features --out -", capsys) == "--out must be the path of a file, found '-'"
@@ -203,13 +197,13 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
         "--out no/v.csv: its folder does not exist; create"
     )
     assert refused("embed nothing --out v.csv", capsys).startswith("nothing: the folder does not exist; give one that")
-    assert refused("embed spread --out v.csv", capsys) == (
-        "spread holds a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, or train "
-        "a model with 'cge fit'"
+    assert refused("embed propagation --out v.csv", capsys) == (
+        "propagation contains a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, "
+        "or train a model with 'cge fit'"
     )
     assert refused("embed features --projector new.csv", capsys) == "new.csv is a file; give the path of a folder"
     labels = "embed features --out new.csv --labels new.csv"
-    assert refused(labels, capsys) == "--out new.csv is the file that is read; choose another one to write"
+    assert refused(labels, capsys) == "--out new.csv is also an input file; choose another one to write"
     assert Path("new.csv").read_text() == NEW_FEATURES
     assert "not in the graph" in refused("embed features --out v.csv --labels new.csv", capsys)
     assert refused("embed", capsys).startswith("Missing argument 'DIR'")
@@ -220,162 +214,168 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    format_value = said("predict features --nodes r5,l12", capsys).splitlines()
-    assert format_value[0].split() == ["node", "class", "confidence", "way"]
+    output = output_of("predict features --nodes r5,l12", capsys).splitlines()
+    assert output[0].split() == ["node", "class", "confidence", "evidence"]
     probabilities = model.predict_proba(["r5", "l12"])
     expected = [
-        [node, label, f"{sure:.3f}", TRAINED]
-        for node, label, sure in zip(["r5", "l12"], model.predict(["r5", "l12"]), probabilities.max(1), strict=True)
+        [node, label, f"{confidence:.3f}", *TRAINED.split()]
+        for node, label, confidence in zip(
+            ["r5", "l12"], model.predict(["r5", "l12"]), probabilities.max(1), strict=True
+        )
     ]
-    assert [line.split() for line in format_value[1:]] == expected
-    found = json.loads(said("predict features --nodes r5,l12 --json", capsys))
-    assert (found["folder"], found["out"], found["notes"], found["nodes"]) == ("features", None, [], 2)
-    assert (found["classes"], found["ways"]) == (["left", "right"], {TRAINED: 2})
-    assert [list(one["chances"].values()) for one in found["predictions"]] == [
+    assert [line.split() for line in output[1:]] == expected
+    result = json.loads(output_of("predict features --nodes r5,l12 --json", capsys))
+    assert (result["folder"], result["out"], result["notes"], result["nodes"]) == ("features", None, [], 2)
+    assert (result["classes"], result["evidence"]) == (["left", "right"], {TRAINED: 2})
+    assert [list(row["probabilities"].values()) for row in result["predictions"]] == [
         [float(str(value)) for value in row] for row in probabilities
     ]
-    format_value = said("predict features", capsys).splitlines()
-    assert len(format_value) == 22
-    assert format_value[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
+    output = output_of("predict features", capsys).splitlines()
+    assert len(output) == 22
+    assert output[-1] == "and 20 more; --out FILE writes all of them, --json prints them"
 
 
 def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
-    format_value = said("predict features --out p.csv", capsys)
-    assert format_value == "nodes       40\npredicted   40 trained\nwritten to  p.csv\n"
+    output = output_of("predict features --out p.csv", capsys)
+    assert output == "nodes       40\nevidence    40 from training graph\nwritten to  p.csv\n"
     with Path("p.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
-    assert list(rows[0]) == ["node", "class", "confidence", "way", "chance_left", "chance_right"]
+    assert list(rows[0]) == ["node", "class", "confidence", "evidence", "probability_left", "probability_right"]
     assert [row["node"] for row in rows] == NAMES
     assert [row["class"] for row in rows] == model.predict().tolist()
-    told = np.array([[row["chance_left"], row["chance_right"]] for row in rows], np.float32)
-    assert np.array_equal(told, model.predict_proba())
-    assert np.array_equal(np.array([row["confidence"] for row in rows], np.float32), told.max(1))
-    assert said("predict table --out p.parquet --quiet", capsys) == ""
+    table_values = np.array([[row["probability_left"], row["probability_right"]] for row in rows], np.float32)
+    assert np.array_equal(table_values, model.predict_proba())
+    assert np.array_equal(np.array([row["confidence"] for row in rows], np.float32), table_values.max(1))
+    assert output_of("predict transductive --out p.parquet --quiet", capsys) == ""
     table = pq.read_table("p.parquet")
     assert [str(kind) for kind in table.schema.types[:4]] == ["int64", "int64", "float", "string"]
-    assert table["class"].to_pylist() == cge.load("table").predict().tolist()
-    found = json.loads(said("predict several --out p.json --json", capsys))
-    assert (found["out"], found["predictions"], found["nodes"]) == ("p.json", None, 40)
-    kept = json.loads(Path("p.json").read_text())
-    several = cge.load("several")
-    for one, row, probabilities in zip(kept["predictions"], several.predict(), several.predict_proba(), strict=True):
-        assert one["class"] == several.classes_[row.astype(bool)].tolist()
-        assert one["confidence"] == pytest.approx(min(max(p, 1 - p) for p in probabilities))
-    said("predict several --out p.tsv", capsys)
+    assert table["class"].to_pylist() == cge.load("transductive").predict().tolist()
+    result = json.loads(output_of("predict multilabel --out p.json --json", capsys))
+    assert (result["out"], result["predictions"], result["nodes"]) == ("p.json", None, 40)
+    stored = json.loads(Path("p.json").read_text())
+    model = cge.load("multilabel")
+    for entry, row, probabilities in zip(stored["predictions"], model.predict(), model.predict_proba(), strict=True):
+        assert entry["class"] == model.classes_[row.astype(bool)].tolist()
+        assert entry["confidence"] == pytest.approx(min(max(p, 1 - p) for p in probabilities))
+    output_of("predict multilabel --out p.tsv", capsys)
     cells = [line.split("\t")[1] for line in Path("p.tsv").read_text().splitlines()[1:]]
-    assert cells == ['"' + "; ".join(one["class"]) + '"' for one in kept["predictions"]]
-    assert said("predict spread --nodes l1", capsys).split()[4:6] == ["l1", "left"]
+    assert cells == ['"' + "; ".join(entry["class"]) + '"' for entry in stored["predictions"]]
+    assert output_of("predict propagation --nodes l1", capsys).split()[4:6] == ["l1", "left"]
 
 
-def new_ones(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
-    """Return class and way of each node."""
-    found = json.loads(said(f"predict {words} --json", capsys))
-    assert found["ways"] == {way: n for way in EVIDENCE if (n := [p["way"] for p in found["predictions"]].count(way))}
-    return {one["node"]: (one["class"], one["way"]) for one in found["predictions"]}
+def evidence_of(words: str, capsys: pytest.CaptureFixture[str]) -> dict[str, tuple[str, str]]:
+    """Return the class of each node and the evidence."""
+    result = json.loads(output_of(f"predict {words} --json", capsys))
+    names = [row["evidence"] for row in result["predictions"]]
+    assert result["evidence"] == {name: names.count(name) for name in EVIDENCE if name in names}
+    return {row["node"]: (row["class"], row["evidence"]) for row in result["predictions"]}
 
 
-def test_every_way_to_predict_a_new_node(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    found = new_ones("features --graph edges.csv --features new.csv", capsys)
-    assert {node: way for node, (_, way) in found.items()} == {
+def test_evidence_of_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = evidence_of("features --graph edges.csv --features new.csv", capsys)
+    assert {node: evidence for node, (_, evidence) in result.items()} == {
         "new1": BOTH,
         "new2": EDGES,
         "new3": FEATURES,
-        "new4": NOTHING,
-        "new5": NOTHING,
+        "new4": NONE,
+        "new5": NONE,
     }
-    assert (found["new1"][0], found["new2"][0], found["new3"][0]) == ("left", "right", "right")
-    found = new_ones("plain --graph edges.csv", capsys)
-    assert found["new1"] == ("left", EDGES)
-    assert found["new2"] == ("right", EDGES)
-    assert {way for _, way in found.values()} == {EDGES, NOTHING}
-    found = new_ones("one-layer --graph edges.csv --features new.csv", capsys)
-    assert {node: way for node, (_, way) in found.items() if way != NOTHING} == {"new1": FEATURES, "new3": FEATURES}
-    assert found["new3"][0] == "right"
-    found = new_ones("features --features new.csv --nodes l3,new3", capsys)
-    assert {node: way for node, (_, way) in found.items()} == {"l3": TRAINED, "new3": FEATURES}
-    found = new_ones("features --graph edges.csv", capsys)
-    assert found["new1"] == ("left", EDGES)
+    assert (result["new1"][0], result["new2"][0], result["new3"][0]) == ("left", "right", "right")
+    result = evidence_of("no-features --graph edges.csv", capsys)
+    assert result["new1"] == ("left", EDGES)
+    assert result["new2"] == ("right", EDGES)
+    assert {evidence for _, evidence in result.values()} == {EDGES, NONE}
+    result = evidence_of("inductive --graph edges.csv --features new.csv", capsys)
+    assert {node: evidence for node, (_, evidence) in result.items() if evidence != NONE} == {
+        "new1": FEATURES,
+        "new3": FEATURES,
+    }
+    assert result["new3"][0] == "right"
+    result = evidence_of("features --features new.csv --nodes l3,new3", capsys)
+    assert {node: evidence for node, (_, evidence) in result.items()} == {"l3": TRAINED, "new3": FEATURES}
+    result = evidence_of("features --graph edges.csv", capsys)
+    assert result["new1"] == ("left", EDGES)
 
 
-def test_known_neighbors_count(here: Path) -> None:
-    """The prediction of a new node is that of the graph in which it was always there."""
+def test_old_neighbors_are_used(here: Path) -> None:
+    """The prediction of a new node equals that in a graph that always contained it."""
     model, graph = cge.load("features"), people()
-    told = np.vstack([graph.features, [[2.0, 2, 2]]])
+    features = np.vstack([graph.features, [[2.0, 2, 2]]])
     pairs = [(u, v) for u in NAMES for v in graph.neighbors(u)]
-    whole = cge.Graph.from_edges([*pairs, ("new1", "l1"), ("l2", "new1")], told, [*NAMES, "new1"])
-    found, notes = predict_nodes(
-        model, new=GraphUpdate([("new1", "l1"), ("l2", "new1")], feature_ids=["new1"], features=[[2.0, 2, 2]])
+    whole = cge.Graph.from_edges([*pairs, ("new1", "l1"), ("l2", "new1")], features, [*NAMES, "new1"])
+    result, notes = predict_nodes(
+        model, update=GraphUpdate([("new1", "l1"), ("l2", "new1")], feature_ids=["new1"], features=[[2.0, 2, 2]])
     )
     assert notes == []
-    assert np.array_equal(found.probabilities, model.predict_proba(["new1"], whole))
-    alone, _ = predict_nodes(model, new=GraphUpdate(feature_ids=["new1"], features=[[2.0, 2, 2]]))
-    assert not np.array_equal(found.probabilities, alone.probabilities)
+    assert np.array_equal(result.probabilities, model.predict_proba(["new1"], whole))
+    alone, _ = predict_nodes(model, update=GraphUpdate(feature_ids=["new1"], features=[[2.0, 2, 2]]))
+    assert not np.array_equal(result.probabilities, alone.probabilities)
 
 
-def test_words_as_features(tmp_path: Path) -> None:
-    """Sparse features: a row of zeros tells nothing, but neighbors do."""
+def test_sparse_features(tmp_path: Path) -> None:
+    """A row of zeros is no evidence, but neighbors are."""
     words = sp.csr_array(np.kron(np.eye(2), np.ones((SIZE, 3))))
     graph = people(False).with_features(words)
     model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(graph, Y)
     rows = sp.csr_array([[0.0, 0, 0, 1, 1, 1], [0] * 6, [0] * 6])
     new = GraphUpdate([("n2", "r1"), ("n4", "l1")], feature_ids=["n1", "n2", "n3"], features=rows)
-    found, _ = predict_nodes(model, new=new)
-    ways = {node: EVIDENCE[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)}
-    assert ways == {"n2": EDGES, "n4": EDGES, "n1": FEATURES, "n3": NOTHING}
-    assert dict(zip(found.nodes.tolist(), found.predicted, strict=True))["n1"] == "right"
-    assert found.predicted[:2] == ["right", "left"]
+    result, _ = predict_nodes(model, update=new)
+    evidence = {node: EVIDENCE[code] for node, code in zip(result.nodes.tolist(), result.evidence, strict=True)}
+    assert evidence == {"n2": EDGES, "n4": EDGES, "n1": FEATURES, "n3": NONE}
+    assert dict(zip(result.nodes.tolist(), result.predicted, strict=True))["n1"] == "right"
+    assert result.predicted[:2] == ["right", "left"]
 
 
-def test_a_node_of_which_nothing_is_known_is_predicted_like_any_other_such(here: Path) -> None:
-    for name in ("features", "mlp"):
-        found, _ = predict_nodes(cge.load(name), new=GraphUpdate([("x", "y"), ("z", "z")]))
-        assert {EVIDENCE[way] for way in found.ways} == {NOTHING}
-        np.testing.assert_allclose(found.probabilities, np.tile(found.probabilities[:1], (3, 1)), atol=1e-6)
+def test_nodes_without_evidence_have_the_same_prediction(here: Path) -> None:
+    for name in ("features", "no-features"):
+        result, _ = predict_nodes(cge.load(name), update=GraphUpdate([("x", "y"), ("z", "z")]))
+        assert {EVIDENCE[code] for code in result.evidence} == {NONE}
+        np.testing.assert_allclose(result.probabilities, np.tile(result.probabilities[:1], (3, 1)), atol=1e-6)
 
 
 def test_a_node_without_features_counts_as_average() -> None:
     graph = people()
     shifted = graph.with_features(np.asarray(graph.features) + np.array([5, -3, 0]))
     model = make_estimator(cge.CGE, {**QUICK, "label_propagation": "no"}).fit(shifted, Y)
-    without, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")]))
+    without, _ = predict_nodes(model, update=GraphUpdate([("n", "l1")]))
     mean = np.asarray(shifted.features).mean(axis=0, keepdims=True)
-    average, _ = predict_nodes(model, new=GraphUpdate([("n", "l1")], feature_ids=["n"], features=mean))
+    average, _ = predict_nodes(model, update=GraphUpdate([("n", "l1")], feature_ids=["n"], features=mean))
     np.testing.assert_allclose(without.probabilities, average.probabilities, atol=1e-6)
-    assert (EVIDENCE[without.ways[0]], without.predicted) == (EDGES, ["left"])
+    assert (EVIDENCE[without.evidence[0]], without.predicted) == (EDGES, ["left"])
 
 
-def test_a_loop_leads_nowhere(here: Path) -> None:
+def test_a_self_loop_is_no_evidence(here: Path) -> None:
     new = GraphUpdate([("n", "n")], self_loops=True, feature_ids=["n"], features=[[1, 1, 1]])
-    found, _ = predict_nodes(cge.load("features"), new=new)
-    assert [EVIDENCE[way] for way in found.ways] == [FEATURES]
+    result, _ = predict_nodes(cge.load("features"), update=new)
+    assert [EVIDENCE[code] for code in result.evidence] == [FEATURES]
 
 
-def test_paths_beyond_the_longest_tell_nothing(tmp_path: Path) -> None:
-    """A chain of new nodes: with two hops and no votes only the first two meet a known node."""
+def test_edges_beyond_the_longest_path_are_no_evidence(tmp_path: Path) -> None:
+    """A chain of new nodes: with two hops and no label propagation only the first two reach an old node."""
     chain = GraphUpdate([("l1", "n1"), ("n1", "n2"), ("n2", "n3")])
     model = make_estimator(cge.CGE, {**QUICK, "hops": 2, "label_propagation": "no"}).fit(people(False), Y)
-    found, _ = predict_nodes(model, new=chain)
-    assert {node: EVIDENCE[way] for node, way in zip(found.nodes.tolist(), found.ways, strict=True)} == {
+    result, _ = predict_nodes(model, update=chain)
+    assert {node: EVIDENCE[code] for node, code in zip(result.nodes.tolist(), result.evidence, strict=True)} == {
         "n1": EDGES,
         "n2": EDGES,
-        "n3": NOTHING,
+        "n3": NONE,
     }
     model = make_estimator(cge.CGE, {**QUICK, "hops": 0, "label_propagation": "no"}).fit(people(), Y)
-    found, _ = predict_nodes(model, new=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
-    assert [EVIDENCE[way] for way in found.ways] == [FEATURES]
+    result, _ = predict_nodes(model, update=GraphUpdate([("l1", "n1")], feature_ids=["n1"], features=[[1, 1, 1]]))
+    assert [EVIDENCE[code] for code in result.evidence] == [FEATURES]
 
 
-def test_notes_on_new_edges_know_the_nodes_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_notes_on_new_edges_use_the_nodes_of_training(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("edges.csv").write_text("new 1,l1\nnew 2,l2\n")
     words = "predict features --graph edges.csv --json"
-    assert json.loads(said(words, capsys))["notes"] == []
+    assert json.loads(output_of(words, capsys))["notes"] == []
     Path("edges.csv").write_text("new 1,L1\nnew 2,L2\n")
-    notes = json.loads(said(words, capsys))["notes"]
+    notes = json.loads(output_of(words, capsys))["notes"]
     assert any(note.startswith("line 1 was read as an edge") for note in notes)
     ids = ", ".join(map(repr, cge.load("features").node_ids_[:3].tolist()))
-    told = f"no new edge leads to an existing node; ids of existing nodes are, for example, {ids}"
-    assert told in notes
+    note = f"no new edge leads to an existing node; ids of existing nodes are, for example, {ids}"
+    assert note in notes
 
 
 def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -389,66 +389,66 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     _, notes = read_graph_update(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
     assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]
     words = "predict features --graph edges.csv --header --weight cost"
-    assert json.loads(said(f"{words} --json", capsys))["notes"] == [
+    assert json.loads(output_of(f"{words} --json", capsys))["notes"] == [
         "the graph has no edge weights, so those of new edges are ignored"
     ]
-    assert said(f"{words} --quiet", capsys) == ""
+    assert output_of(f"{words} --quiet", capsys) == ""
     Path("edges.csv").write_text("who,whom\nnew1,l1\nnew2,l1\n")
-    (note,) = json.loads(said("predict features --graph edges.csv --json", capsys))["notes"]
+    (note,) = json.loads(output_of("predict features --graph edges.csv --json", capsys))["notes"]
     assert note.endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass --header")
 
 
 def test_options_of_new_edges(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     Path("edges.csv").write_text("% about\nto|by|cost\nl1|new1|3\nnew1|new1|4\n")
-    words = "plain --graph edges.csv --delimiter | --comment % --header --source by --target 1 --unweighted"
-    assert new_ones(words, capsys) == {"new1": ("left", EDGES)}
-    assert new_ones(words + " --self-loops", capsys) == {"new1": ("left", EDGES)}
+    words = "no-features --graph edges.csv --delimiter | --comment % --header --source by --target 1 --unweighted"
+    assert evidence_of(words, capsys) == {"new1": ("left", EDGES)}
+    assert evidence_of(words + " --self-loops", capsys) == {"new1": ("left", EDGES)}
 
 
 def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    said_of = {
-        "predict walks": "walks holds a DeepWalk, which has vectors and predicts nothing; train one with 'cge fit'",
-        "predict features --nodes zoe": "1 node in --nodes is not in the graph: 'zoe'",
-        "predict table --nodes ann": "--nodes must be integers, as the ids of this model (",
+    messages = {
+        "predict walks": "walks contains a DeepWalk, which has vectors but makes no predictions; train a classifier",
+        "predict features --nodes zoe": "1 node is not in the graph: 'zoe'",
+        "predict transductive --nodes ann": "--nodes must be integers, as the ids of this model (",
         "predict features --nodes a,,b": "--nodes must be ids separated by commas, found 'a,,b'",
         'predict features --nodes "a': "--nodes '\"a' has a quote that does not close",
         "predict features --out p.txt": "--out p.txt: the suffix '.txt' is not one of .csv, .tsv, .parquet, .json;",
         "predict features --out features/model.json": "features/model.json belongs to a model that cge has saved",
-        "predict features --graph edges.csv --out edges.csv": "--out edges.csv is the file that is read; choose",
-        "predict table --graph edges.csv": "edges.csv, line 2: expected an integer node id, found 'new1'; the ids of",
-        "predict spread --graph edges.csv": "this model is a LabelPropagation, which knows only the nodes it was",
-        "predict plain --features new.csv": "this model was trained without features, so it knows new nodes by",
-        "predict features --feature-nodes new.csv": "--feature-nodes names the nodes of features, and there are none; ",
+        "predict features --graph edges.csv --out edges.csv": "--out edges.csv is also an input file; choose",
+        "predict transductive --graph edges.csv": "edges.csv, line 2: expected an integer node id, found 'new1'; the",
+        "predict propagation --graph edges.csv": "this model is a LabelPropagation, which predicts only the nodes",
+        "predict no-features --features new.csv": "trained without features, so new nodes need edges; pass --graph",
+        "predict features --feature-nodes new.csv": "--feature-nodes needs --features; pass --features, too",
         "predict features --graph none.csv": "none.csv: there is no such file; check its path",
-        "predict features --graph edges.csv --nodes zoe": "1 node in --nodes (neither in training nor among the new",
+        "predict features --graph edges.csv --nodes zoe": "1 node is not in the graph: 'zoe'; name nodes",
         "predict features --graph edges.csv --source x": "edges.csv, line 1:",
-        "predict features --source x": "--source is about the file of --graph; give one, or leave it out",
-        "predict features --features new.csv --no-header": "--header is about the file of --graph; give one, or",
-        "predict features --edge-type x": "--edge-type is about the file of --graph; give one, or leave it out",
+        "predict features --source x": "--source describes the file of --graph; add --graph, or leave it out",
+        "predict features --features new.csv --no-header": "--header describes the file of --graph; add --graph, or",
+        "predict features --edge-type x": "--edge-type describes the file of --graph; add --graph, or leave it out",
     }
-    for words, sentence in said_of.items():
-        found = refused(words, capsys)
-        assert re.sub(r"^/\S*/(?=features/)", "", found.replace(str(here.resolve()) + "/", "")).find(sentence) >= 0, (
-            found
+    for words, sentence in messages.items():
+        result = refused(words, capsys)
+        assert re.sub(r"^/\S*/(?=features/)", "", result.replace(str(here.resolve()) + "/", "")).find(sentence) >= 0, (
+            result
         )
     assert json.loads(Path("features/model.json").read_text())["format"] == "cge"
     assert Path("edges.csv").read_text() == NEW_EDGES
     Path("table.csv").write_text("source,target\n7,8\n")
-    assert refused("predict table --graph table.csv", capsys) == (
-        "this model has encoder 'table', which knows only the nodes it was trained on; train a CGE with encoder "
-        "'paths' or 'features' to predict new ones"
+    assert refused("predict transductive --graph table.csv", capsys) == (
+        "this model is a transductive PaperCGE, which predicts only the nodes of training; train a CGE or an inductive "
+        "PaperCGE to predict new ones"
     )
     Path("old.csv").write_text("source,target\nl1,l2\n")
     assert refused("predict features --graph old.csv", capsys) == (
-        "every node of the new edges and features was there in training; name some by --nodes, or leave --graph and "
-        "--features out"
+        "the new edges and features hold no node that was not there in training; pass --nodes to predict, or leave "
+        "--graph and --features out"
     )
     np.save("rows.npy", np.ones((1, 3)))
     assert refused("predict features --features rows.npy", capsys) == (
-        "rows.npy: its rows do not tell whose they are; pass --feature-nodes, a list of nodes, or a table keyed by node"
+        "rows.npy: its rows have no node ids; pass --feature-nodes, a list of nodes, or a table keyed by node"
     )
     Path("who.txt").write_text("new9\n")
-    assert new_ones("features --features rows.npy --feature-nodes who.txt", capsys) == {"new9": ("left", FEATURES)}
+    assert evidence_of("features --features rows.npy --feature-nodes who.txt", capsys) == {"new9": ("left", FEATURES)}
 
 
 def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -457,15 +457,15 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     model = make_estimator(cge.CGE, {**QUICK}).fit(cge.Graph.from_edges(edges), {ids[0]: "=A()", ids[1]: "b\x1b"})
     model.save(tmp_path / "m")
     folder = str(tmp_path / "m")
-    assert "New York, NY" in said(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
-    format_value = said(["similar", folder, "--", "-x"], capsys)
-    assert r"a\x1b[31m" in format_value
-    assert "\x1b" not in format_value
-    assert "\x1b" not in said(["predict", folder], capsys)
+    assert "New York, NY" in output_of(["predict", folder, "--nodes", '"New York, NY", -x'], capsys)
+    output = output_of(["similar", folder, "--", "-x"], capsys)
+    assert r"a\x1b[31m" in output
+    assert "\x1b" not in output
+    assert "\x1b" not in output_of(["predict", folder], capsys)
     out = tmp_path / "p.csv"
     assert run(["predict", folder, "--out", str(out)]) == 0
-    note = "cells begin as formulas do and got an apostrophe, which keeps spreadsheets from computing"
-    assert capsys.readouterr().err == f"note: 4 {note}; --exact writes text as it is\n"
+    note = "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (--exact leaves it out)"
+    assert capsys.readouterr().err == f"note: {note}\n"
     cells = [cell for row in csv.reader(out.read_text().splitlines()) for cell in row]
     assert "'=1+1" in cells
     assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
@@ -476,14 +476,14 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
     ends = draw.integers(0, 2 * SIZE, (count, 3))
     lines = [f"n{k},{NAMES[end]}" for k in range(count) for end in ends[k]]
     Path("edges.csv").write_text("\n".join(["source,target", *lines, ""]))
-    told = draw.normal(size=(count, 3)).round(3)
+    values = draw.normal(size=(count, 3)).round(3)
     Path("new.csv").write_text(
-        "\n".join(["node,a,b,c", *(f"n{k},{','.join(map(str, told[k]))}" for k in range(count))])
+        "\n".join(["node,a,b,c", *(f"n{k},{','.join(map(str, values[k]))}" for k in range(count))])
     )
-    began = time.process_time()
-    format_value = said("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
-    assert time.process_time() - began < 10
-    assert format_value.splitlines()[1] == f"predicted   10,000 {BOTH}"
+    start = time.process_time()
+    output = output_of("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
+    assert time.process_time() - start < 10
+    assert output.splitlines()[1] == f"evidence    10,000 from {BOTH}"
     assert pq.read_metadata("p.parquet").num_rows == count
 
 
@@ -492,36 +492,38 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
 
 def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     expected = similar_nodes(cge.load("features"), "l3", 4)
-    format_value = [line.split() for line in said("similar features l3 --top 4", capsys).splitlines()]
-    assert format_value == [["node", "cosine"], *([one.node, f"{one.score:.4f}"] for one in expected)]
-    found = json.loads(said("similar features l3 --top 4 --json", capsys))
-    assert found == {
+    output = [line.split() for line in output_of("similar features l3 --top 4", capsys).splitlines()]
+    assert output == [["node", "cosine"], *([row.node, f"{row.score:.4f}"] for row in expected)]
+    result = json.loads(output_of("similar features l3 --top 4 --json", capsys))
+    assert result == {
         "folder": "features",
         "node": "l3",
         "metric": "cosine",
         "method": "exact",
         "nodes": 40,
-        "similar": [{"node": one.node, "score": one.score} for one in expected],
+        "similar": [{"node": row.node, "score": row.score} for row in expected],
     }
-    assert said("similar features l3 --top 4 --quiet", capsys).split() == [one.node for one in expected]
-    assert said("similar walks l3 --metric dot", capsys).startswith("node  inner product\n")
-    number = cge.load("table").node_ids_[0]
-    assert json.loads(said(f"similar table {number} --json", capsys))["node"] == number
+    assert output_of("similar features l3 --top 4 --quiet", capsys).split() == [row.node for row in expected]
+    assert output_of("similar walks l3 --metric dot", capsys).startswith("node  inner product\n")
+    number = cge.load("transductive").node_ids_[0]
+    assert json.loads(output_of(f"similar transductive {number} --json", capsys))["node"] == number
 
 
 def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     assert refused("similar features zoe", capsys) == (
-        "there is no node 'zoe' in features, whose first ids are 'l0', 'l1', 'l2'; choose one of its ids"
+        "there is no node 'zoe' in features, whose first ids are 'l0', 'l1', 'l2'"
     )
-    assert refused("similar table zoe", capsys).startswith("ID must be integers, as the ids of this model (")
-    assert refused("similar table " + "9" * 30, capsys).startswith("there is no node 9999999999")
+    assert refused("similar transductive zoe", capsys).startswith("ID must be integers, as the ids of this model (")
+    assert refused("similar transductive " + "9" * 30, capsys).startswith("there is no node 9999999999")
     assert refused("similar none l1 --metric l2", capsys) == "--metric must be one of 'cosine', 'dot', found 'l2'"
     assert refused("similar none l1 --method x", capsys).startswith("--method must be one of 'auto', 'exact',")
     assert "--top" in refused("similar features l1 --top 0", capsys)
-    assert refused("similar spread l1", capsys).startswith("spread holds a LabelPropagation, which has no vectors")
+    assert refused("similar propagation l1", capsys).startswith(
+        "propagation contains a LabelPropagation, which has no vectors"
+    )
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     assert refused("similar features l1 --method approximate", capsys) == (
-        "the approximate search needs the library usearch, which is not installed; run 'pip install usearch', or take "
+        "the approximate search needs the package usearch, which is not installed; run 'pip install usearch', or use "
         "--method exact"
     )
 
@@ -532,10 +534,10 @@ def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeyp
 @pytest.mark.parametrize("name", ["embed", "predict", "similar"])
 def test_help_has_examples(name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "200")
-    format_value = said(f"{name} --help", capsys)
-    assert format_value.count(f"cge {name} model") >= 2
+    output = output_of(f"{name} --help", capsys)
+    assert output.count(f"cge {name} model") >= 2
     for flag in ("--json", "--quiet"):
-        assert flag in format_value
+        assert flag in output
 
 
 def test_a_damaged_model_is_one_sentence(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -545,7 +547,7 @@ def test_a_damaged_model_is_one_sentence(here: Path, capsys: pytest.CaptureFixtu
         assert refused(words, capsys).startswith("broken/model.json: this was not written by cge")
 
 
-def test_a_weighting_of_ones_own_needs_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_custom_weighting_needs_python(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     class Own(cge.PathWeighting):
         def __init__(self, dim: int) -> None:
             super().__init__()
@@ -554,9 +556,9 @@ def test_a_weighting_of_ones_own_needs_python(tmp_path: Path, capsys: pytest.Cap
         def score(self, projected: Any, length: Any) -> Any:
             return self.form(projected[:, 0]).squeeze(1)
 
-    own = SMALL | {"weighting": Own, "outer_steps": 1, "encoder": "table"}
+    own = SMALL | {"weighting": Own, "outer_steps": 1}
     with pytest.warns(cge.CgeWarning):
-        make_estimator(cge.CGE, {**own}).fit(people(False), Y).save(tmp_path / "own")
-    told = refused(["predict", str(tmp_path / "own")], capsys)
-    assert told.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
-    assert told.endswith("in Python: commands know no weighting of your own")
+        make_estimator(cge.PaperCGE, own).fit(people(False), Y).save(tmp_path / "own")
+    message = refused(["predict", str(tmp_path / "own")], capsys)
+    assert message.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
+    assert message.endswith("; load it in Python with cge.load(…, weighting=…)")

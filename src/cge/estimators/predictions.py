@@ -117,8 +117,8 @@ def predict_nodes(
         try:
             rows = grown.graph.indices_of(wanted)
         except UnknownNodeError as error:
-            where = "the request (neither in training nor among the new ones)"
-            raise UnknownNodeError(where, error.offenders, error.count) from None
+            hint = "name nodes of the training graph or new ones"
+            raise UnknownNodeError("", error.offenders, error.count, hint) from None
     evidence, probabilities = _predict_new(fitted, grown, rows)
     return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
 
