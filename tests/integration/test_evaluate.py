@@ -154,7 +154,7 @@ def test_the_command_line_has_precedence_over_a_file(
     file.write_text("hidden = 3\nepochs = 2\n")
     call = ["evaluate", people, "--method", "gcn", "--seeds", "1", "--config", str(file)]
     assert {**json_of(capsys, *call)["settings"]} == {
-        "append": "none",
+        "append": None,
         "dropout": 0.5,
         "epochs": 2,
         "hidden": 3,

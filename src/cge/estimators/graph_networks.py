@@ -77,7 +77,10 @@ class GCN(_Network):
 
     def __init__(
         self,
-        append: Annotated[str, Setting("further features of a node", choices=("none", "cge"))] = "none",
+        append: Annotated[
+            str | None,
+            Setting("further features of a node: class probabilities of `CGE`", choices=("cge",), optional=True),
+        ] = None,
         *,
         hidden: HiddenSize = 16,
         dropout: DropoutRate = 0.5,
@@ -100,7 +103,7 @@ class GCN(_Network):
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
         own = data.inputs("l1")
-        if self.append == "none":
+        if self.append is None:
             return own
         told = []
         for nodes in (task.train, task.validation):

@@ -43,9 +43,7 @@ def read_settings(
             hint = f"the closest name is {close[0]!r}" if close else "there are none"
             raise FileFormatError(path, f"there is no setting {name!r}", _line(text, name), hint=hint)
         kind, setting = known[name][:2]
-        if value is None and "none" in setting.choices:  # a choice of its own
-            settings[name] = "none"
-        elif not setting.allows(kind, value):
+        if not setting.allows(kind, value):
             problem = Message(f"{name} must be ", setting.expected(kind, value), f", found {format_value(value)}")
             raise FileFormatError(path, problem, _line(text, name), parameter=name)
     return settings
