@@ -132,8 +132,8 @@ def test_settings_override_the_defaults_of_the_method_and_n_jobs() -> None:
         ("sgc", {"dim": 3}, "sgc has no setting 'dim'; it has hops"),
         ("features", {"dim": 3}, "features has no setting 'dim'; it has none"),
         ("cge-t-lstm", {"weighting": "cnn"}, "weighting=cnn would not be cge-t-lstm, which has weighting=lstm; choose"),
-        ("gcn", {"random_state": 3}, "gcn has no setting 'random_state'; it has append, hidden, drop, "),
-        ("gcn", {"seed": 3}, "gcn has no setting 'seed'; it has append, hidden, drop, "),
+        ("gcn", {"random_state": 3}, "gcn has no setting 'random_state'; it has append, hidden, dropout, "),
+        ("gcn", {"seed": 3}, "gcn has no setting 'seed'; it has append, hidden, dropout, "),
         ("sgc", {"n_jobs": 3}, "sgc has no setting 'n_jobs'; it has hops"),
         ("no_such_module:Thing", {}, "no_such_module:Thing cannot be imported: No module named 'no_such_module'"),
         ("cge:Thing", {}, "cge:Thing cannot be imported: module 'cge' has no attribute 'Thing'"),
@@ -231,7 +231,7 @@ def test_settings_as_text() -> None:
 
 def test_settings_from_a_file(tmp_path: Path) -> None:
     file = tmp_path / "gcn.toml"
-    file.write_text('# by hand\nhidden = 32\ndrop = 0.5\nclassifier = "mlp"\nmax_epochs = "none"\nrefit = true\n')
+    file.write_text('# by hand\nhidden = 32\ndropout = 0.5\nclassifier = "mlp"\nmax_epochs = "none"\nrefit = true\n')
     expected = {"hidden": 32, "dropout": 0.5, "classifier": "mlp", "max_epochs": None, "refit": True}
     assert read_settings(file) == read_settings(str(file)) == expected
 
@@ -239,10 +239,10 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "problem"),
     [
-        (None, "this file is not there"),
-        (b"hidden: 3\n", "this is no TOML: Expected '=' after a key in a key/value pair (at line 1, column 7)"),
-        (b"\xff\xfe", "this is no TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
-        (b"a = 1\n[gcn]\nhidden = 3\n", "settings stand alone, without a table such as [gcn]"),
+        (None, "there is no such file"),
+        (b"hidden: 3\n", "the file is not valid TOML: Expected '=' after a key in a key/value pair (at line 1, column 7)"),
+        (b"\xff\xfe", "the file is not valid TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (b"a = 1\n[gcn]\nhidden = 3\n", "found the table [gcn]; write all settings at the top level"),
     ],
 )
 def test_files_without_settings(content: bytes | None, problem: str, tmp_path: Path) -> None:
@@ -255,5 +255,5 @@ def test_files_without_settings(content: bytes | None, problem: str, tmp_path: P
 
 
 def test_a_folder_is_no_file_of_settings(tmp_path: Path) -> None:
-    with pytest.raises(FileFormatError, match="this file cannot be read"):
+    with pytest.raises(FileFormatError, match="the file cannot be read"):
         read_settings(tmp_path)
