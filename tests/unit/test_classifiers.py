@@ -1,0 +1,101 @@
+"""Classifiers against their formulas, and the registry of classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+import torch
+
+import cge
+from cge.models.classifiers import MLPClassifier, SparseClassifier
+from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
+from cge.models.propagation import FixedPropagation
+from cge.models.sparse_products import SparseFeatures
+from cge.models.transitions import TransitionMatrix
+from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec
+from cge.training.classifier_training import ClassifierSettings
+from cge.training.torch_state import seeded
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
+
+
+def test_the_mlp_has_two_layers() -> None:
+    with seeded(0, "classifier"):
+        classifier = MLPClassifier(5, 4, 3)
+    random = np.random.default_rng(0)
+    inputs, vectors = random.normal(size=(6, 5)), random.normal(size=(6, 4))
+    mask = (random.random((6, 4)) > 0.5) * 2.0
+    weight, score, shift = (
+        part.detach().double().numpy() for part in (classifier.weight, classifier.score.weight, classifier.score.bias)
+    )
+    x, e, m = (torch.from_numpy(array.astype(np.float32)) for array in (inputs, vectors, mask))
+    np.testing.assert_allclose(classifier.project(x).detach(), inputs @ weight, atol=1e-5)
+    hidden = np.maximum(vectors, 0)
+    np.testing.assert_allclose(classifier.scores(e).detach(), hidden @ score.T + shift, atol=1e-5)
+    np.testing.assert_allclose(classifier.scores(e, m).detach(), hidden * mask @ score.T + shift, atol=1e-5)
+
+
+def test_the_sparse_classifier_standardizes_features() -> None:
+    random = np.random.default_rng(0)
+    features = random.random((6, 5)).astype(np.float32)
+    center, spread = features.mean(0), features.std(0)
+    with seeded(0, "classifier"):
+        classifier = SparseClassifier(torch.from_numpy(center), torch.from_numpy(spread), 3)
+    with torch.no_grad():
+        classifier.relevance.copy_(torch.tensor([1.0, 0.0, 2.0, -1.0, 0.5]))
+        classifier.bias.copy_(torch.tensor([0.1, 0.2, 0.3]))
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0), (0, 2)], num_nodes=6)
+    transitions = TransitionMatrix(graph)
+    adjacency = graph.to_scipy().toarray() + np.eye(6)
+    walk = adjacency / adjacency.sum(1, keepdims=True)
+    uniform = EdgeWeighting([0.0] * 4, 0.0, 0.0, [1.0])
+    values = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], uniform).values()
+    propagation = FixedPropagation(transitions, values, [0.25, 0.75])
+    expected = (0.25 * np.eye(6) + 0.75 * walk) @ ((features.astype(float) - center) / spread)
+    expected = expected * [1.0, 0.0, 2.0, -1.0, 0.5] @ classifier.weight.detach().double().numpy() + [0.1, 0.2, 0.3]
+    for inputs in (torch.from_numpy(features), SparseFeatures(sp.csr_array(features))):
+        with torch.no_grad():
+            scores = classifier.scores(propagation(classifier.project(inputs)) + classifier.offset())
+        np.testing.assert_allclose(scores, expected, atol=1e-5)
+
+
+# ---------------------------------------------------------------------- the registry
+
+
+@pytest.fixture
+def registered() -> Iterator[str]:
+    """A classifier that is registered as a user would do it."""
+    settings = ClassifierSettings(n_augmentations=2, drop_node=0.3, max_epochs=30, warmup_epochs=2, rampup_epochs=3)
+    text = "has a consistency loss between two augmentations"
+    spec = cge.ClassifierSpec("two-views", text, settings=settings, evaluate_after=10)
+    cge.register_classifier(spec)
+    yield "two-views"
+    del CLASSIFIERS["two-views"]
+
+
+def test_a_registered_classifier_is_trained_and_stored(registered: str, tmp_path: Path) -> None:
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", classifier=registered, label_propagation="no", max_epochs=100)
+    model.fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    assert model.classifiers_ == [registered]
+    assert model.score(model.node_ids_, TRUE_LABELS) > 0.8
+    model.save(tmp_path / "model")
+    assert np.array_equal(cge.load(tmp_path / "model").predict_proba(), model.predict_proba())
+
+
+def test_the_model_search_compares_a_registered_classifier(registered: str) -> None:
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", label_propagation="no").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    compared = [row["classifier"] for row in model.search_results_]
+    assert compared[:4] == ["mlp", "consistency", "sparse", registered]
+
+
+def test_names_and_dependencies_are_checked() -> None:
+    for name in ("mlp", "auto"):
+        with pytest.raises(cge.CgeError, match=f"there is a classifier '{name}' already"):
+            cge.register_classifier(ClassifierSpec(name, "is new"))
+    with pytest.raises(cge.CgeError, match="'mine' depends on 'other', which does not exist"):
+        cge.register_classifier(ClassifierSpec("mine", "is new", only_if_best="other"))
