@@ -23,15 +23,15 @@ def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Ar
     parts = exact.denominator
     if not 0 < exact < 1 or parts > len(nodes):
         return nodes, nothing
-    held_out = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
-    remaining = np.setdiff1d(nodes, held_out)
+    held_out_idx = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
+    remaining = np.setdiff1d(nodes, held_out_idx)
     if len(remaining) < 2:
         return nodes, nothing
     if codes.ndim == 1:
-        last_of_class = ~np.isin(codes[held_out], codes[remaining])
+        last_of_class = ~np.isin(codes[held_out_idx], codes[remaining])
     else:
-        last_of_class = (codes[held_out] > codes[remaining].any(axis=0)).any(axis=1)
-    return np.sort(np.concatenate([remaining, held_out[last_of_class]])), held_out[~last_of_class]
+        last_of_class = (codes[held_out_idx] > codes[remaining].any(axis=0)).any(axis=1)
+    return np.sort(np.concatenate([remaining, held_out_idx[last_of_class]])), held_out_idx[~last_of_class]
 
 
 def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Array]:

@@ -41,12 +41,12 @@ def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Arr
     validation labels here; with `as_passed` they are training labels, as they were passed to `fit`.
     """
     fitted = model.fitted_
-    held_out = model.selection_history_ is not None
+    was_held_out = model.selection_history_ is not None
     y = _for_all_nodes(model, fitted.train.nodes, fitted.train.matrix)
-    if held_out and as_passed:
+    if was_held_out and as_passed:
         return y, None
     validation = fitted.validation
-    if held_out:
+    if was_held_out:
         y[validation.nodes] = fitted.target.unlabeled(len(validation))
     return y, _for_all_nodes(model, validation.nodes, validation.matrix) if len(validation) else None
 

@@ -1,4 +1,4 @@
-"""Labels as users have them → class numbers."""
+"""Class labels as users write them → class numbers."""
 
 from __future__ import annotations
 
@@ -60,14 +60,18 @@ def members(labels: Any, classes: Array) -> Array:
     """
     if isinstance(labels, np.ndarray) and labels.ndim == 2:
         return labels
-    rows = [list(one) if isinstance(one, list | tuple | set | frozenset) else [one] for one in labels]
-    if all(len(one) == len(classes) and set(one) <= {0, 1} for one in rows):
+    rows = [_as_list(label) for label in labels]
+    if all(len(row) == len(classes) and set(row) <= {0, 1} for row in rows):
         return np.array(rows)
     known = set(classes.tolist())
-    strange = [label for one in rows for label in one if label not in known]
-    if strange:
-        raise InputError(f"labels has the class {format_value(strange[0])}, {_UNTRAINED}")
-    return np.array([[int(name in one) for name in classes.tolist()] for one in rows])
+    unknown = [label for row in rows for label in row if label not in known]
+    if unknown:
+        raise InputError(f"labels has the class {format_value(unknown[0])}, {_UNTRAINED}")
+    return np.array([[int(name in row) for name in classes.tolist()] for row in rows])
+
+
+def _as_list(labels: Any) -> list[Any]:
+    return list(labels) if isinstance(labels, list | tuple | set | frozenset) else [labels]
 
 
 def _named(y: Any, count: int) -> bool:
@@ -107,10 +111,10 @@ def _from_lists(
     graph: Graph, y: Mapping[Any, Any], numbers: Array, what: str, classes: Array | None
 ) -> tuple[Array, Array]:
     """Encode several labels per node: one row of zeros and ones each."""
-    lists = [list(one) if isinstance(one, list | tuple | set | frozenset) else [one] for one in y.values()]
+    lists = [_as_list(label) for label in y.values()]
     labels = np.empty(sum(map(len, lists)), object)
-    labels[:] = [label for one in lists for label in one]
-    owners = np.repeat(numbers, [len(one) for one in lists])
+    labels[:] = [label for row in lists for label in row]
+    owners = np.repeat(numbers, [len(row) for row in lists])
     codes, classes = _encode(labels, np.arange(len(labels)), len(labels), what, classes)
     matrix = np.zeros((graph.num_nodes, len(classes)), np.int64)
     matrix[owners[codes >= 0], codes[codes >= 0]] = 1
@@ -125,8 +129,8 @@ def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) 
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():
-        found = format_value(values[wrong].tolist()[0])
-        raise InputError(Message(Param(what), f" with several columns must be zeros and ones, found {found}"))
+        value = format_value(values[wrong].tolist()[0])
+        raise InputError(Message(Param(what), f" with several columns must be zeros and ones, found {value}"))
     return values.astype(np.int64), np.arange(width) if classes is None else classes
 
 
@@ -156,19 +160,21 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
 
 def _homogeneous(values: Array) -> Array:
     """Return an array of objects as one of numbers where all are whole or real numbers (not booleans)."""
-    if all(isinstance(one, int | np.integer) and not isinstance(one, bool) for one in values):
+    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
         return values.astype(np.int64)
     return values
 
 
 def _sortable(present: Array, what: str) -> Array:
     """Return labels of one kind, which can be sorted, as an array of that kind."""
-    kinds = {str if isinstance(one, str) else bool if isinstance(one, bool | np.bool_) else float for one in present}
-    numbers = all(isinstance(one, str | bool | np.bool_ | int | float | np.number) for one in present)
-    if len(kinds) > 1 or not numbers:
-        found = sorted({type(one).__name__ for one in present})
-        problem = f" must hold classes of one kind, strings or numbers; found {' and '.join(found)}"
+    kinds = {
+        str if isinstance(label, str) else bool if isinstance(label, bool | np.bool_) else float for label in present
+    }
+    allowed = all(isinstance(label, str | bool | np.bool_ | int | float | np.number) for label in present)
+    if len(kinds) > 1 or not allowed:
+        names = sorted({type(label).__name__ for label in present})
+        problem = f" must hold classes of one kind, strings or numbers; found {' and '.join(names)}"
         raise InputError(Message(Param(what), problem), parameter=what)
-    if kinds == {float} and all(float(one).is_integer() for one in present):
-        return np.array([int(one) for one in present], np.int64)
+    if kinds == {float} and all(float(label).is_integer() for label in present):
+        return np.array([int(label) for label in present], np.int64)
     return np.array(present.tolist())
