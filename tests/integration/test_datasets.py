@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 from cge.data.dataset import Dataset
-from cge.data.sets.catalog import catalog, entry
+from cge.data.sets.catalog import catalog, dataset_info
 from cge.data.sets.load import load_dataset
 from cge.data.sets.planetoid import load_planetoid
 
@@ -126,7 +126,7 @@ def test_the_bundled_cora_is_that_of_the_planetoid_files(data_dir: Path) -> None
 @pytest.mark.parametrize("name", [one.name for one in catalog()])
 def test_sizes_are_those_of_the_catalog(data_dir: Path, name: str) -> None:
     start = time.perf_counter()
-    data, known = load_dataset(name, download=False), entry(name)
+    data, known = load_dataset(name, download=False), dataset_info(name)
     seconds = time.perf_counter() - start
     assert known.location == ("bundled" if name == "cora" else "CGE_DATA_DIR")
     assert data.name == name
@@ -192,7 +192,7 @@ def test_nell_from_its_pickles_is_the_same(
         (tmp_path / "nell" / path.name).symlink_to(path)
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
-    assert entry(f"nell-{share}").location == "CGE_DATA_DIR"
+    assert dataset_info(f"nell-{share}").location == "CGE_DATA_DIR"
     data = load_dataset(f"nell-{share}")
     _same_graph(data, derived)
     assert np.array_equal(data.labels, derived.labels)

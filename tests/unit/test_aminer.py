@@ -58,7 +58,7 @@ def test_papers_venues_and_references(path: Path) -> None:
     assert data.node_titles is not None
     assert data.node_titles.tolist() == ["First paper", "Second, with é", "Fourth"]
     assert sorted(data.graph.neighbors("1")) == ["2", "4"]
-    assert data.notes == "classes are venues; 1 references to papers that are not in the graph were left out"
+    assert data.notes == "classes are venues; 1 references to papers that are not in the graph were dropped"
 
 
 def test_venues_choose_classes_and_others_may_stay(path: Path) -> None:
@@ -96,10 +96,10 @@ def test_compressed_files_and_other_encodings(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("nothing\n", ": holds no paper: a paper begins with a line '#*title'"),
-        ("\n#index4\n", ", line 2: a paper must begin with a line '#*title'"),
-        ("12\n\n#*a\n#cb\n#index1\n\n#*b\n", ", line 7: the paper that begins here has no line '#index'"),
-        ("#*a\n#index1\n#*b\n#index1\n", ": the id '1' stands for two papers"),
+        ("nothing\n", ": contains no paper: a paper starts with a line '#*title'"),
+        ("\n#index4\n", ", line 2: a paper must start with a line '#*title'"),
+        ("12\n\n#*a\n#cb\n#index1\n\n#*b\n", ", line 7: the paper that starts here has no line '#index'"),
+        ("#*a\n#index1\n#*b\n#index1\n", ": two papers have the id '1'"),
     ],
 )
 def test_what_is_not_citation_text_is_refused(tmp_path: Path, text: str, problem: str) -> None:

@@ -17,8 +17,8 @@ import pytest
 from cge.cli.main import run
 from cge.data.sets import catalog as dataset_catalog
 from cge.data.sets import load
-from cge.data.sets.catalog import DatasetInfo, catalog, entry
-from cge.data.sets.fetch import DataFile, cache_dir, location_of, obtain
+from cge.data.sets.catalog import DatasetInfo, catalog, dataset_info
+from cge.data.sets.fetch import DataFile, cache_dir, fetch_files, location_of
 from cge.data.sets.load import load_dataset
 from cge.errors import FileFormatError, InputError, MissingDataError
 
@@ -89,7 +89,9 @@ def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
 def test_what_cannot_be_downloaded_has_no_address() -> None:
     without = {one.name for one in catalog() if any(file.url is None for file in one.files)}
     assert without == BY_HAND
-    assert entry("citeseer").files[0].url == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.citeseer.x"
+    assert (
+        dataset_info("citeseer").files[0].url == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.citeseer.x"
+    )
 
 
 def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -97,14 +99,14 @@ def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.Mon
         (root / "blogcatalog").mkdir(parents=True)
         (root / "blogcatalog" / "blogcatalog.mat").touch()
 
-    assert entry("blogcatalog").location == "missing"
+    assert dataset_info("blogcatalog").location == "missing"
     touch(cache_dir())
-    assert entry("blogcatalog").location == "cache"
+    assert dataset_info("blogcatalog").location == "cache"
     touch(tmp_path / "data")
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path / "data"))
-    assert entry("blogcatalog").location == "CGE_DATA_DIR"
-    assert entry("actor").location == "missing"
-    assert entry("cora").location == "bundled"
+    assert dataset_info("blogcatalog").location == "CGE_DATA_DIR"
+    assert dataset_info("actor").location == "missing"
+    assert dataset_info("cora").location == "bundled"
 
 
 def test_without_a_cache_folder_named_the_system_s_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,13 +123,13 @@ def test_wrong_requests_are_answered() -> None:
     with pytest.raises(InputError, match=r"^the edges of 'cora' have no directions; leave out directed=True$"):
         load_dataset("cora", directed=True)
     for value in (True, False):
-        with pytest.raises(InputError, match=rf"^the edges of 'npm' have no kinds; leave out edge_types={value}$"):
+        with pytest.raises(InputError, match=rf"^the edges of 'npm' have no types; leave out edge_types={value}$"):
             load_dataset("NPM", edge_types=value)
 
 
 def test_names_are_taken_in_any_case() -> None:
     assert load_dataset("Cora").name == "cora"
-    assert entry("BlogCatalog").name == "blogcatalog"
+    assert dataset_info("BlogCatalog").name == "blogcatalog"
 
 
 def test_each_set_says_how_it_comes() -> None:
@@ -153,7 +155,7 @@ def test_the_error_names_all_three_ways(tmp_path: Path) -> None:
 
 
 def test_the_error_shows_the_layout_that_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for folder, problem in ((tmp_path / "none", "which is not a folder"), (tmp_path, "which lacks them")):
+    for folder, problem in ((tmp_path / "none", "which is not a folder"), (tmp_path, "where they are missing")):
         monkeypatch.setenv("CGE_DATA_DIR", str(folder))
         with pytest.raises(MissingDataError) as error:
             load_dataset("citeseer", download=False)
@@ -168,7 +170,7 @@ def test_the_error_names_only_what_lacks(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     (tmp_path / "vispub").mkdir()
     (tmp_path / "vispub" / "nodes.tsv").touch()
-    with pytest.raises(MissingDataError, match=r"citations \(vispub/edges\.tsv\) as docs"):
+    with pytest.raises(MissingDataError, match=r"citations \(vispub/edges\.tsv\) as described in docs"):
         load_dataset("vispub")
 
 
@@ -179,8 +181,9 @@ def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pyte
     assert str(error.value) == (
         "the data set 'debian' is not on this machine and cannot be downloaded: get tables of packages and "
         "dependencies (debian_pkgs/debian12_packages.nodes.tsv.gz, debian_pkgs/debian12_packages.edges.tsv.gz) as "
-        "docs/datasets.md tells under 'debian', and put them into the folder named by CGE_DATA_DIR "
-        f"(now {str(tmp_path)!r}, which lacks them) or into the cache {str(tmp_path / 'cache')!r}"
+        "described in "
+        "docs/datasets.md under 'debian', and put them into the folder named by CGE_DATA_DIR "
+        f"(now {str(tmp_path)!r}, where they are missing) or into the cache {str(tmp_path / 'cache')!r}"
     )
     with pytest.raises(MissingDataError, match=r"get the files of Planetoid \(nell/ind.nell.0.1.x, .* and 4 more\)"):
         load_dataset("nell-0.1")
@@ -189,7 +192,7 @@ def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pyte
         with pytest.raises(MissingDataError) as error:
             load_dataset(name)
         heading = name.partition("-")[0]
-        assert f"as docs/datasets.md tells under {heading!r}" in str(error.value)
+        assert f"as described in docs/datasets.md under {heading!r}" in str(error.value)
         assert f"\n- **{heading}**: " in text.split("## Manual data sets")[1]
 
 
@@ -201,12 +204,12 @@ def test_a_download_that_matches_is_kept_and_not_repeated(home: tuple[Path, str]
     (folder / "a.txt").write_text("content")
     digest = hashlib.sha256(b"content").hexdigest()
     file = DataFile("some/a.txt", digest, f"{address}/a.txt")
-    root = obtain("some", [file])
+    root = fetch_files("some", [file])
     assert (root / "some" / "a.txt").read_text() == "content"
     assert root == cache_dir()
     assert location_of([file]) == "cache"
     (folder / "a.txt").unlink()
-    assert obtain("some", [file]) == root
+    assert fetch_files("some", [file]) == root
 
 
 def test_a_download_that_does_not_match_is_refused_and_leaves_nothing(home: tuple[Path, str]) -> None:
@@ -214,10 +217,10 @@ def test_a_download_that_does_not_match_is_refused_and_leaves_nothing(home: tupl
     (folder / "a.txt").write_text("tampered")
     file = DataFile("some/a.txt", "0" * 64, f"{address}/a.txt")
     with pytest.raises(MissingDataError) as error:
-        obtain("some", [file])
+        fetch_files("some", [file])
     assert str(error.value).endswith(
         f"or have it downloaded (which failed for {address}/a.txt: "
-        f"what came does not have the SHA256 {'0' * 64} and was not kept)"
+        f"the SHA256 of the download is not {'0' * 64}, and it was deleted)"
     )
     assert [path for path in cache_dir().rglob("*") if path.is_file()] == []
 
@@ -228,7 +231,7 @@ def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
     good = DataFile("some/a.txt", hashlib.sha256(b"content").hexdigest(), f"{address}/a.txt")
     gone = DataFile("some/b.txt", "0" * 64, f"{address}/b.txt")
     with pytest.raises(MissingDataError, match=r"\(some/b\.txt\).*failed for .*/b\.txt: 404 Client Error"):
-        obtain("some", [good, gone])
+        fetch_files("some", [good, gone])
     assert location_of([good]) == "cache"
     assert location_of([good, gone]) == "missing"
 
@@ -236,7 +239,7 @@ def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
 def test_no_server_is_an_error_of_ours() -> None:
     file = DataFile("some/a.txt", "0" * 64, "http://127.0.0.1:1/a.txt")
     with pytest.raises(MissingDataError, match=r"failed for http://127\.0\.0\.1:1/a\.txt: ConnectionError"):
-        obtain("some", [file])
+        fetch_files("some", [file])
 
 
 def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -245,10 +248,11 @@ def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch:
 
     def elsewhere(name: str) -> DatasetInfo:
         return replace(
-            dataset_catalog.entry(name), files=(DataFile("heterophilous/actor.npz", digest, f"{address}/actor.npz"),)
+            dataset_catalog.dataset_info(name),
+            files=(DataFile("heterophilous/actor.npz", digest, f"{address}/actor.npz"),),
         )
 
-    monkeypatch.setattr(load, "entry", elsewhere)
+    monkeypatch.setattr(load, "dataset_info", elsewhere)
     data = load_dataset("actor")
     assert data.graph.num_edges == 2
     assert len(data.splits) == 1
@@ -281,9 +285,10 @@ def test_files_are_checked_wherever_they_are(
     digest = _tiny_npz(path)
     with pytest.raises(FileFormatError) as error:
         load_dataset("actor")
+    expected = dataset_info("actor").files[0].sha256
     assert str(error.value) == (
-        f"{path}: expected the SHA256 {entry('actor').files[0].sha256}, found {digest}; fetch the file again, or pass "
-        "trust=True if you trust its source"
+        f"{path}: expected the SHA256 {expected}, found {digest}; fetch the file again, or pass trust=True if you "
+        "trust its source"
     )
     assert load_dataset("actor", trust=True).graph.num_edges == 2
     assert run(["evaluate", "actor", "--seeds", "1", "--method", "label-propagation"]) == 2
@@ -292,9 +297,9 @@ def test_files_are_checked_wherever_they_are(
     assert json.loads(capsys.readouterr().out)["dataset"] == "actor"
 
     def actor(name: str) -> DatasetInfo:
-        return replace(dataset_catalog.entry(name), files=(DataFile("heterophilous/actor.npz", digest),))
+        return replace(dataset_catalog.dataset_info(name), files=(DataFile("heterophilous/actor.npz", digest),))
 
-    monkeypatch.setattr(load, "entry", actor)
+    monkeypatch.setattr(load, "dataset_info", actor)
     assert load_dataset("actor").graph.num_edges == 2
 
 
@@ -307,8 +312,8 @@ def test_the_list_says_how_sets_come_and_where_they_are_looked_for(
     assert run(["datasets"]) == 0
     printed = capsys.readouterr()
     lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
-    assert "missing  download" in lines["actor"]
-    assert "missing  manual" in lines["npm"]
+    assert "missing   download" in lines["actor"]
+    assert "missing   manual" in lines["npm"]
     assert "300,248" in lines["debian"]
     assert "CGE_DATA_DIR  not set" in printed.out
     assert str(tmp_path / "cache") in printed.out.replace("\n", "")
@@ -332,14 +337,14 @@ def test_the_list_warns_of_a_wrong_data_folder(
     assert run(["datasets"]) == 0
     assert capsys.readouterr().err == (
         f"cge: CGE_DATA_DIR is {str(tmp_path / 'none')!r}, which is not a folder; "
-        "name the one that holds planetoid/ and so on\n"
+        "set it to the one with planetoid/ and so on\n"
     )
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     assert run(["datasets", "--json"]) == 0
     printed = capsys.readouterr()
     assert printed.err == (
-        f"cge: CGE_DATA_DIR is {str(tmp_path)!r}, which holds none of the sets; "
-        "files are looked for at planetoid/ind.citeseer.x and so on\n"
+        f"cge: CGE_DATA_DIR is {str(tmp_path)!r}, which contains none of the data sets; "
+        "files are expected at planetoid/ind.citeseer.x and so on\n"
     )
     assert json.loads(printed.out)["data_dir"] == str(tmp_path)
     (tmp_path / "blogcatalog").mkdir()

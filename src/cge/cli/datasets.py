@@ -62,7 +62,7 @@ def datasets(
     print_pairs([("CGE_DATA_DIR", "not set" if folder is None else str(folder)), ("cache", str(cache))])
     print(
         "\nFiles are searched in CGE_DATA_DIR, then in the cache, and then downloaded where the access is 'download'.\n"
-        "Data sets with the access 'by hand' are described in docs/datasets.md."
+        "Data sets with the access 'manual' are described in docs/datasets.md."
     )
 
 

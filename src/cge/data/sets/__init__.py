@@ -1,4 +1,4 @@
-"""The data sets of the literature: `entries` lists them, `load` loads one by name, `fetch` finds its files.
+"""The data sets of the literature: `catalog` lists them, `load` loads one by name, `fetch` finds its files.
 
 `checksums` verifies them, and `pickles` reads those of Planetoid without running anything in them.
 """

@@ -17,7 +17,7 @@ __all__ = ["load_blogcatalog"]
 
 
 def load_blogcatalog(path: str | Path) -> Dataset:
-    """Read the `.mat` file with `network` (n, n) and `group` (n, 39); a blogger can be in several groups.
+    """Read the `.mat` file with `network` (n, n) and `group` (n, 39); a blogger may be in several groups.
 
     `load_dataset` checks the file's SHA256 first: SciPy may end the whole process on a damaged one.
     """

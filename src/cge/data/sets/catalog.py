@@ -1,4 +1,4 @@
-"""The data sets that have a name: what they hold, where they come from, whether they are here."""
+"""The named data sets: sizes, source, license, files, and where the files are on this machine."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from cge.data.sets.checksums import checksums
 from cge.data.sets.fetch import DataFile, location_of
 from cge.errors import InputError
 
-__all__ = ["DatasetInfo", "catalog", "entry"]
+__all__ = ["DatasetInfo", "catalog", "dataset_info"]
 
 
 @dataclass(frozen=True)
 class DatasetInfo:
-    """One line of the catalog.
+    """An entry of the catalog.
 
     Attributes
     ----------
     name : str
-        What `load_dataset` takes.
+        As passed to `load_dataset`.
     title : str
     nodes, edges, classes, features : int
         Those of `load_dataset(name)`; 0 classes or features means none.
-    home : str
-        Where it comes from.
+    source : str
+        Where it was published.
     license : str or None
         None where the source does not state one.
     files : tuple of DataFile
-        None of them for a set that comes with the package.
-    sources : tuple of DataFile
-        Files that are read instead where `files` are not here: the set as its public home has it.
+        Empty for a data set that is bundled with the package.
+    raw_files : tuple of DataFile
+        Files that are read instead where `files` are missing: the data set as its source publishes it.
     contents : str
-        What the files are, where they cannot be downloaded.
-    directions, kinds : bool
-        Whether the source has edge directions (`load_dataset(name, directed=True)`) and kinds of edges
+        A description of the files, where they cannot be downloaded.
+    has_directions, has_edge_types : bool
+        Whether the source has edge directions (`load_dataset(name, directed=True)`) and edge types
         (`load_dataset(name, edge_types=False)` merges them).
-    present : str
-        "bundled", "CGE_DATA_DIR", "cache" or "not here".
+    location : str
+        Where the files are: "bundled", "CGE_DATA_DIR", "cache" or "missing".
     """
 
     name: str
@@ -63,39 +63,39 @@ class DatasetInfo:
 
     @property
     def access(self) -> str:
-        """How it comes to a machine: "bundled", "download" or "by hand" (docs/datasets.md tells how)."""
+        """How to get it: "bundled", "download" or "manual" (see docs/datasets.md)."""
         return "bundled" if not self.files else "download" if self.downloadable else "manual"
 
 
 def catalog() -> list[DatasetInfo]:
-    """Return all entries, each with where it is found now; nothing is loaded.
+    """Return all data sets, each with the current location of its files; nothing is loaded.
 
-    >>> [one.name for one in catalog() if one.location == "bundled"]
+    >>> [info.name for info in catalog() if info.location == "bundled"]
     ['cora']
     """
-    return [replace(one, location=_location(one)) for one in _entries()]
+    return [replace(info, location=_location(info)) for info in _entries()]
 
 
-def entry(name: str) -> DatasetInfo:
-    """Return one entry, by its name in any case; an unknown name raises `InputError`, which lists the names.
+def dataset_info(name: str) -> DatasetInfo:
+    """Return the entry of a data set, whose name may be in any case; unknown names raise `InputError`.
 
-    >>> entry("Actor").classes
+    >>> dataset_info("Actor").classes
     5
     """
-    known = {one.name: one for one in catalog()}
-    wanted = str(name).lower()
-    if wanted not in known:
-        close = difflib.get_close_matches(wanted, known, n=1)
+    entries = {info.name: info for info in catalog()}
+    key = str(name).lower()
+    if key not in entries:
+        close = difflib.get_close_matches(key, entries, n=1)
         hint = f"did you mean {close[0]!r}? " if close else ""
-        raise InputError(f"there is no data set {name!r}; {hint}choose one of {', '.join(known)}")
-    return known[wanted]
+        raise InputError(f"there is no data set {name!r}; {hint}choose one of {', '.join(entries)}")
+    return entries[key]
 
 
-def _location(one: DatasetInfo) -> str:
-    if not one.files:
+def _location(info: DatasetInfo) -> str:
+    if not info.files:
         return "bundled"
-    place = location_of(one.files)
-    return location_of(one.raw_files) if place == "missing" and one.raw_files else place
+    location = location_of(info.files)
+    return location_of(info.raw_files) if location == "missing" and info.raw_files else location
 
 
 _PLANETOID = "https://github.com/kimiyoung/planetoid"
@@ -157,13 +157,13 @@ def _entries() -> tuple[DatasetInfo, ...]:
 
 def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, features: int) -> DatasetInfo:
     paths = (f"planetoid/ind.{name}.{part}" for part in _PARTS)
-    found = _files(*paths, base=f"{_PLANETOID}/raw/master/data")
-    return DatasetInfo(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", found)
+    files = _files(*paths, base=f"{_PLANETOID}/raw/master/data")
+    return DatasetInfo(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", files)
 
 
 def _heterophilous(name: str, stem: str, title: str, nodes: int, edges: int, features: int) -> DatasetInfo:
-    found = _files(f"heterophilous/{stem}.npz", base=f"{_YANDEX}/raw/main/data")
-    return DatasetInfo(name, title, nodes, edges, 5, features, _YANDEX, "MIT", found)
+    files = _files(f"heterophilous/{stem}.npz", base=f"{_YANDEX}/raw/main/data")
+    return DatasetInfo(name, title, nodes, edges, 5, features, _YANDEX, "MIT", files)
 
 
 def _files(*paths: str, base: str | None = None) -> tuple[DataFile, ...]:

@@ -1,6 +1,6 @@
-"""The CORA graph that comes with the package, so that everything runs without a network.
+"""The CORA graph, bundled with the package so that it loads without a network.
 
-`scripts/build_cora.py` builds the file; `bundled/README.md` says where it comes from.
+`scripts/build_cora.py` builds the file; `bundled/README.md` documents its source.
 """
 
 from __future__ import annotations

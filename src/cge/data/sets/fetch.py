@@ -1,4 +1,4 @@
-"""Where the files of a data set are: in `CGE_DATA_DIR`, in the user's cache, or at their public home.
+"""Files of data sets: in `CGE_DATA_DIR`, in the user's cache, or downloaded into the cache.
 
 Both folders have the same layout, that of `DataFile.path`. Every file is checked against its SHA256: a download before
 it gets its name in the cache (what does not match is deleted), all others each time they are loaded.
@@ -16,14 +16,14 @@ import pooch
 from cge.data.sets.checksums import check_sha256
 from cge.errors import MissingDataError
 
-__all__ = ["DataFile", "cache_dir", "data_dir", "location_of", "obtain"]
+__all__ = ["DataFile", "cache_dir", "data_dir", "fetch_files", "location_of"]
 
-_SHOWN = 3  # paths in a message
+_MAX_LISTED = 3  # paths in a message
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """One file: its path below a data folder, its checksum, and its public address if it has one."""
+    """A file: its path below a data folder, its checksum, and the address of a download if there is one."""
 
     path: str
     sha256: str
@@ -32,25 +32,25 @@ class DataFile:
 
 def data_dir() -> Path | None:
     """Return the folder that the environment variable `CGE_DATA_DIR` names, or None."""
-    named = os.environ.get("CGE_DATA_DIR")
-    return Path(named).expanduser() if named else None
+    folder = os.environ.get("CGE_DATA_DIR")
+    return Path(folder).expanduser() if folder else None
 
 
 def cache_dir() -> Path:
-    """Return the folder for downloads: `CGE_CACHE_DIR`, or the place the operating system has for caches."""
-    named = os.environ.get("CGE_CACHE_DIR")
-    return Path(named).expanduser() if named else Path(pooch.os_cache("cge"))
+    """Return the folder for downloads: `CGE_CACHE_DIR`, or the cache folder of the operating system."""
+    folder = os.environ.get("CGE_CACHE_DIR")
+    return Path(folder).expanduser() if folder else Path(pooch.os_cache("cge"))
 
 
 def location_of(files: Sequence[DataFile]) -> str:
-    """Say where all of these files are: "CGE_DATA_DIR", "cache" or "not here"."""
+    """Return where all of these files are: "CGE_DATA_DIR", "cache" or "missing"."""
     folder = data_dir()
-    if folder is not None and not _lacking(folder, files):
+    if folder is not None and not _missing(folder, files):
         return "CGE_DATA_DIR"
-    return "missing" if _lacking(cache_dir(), files) else "cache"
+    return "missing" if _missing(cache_dir(), files) else "cache"
 
 
-def obtain(
+def fetch_files(
     name: str,
     files: Sequence[DataFile],
     *,
@@ -60,8 +60,8 @@ def obtain(
 ) -> Path:
     """Return the folder that holds all of these files, after a download where that is needed and possible.
 
-    `contents` says what the files are, to a person who has to get them by hand. A file whose SHA256 is not the
-    published one raises `FileFormatError` unless `trust` is true.
+    `contents` describes the files to a person who has to get them by hand. A file whose SHA256 is not the published one
+    raises `FileFormatError` unless `trust` is true.
     """
     folder = _complete_folder(name, files, contents, download)
     if not trust:
@@ -71,31 +71,31 @@ def obtain(
 
 
 def _complete_folder(name: str, files: Sequence[DataFile], contents: str, download: bool) -> Path:
-    place = location_of(files)
-    if place == "CGE_DATA_DIR":
+    location = location_of(files)
+    if location == "CGE_DATA_DIR":
         return data_dir() or Path()
     cache = cache_dir()
-    if place == "missing":
-        lacking = _lacking(cache, files)
-        if any(file.url is None for file in lacking):
+    if location == "missing":
+        missing = _missing(cache, files)
+        if any(file.url is None for file in missing):
             raise MissingDataError(
                 f"the data set {name!r} is not on this machine and cannot be downloaded: get {contents} "
-                f"({_listed(files)}) as docs/datasets.md tells under {name.partition('-')[0]!r}, and put them into "
-                f"{_folders()}"
+                f"({_list(files)}) as described in docs/datasets.md under {name.partition('-')[0]!r}, and put them "
+                f"into {_folders()}"
             )
         if not download:
-            raise _not_here(name, files, f"which download=False forbids, from {lacking[0].url}")
-        for file in lacking:
+            raise _missing_error(name, files, f"which download=False forbids, from {missing[0].url}")
+        for file in missing:
             _download(name, file, files, cache)
     return cache
 
 
-def _lacking(folder: Path, files: Sequence[DataFile]) -> list[DataFile]:
+def _missing(folder: Path, files: Sequence[DataFile]) -> list[DataFile]:
     return [file for file in files if not (folder / file.path).is_file()]
 
 
 def _download(name: str, file: DataFile, files: Sequence[DataFile], cache: Path) -> None:
-    pooch.get_logger().setLevel("WARNING")  # it tells of every file otherwise
+    pooch.get_logger().setLevel("WARNING")  # it logs every file otherwise
     target = cache / file.path
     try:
         pooch.retrieve(
@@ -106,38 +106,38 @@ def _download(name: str, file: DataFile, files: Sequence[DataFile], cache: Path)
             downloader=pooch.HTTPDownloader(timeout=30),
         )
     except OSError as error:  # errors of the network and of the disk
-        raise _not_here(name, files, f"which failed for {file.url}: {_short(error)}") from None
+        raise _missing_error(name, files, f"which failed for {file.url}: {_short(error)}") from None
     except ValueError:
-        raise _not_here(
+        raise _missing_error(
             name,
             files,
-            f"which failed for {file.url}: what came does not have the SHA256 {file.sha256} and was not kept",
+            f"which failed for {file.url}: the SHA256 of the download is not {file.sha256}, and it was deleted",
         ) from None
 
 
-def _not_here(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
+def _missing_error(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
     return MissingDataError(
-        f"the data set {name!r} is not on this machine: put its files ({_listed(files)}) into {_folders()}, or have it "
+        f"the data set {name!r} is not on this machine: put its files ({_list(files)}) into {_folders()}, or have it "
         f"downloaded ({why})"
     )
 
 
-def _listed(files: Sequence[DataFile]) -> str:
-    """Name the files that are looked for and not found: the first few, and how many more."""
-    lacking = [file.path for file in _lacking(data_dir() or cache_dir(), files)]
-    more = len(lacking) - _SHOWN
-    return ", ".join(lacking[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
+def _list(files: Sequence[DataFile]) -> str:
+    """Return the paths of the missing files: the first few, and how many more."""
+    missing = [file.path for file in _missing(data_dir() or cache_dir(), files)]
+    more = len(missing) - _MAX_LISTED
+    return ", ".join(missing[:_MAX_LISTED]) + (f" and {more} more" if more > 0 else "")
 
 
 def _folders() -> str:
     folder = data_dir()
     if folder is None:
-        now = "which is not set"
+        state = "which is not set"
     elif not folder.is_dir():
-        now = f"now {str(folder)!r}, which is not a folder"
+        state = f"now {str(folder)!r}, which is not a folder"
     else:
-        now = f"now {str(folder)!r}, which lacks them"
-    return f"the folder named by CGE_DATA_DIR ({now}) or into the cache {str(cache_dir())!r}"
+        state = f"now {str(folder)!r}, where they are missing"
+    return f"the folder named by CGE_DATA_DIR ({state}) or into the cache {str(cache_dir())!r}"
 
 
 def _short(error: Exception) -> str:

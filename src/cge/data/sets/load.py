@@ -1,12 +1,12 @@
-"""One way in to all data sets that have a name."""
+"""Load a data set by its name."""
 
 from __future__ import annotations
 
 from cge.data.dataset import Dataset
 from cge.data.sets.blogcatalog import load_blogcatalog
-from cge.data.sets.catalog import DatasetInfo, entry
+from cge.data.sets.catalog import DatasetInfo, dataset_info
 from cge.data.sets.cora import load_cora
-from cge.data.sets.fetch import DataFile, location_of, obtain
+from cge.data.sets.fetch import DataFile, fetch_files, location_of
 from cge.data.sets.heterophilous import load_heterophilous
 from cge.data.sets.nell import load_nell
 from cge.data.sets.packages import load_debian, load_npm
@@ -38,7 +38,7 @@ def load_dataset(
     directed : bool
         Keep edge directions, where the source has them (vispub, debian, npm).
     edge_types : bool, optional
-        Whether kinds of edges are kept apart, where the source has them (debian); they are by default.
+        Whether edge types are kept apart, where the source has them (debian); they are by default.
     download : bool
         Whether the network may be used.
     trust : bool
@@ -49,24 +49,24 @@ def load_dataset(
     >>> load_dataset("cora").label_counts()["Theory"]
     351
     """
-    found = entry(name)
-    if directed and not found.has_directions:
-        raise InputError(f"the edges of {found.name!r} have no directions; leave out directed=True")
-    if edge_types is not None and not found.has_edge_types:
-        raise InputError(f"the edges of {found.name!r} have no kinds; leave out edge_types={edge_types!r}")
-    if not found.files:
+    info = dataset_info(name)
+    if directed and not info.has_directions:
+        raise InputError(f"the edges of {info.name!r} have no directions; leave out directed=True")
+    if edge_types is not None and not info.has_edge_types:
+        raise InputError(f"the edges of {info.name!r} have no types; leave out edge_types={edge_types!r}")
+    if not info.files:
         return load_cora()
-    files = _files_to_read(found)
-    root = obtain(found.name, files, contents=found.contents, download=download, trust=trust)
+    files = _files_to_read(info)
+    root = fetch_files(info.name, files, contents=info.contents, download=download, trust=trust)
     first = root / files[0].path
     folder = first.parent
-    match found.name:
+    match info.name:
         case "citeseer" | "pubmed":
-            return load_planetoid(folder, found.name, trust=trust)
+            return load_planetoid(folder, info.name, trust=trust)
         case "nell-0.1" | "nell-0.01" | "nell-0.001":
-            if files == found.files:
-                return load_nell_derived(first, found.name)
-            return load_nell(folder, found.name, trust=trust)
+            if files == info.files:
+                return load_nell_derived(first, info.name)
+            return load_nell(folder, info.name, trust=trust)
         case "vispub":
             return load_vispub(folder, directed=directed)
         case "blogcatalog":
@@ -76,9 +76,9 @@ def load_dataset(
         case "npm":
             return load_npm(folder, directed=directed)
         case _:
-            return load_heterophilous(first, found.name)
+            return load_heterophilous(first, info.name)
 
 
-def _files_to_read(found: DatasetInfo) -> tuple[DataFile, ...]:
-    """Return the files of a set, or those of its source where the former are not here."""
-    return found.raw_files if found.raw_files and location_of(found.files) == "missing" else found.files
+def _files_to_read(info: DatasetInfo) -> tuple[DataFile, ...]:
+    """Return the files of a data set, or the raw files of its source where the former are missing."""
+    return info.raw_files if info.raw_files and location_of(info.files) == "missing" else info.files

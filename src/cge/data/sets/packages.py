@@ -1,7 +1,7 @@
 """Graphs of software packages: Debian 12 and npm.
 
-Edges point from a package to one it needs. By default they are read as undirected, the usual choice for walks: two
-packages that need the same third one are two steps apart. `directed=True` keeps the directions.
+Edges point from a package to one that it depends on. By default they are read as undirected, the usual choice for
+random walks. `directed=True` keeps the directions.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["load_debian", "load_npm"]
 
 Array = npt.NDArray[Any]
 
-_WORDS = 5_000  # at most so many, the most frequent; a word must be in _MIN_PACKAGES descriptions
+_MAX_WORDS = 5_000  # the most frequent ones; a word must be in _MIN_PACKAGES descriptions
 _MIN_PACKAGES = 5
 
 
@@ -34,7 +34,7 @@ def load_debian(folder: str | Path, *, directed: bool = False, edge_types: bool 
     """Read the packages of Debian 12: sections as classes, TF-IDF of the one-line descriptions as features.
 
     Node ids are package names, titles the descriptions. Edge types are the kinds of dependency (Depends, Recommends,
-    …); two packages can be joined by edges of several kinds. `edge_types=False` merges them.
+    …); two packages may have edges of several types. `edge_types=False` merges them.
     """
     folder = Path(folder)
     nodes_path, edges_path = (folder / f"debian12_packages.{part}.tsv.gz" for part in ("nodes", "edges"))
@@ -57,7 +57,7 @@ def load_debian(folder: str | Path, *, directed: bool = False, edge_types: bool 
         tuple(sections[order].tolist()),
         node_titles=nodes["description"],
         notes=f"classes are sections; features are TF-IDF of descriptions, words in at least {_MIN_PACKAGES} packages, "
-        f"at most {_WORDS:,} of them; no published split",
+        f"at most {_MAX_WORDS:,} of them; no published split",
         citation="Debian 12 package index, https://packages.debian.org",
     )
 
@@ -82,14 +82,14 @@ def load_npm(folder: str | Path, *, directed: bool = False) -> Dataset:
 
 
 def _tf_idf(path: Path, texts: Array) -> sp.csr_array:
-    """Return a row of unit length per text, `(n, words)`: word counts, less for words that many texts have."""
+    """Return TF-IDF rows of unit length, `(n, words)`."""
     from sklearn.feature_extraction.text import TfidfVectorizer  # slow to import, and only needed here
 
-    words = TfidfVectorizer(min_df=_MIN_PACKAGES, max_features=_WORDS, dtype=np.float32)
+    vectorizer = TfidfVectorizer(min_df=_MIN_PACKAGES, max_features=_MAX_WORDS, dtype=np.float32)
     try:
-        return sp.csr_array(words.fit_transform(texts))
-    except ValueError:  # not one is left
-        raise FileFormatError(path, f"no word is in {_MIN_PACKAGES} descriptions; get the file again") from None
+        return sp.csr_array(vectorizer.fit_transform(texts))
+    except ValueError:  # no word remains
+        raise FileFormatError(path, f"no word is in {_MIN_PACKAGES} descriptions; fetch the file again") from None
 
 
 def _json_lines(path: Path) -> Array:
@@ -100,7 +100,7 @@ def _json_lines(path: Path) -> Array:
     except (OSError, EOFError, ValueError, RecursionError, zlib.error) as error:
         raise FileFormatError(path, f"cannot be read as gzipped JSON strings, one per line: {error}") from None
     if len(values) != len(lines) or not all(type(value) is str for value in values):
-        raise FileFormatError(path, "must hold one JSON string per line")
+        raise FileFormatError(path, "must contain one JSON string per line")
     names = np.empty(len(values), object)
     names[:] = values
     return names
@@ -109,8 +109,8 @@ def _json_lines(path: Path) -> Array:
 def _check_numbering(nodes_path: Path, numbers: Array, edges_path: Path, source: Array, target: Array) -> None:
     if not np.array_equal(numbers, np.arange(len(numbers))):
         raise FileFormatError(nodes_path, "must number its nodes 0, 1, 2, …")
-    for ends in (source, target):
-        wrong = np.flatnonzero((ends < 0) | (ends >= len(numbers)))
+    for endpoints in (source, target):
+        wrong = np.flatnonzero((endpoints < 0) | (endpoints >= len(numbers)))
         if len(wrong):
             line = int(wrong[0]) + 1
-            raise FileFormatError(edges_path, f"found node {ends[wrong[0]]}, but there are {len(numbers):,}", line)
+            raise FileFormatError(edges_path, f"found node {endpoints[wrong[0]]}, but there are {len(numbers):,}", line)

@@ -12,8 +12,8 @@ A set is eight files `ind.<name>.<part>`:
 
 The standard split trains on the rows of `x`, validates on the 500 nodes after them and tests on `test.index`. A node
 without a row (15 in CITESEER, the 55,864 relation nodes of NELL) has features of zero and no label. NELL has no `ally`:
-labels of all but training and test nodes are unknown, and there is nothing to validate on; `cge.data.sets.nell` derives
-validation nodes, and `load_nell_derived` reads arrays to which they were added.
+only training and test nodes are labeled, and there are no validation nodes; `cge.data.sets.nell` derives some, and
+`load_nell_derived` reads arrays to which they were added.
 """
 
 from __future__ import annotations
@@ -46,9 +46,8 @@ _CITATION = "Z. Yang, W. Cohen, R. Salakhutdinov: Revisiting semi-supervised lea
 def load_planetoid(folder: str | Path, name: str, *, trust: bool = False) -> Dataset:
     """Read `ind.<name>.*` in a folder: "cora", "citeseer", "pubmed", "nell.0.1", "nell.0.01" or "nell.0.001".
 
-    Node ids are 0 … n-1. Columns of the label matrices in which no node has a one are left out; the classes of NELL
-    have no names but their column numbers. A file whose SHA256 is not the published one is refused unless `trust` is
-    true; nothing that is in a file is ever run.
+    Node ids are 0 … n-1. Classes without nodes are dropped; the classes of NELL have no names but their column numbers.
+    A file whose SHA256 is not the published one is refused unless `trust` is true; nothing in a file is ever run.
     """
     paths = {part: Path(folder) / f"ind.{name}.{part}" for part in _PARTS}
     missing = [path for part, path in paths.items() if part != "ally" and not path.is_file()]
@@ -59,56 +58,56 @@ def load_planetoid(folder: str | Path, name: str, *, trust: bool = False) -> Dat
     x, allx, tx = (_features(paths[part], trust) for part in ("x", "allx", "tx"))
     y, ty = (_one_hot(paths[part], trust) for part in ("y", "ty"))
     source = "ally" if paths["ally"].is_file() else "y"
-    known = _one_hot(paths["ally"], trust) if source == "ally" else y
+    all_y = _one_hot(paths["ally"], trust) if source == "ally" else y
     rows = {"x": x.shape[0], "y": len(y), "tx": tx.shape[0], "ty": len(ty), "test.index": len(test)}
     for first, second in (("x", "y"), ("tx", "ty"), ("tx", "test.index")):
         _check_rows(paths[second], rows[second], paths[first], rows[first])
     if source == "ally":
-        _check_rows(paths["ally"], len(known), paths["allx"], allx.shape[0])
+        _check_rows(paths["ally"], len(all_y), paths["allx"], allx.shape[0])
     if not x.shape[0] <= allx.shape[0] <= size or not x.shape[1] == allx.shape[1] == tx.shape[1]:
         raise FileFormatError(
             paths["allx"],
-            f"shape {allx.shape} does not go with {x.shape} of x, {tx.shape} of tx and {size:,} nodes of graph",
+            f"shape {allx.shape} does not match {x.shape} of x, {tx.shape} of tx and {size:,} nodes of graph",
         )
-    if not y.shape[1] == ty.shape[1] == known.shape[1]:
-        raise FileFormatError(paths["ty"], f"{ty.shape[1]:,} classes do not go with {y.shape[1]:,} of y")
+    if not y.shape[1] == ty.shape[1] == all_y.shape[1]:
+        raise FileFormatError(paths["ty"], f"{ty.shape[1]:,} classes do not match {y.shape[1]:,} of y")
     if len(np.unique(test)) < len(test) or np.any((test < allx.shape[0]) | (test >= size)):
         raise FileFormatError(
             paths["test.index"], f"test nodes must be distinct, from {allx.shape[0]:,} (rows of allx) to {size - 1:,}"
         )
 
     labels = np.full(size, -1, np.int64)
-    labels[: len(known)] = _class_of(paths[source], known)
+    labels[: len(all_y)] = _class_of(paths[source], all_y)
     labels[test] = _class_of(paths["ty"], ty)
-    last = len(y) + _VALIDATION if len(known) > len(y) else len(y)
-    split = Split(np.arange(len(y)), np.arange(len(y), min(last, len(known))), test)
+    last = len(y) + _VALIDATION if len(all_y) > len(y) else len(y)
+    split = Split(np.arange(len(y)), np.arange(len(y), min(last, len(all_y))), test)
     notes = "" if name.startswith("nell") and len(split.validation) else _NOTES.get(name.split(".")[0], "")
-    return _dataset(name, edges, _placed(allx, tx, test, size), labels, split, notes)
+    return _dataset(name, edges, _all_features(allx, tx, test, size), labels, split, notes)
 
 
 def load_nell_derived(path: str | Path, name: str) -> Dataset:
-    """Read the plain arrays derived from one NELL split: the same graph, features, training and test nodes.
+    """Read the arrays derived from a NELL split: the same graph, features, training and test nodes.
 
-    The validation nodes are *derived*: 500 entities that this split leaves unlabeled and another of the three splits
-    labels. Where results depend on them, say so.
+    The validation nodes are *derived*: 500 entities that are unlabeled in this split and labeled in another of the
+    three. Mention it where results depend on them.
     """
     names = ["edges", "labels", "train_idx", "val_idx_derived", "test_idx"]
     parts = load_members(Path(path), names + [f"feat_{part}" for part in ("data", "indices", "indptr", "shape")])
     if parts["labels"].ndim != 1 or parts["labels"].dtype.kind not in "iu":
-        raise FileFormatError(path, "labels must be numbers, one for each node; get it again")
+        raise FileFormatError(path, "labels must be numbers, one for each node; fetch it again")
     try:
         rows, columns = parts["feat_shape"].tolist()
         features = checked_csr(parts["feat_data"], parts["feat_indices"], parts["feat_indptr"], (rows, columns))
         split = Split(parts["train_idx"], parts["val_idx_derived"], parts["test_idx"])
         return _dataset(name, parts["edges"], features, parts["labels"].astype(np.int64), split, DERIVED)
     except (InputError, TypeError, ValueError) as error:
-        raise FileFormatError(path, f"holds arrays that do not go together: {error}") from None
+        raise FileFormatError(path, f"contains inconsistent arrays: {error}") from None
 
 
 # ---------------------------------------------------------------------- parts
 
 _PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
-# By column of the label matrices; the sizes of the classes tell which is which.
+# By column of the label matrices; identified by the sizes of the classes.
 CLASS_NAMES = {
     "cora": (
         "Theory",
@@ -125,11 +124,11 @@ CLASS_NAMES = {
 _NOTES = {
     "citeseer": "15 nodes of the test range have neither features nor a label; 48 nodes have no edge",
     "nell": "no validation nodes: the source labels only training and test nodes; 9,891 entities have features, "
-    "the other nodes stand for relations and have neither features nor labels",
+    "the other nodes are relations and have neither features nor labels",
 }
 DERIVED = (
     "validation nodes are derived: the source has none, these are 500 entities whose labels come from the other two "
-    "splits; 9,891 entities have features, the other nodes stand for relations and have neither features nor labels"
+    "splits; 9,891 entities have features, the other nodes are relations and have neither features nor labels"
 )
 
 
@@ -139,7 +138,7 @@ def _dataset(name: str, edges: Array, features: Any, labels: Array, split: Split
     compact[labels >= 0] = codes
     graph = Graph.from_edges(edges, features, num_nodes=len(labels))
     columns = CLASS_NAMES.get(name, ())
-    names = tuple(columns[one] if one < len(columns) else str(one) for one in classes.tolist())
+    names = tuple(columns[label] if label < len(columns) else str(label) for label in classes.tolist())
     return Dataset(name, graph, compact, names, split, notes=notes, citation=_CITATION)
 
 
@@ -147,16 +146,16 @@ def _adjacency(path: Path, trust: bool) -> tuple[Array, int]:
     """Return the entries of the adjacency lists, `(entries, 2)`, and the number of nodes."""
     table = read_pickle(path, trust=trust)
     if not isinstance(table, dict) or not all(isinstance(row, list) for row in table.values()):
-        raise FileFormatError(path, "must hold a dictionary: node → list of neighbors")
+        raise FileFormatError(path, "must contain a dictionary: node → list of neighbors")
     lengths = np.fromiter(map(len, table.values()), np.int64, len(table))
     try:
         nodes = np.fromiter(table.keys(), np.int64, len(table))
         neighbors = np.fromiter(chain.from_iterable(table.values()), np.int64, int(lengths.sum()))
     except (TypeError, ValueError, OverflowError):
-        raise FileFormatError(path, "must hold whole numbers as nodes and neighbors") from None
-    for found in (nodes, neighbors):
-        if len(found) and (found.min() < 0 or found.max() >= len(table)):
-            wrong = found.min() if found.min() < 0 else found.max()
+        raise FileFormatError(path, "must contain whole numbers as nodes and neighbors") from None
+    for values in (nodes, neighbors):
+        if len(values) and (values.min() < 0 or values.max() >= len(table)):
+            wrong = values.min() if values.min() < 0 else values.max()
             raise FileFormatError(path, f"must number its {len(table):,} nodes from 0, found {wrong}")
     return np.column_stack([np.repeat(nodes, lengths), neighbors]), len(table)
 
@@ -166,20 +165,20 @@ def _test_index(path: Path, trust: bool) -> Array:
     try:
         return np.array(content.split(), np.int64)
     except (ValueError, OverflowError):
-        raise FileFormatError(path, "must hold one node number per line") from None
+        raise FileFormatError(path, "must contain one node number per line") from None
 
 
 def _features(path: Path, trust: bool) -> sp.csr_array:
     matrix = read_pickle(path, trust=trust)
     if not sp.issparse(matrix):
-        raise FileFormatError(path, "must hold a sparse matrix of features")
+        raise FileFormatError(path, "must contain a sparse matrix of features")
     return matrix
 
 
 def _one_hot(path: Path, trust: bool) -> Array:
     matrix = read_pickle(path, trust=trust)
     if not isinstance(matrix, np.ndarray) or matrix.ndim != 2 or not matrix.shape[1]:
-        raise FileFormatError(path, "must hold a matrix of one-hot labels")
+        raise FileFormatError(path, "must contain a matrix of one-hot labels")
     return matrix
 
 
@@ -187,20 +186,20 @@ def _class_of(path: Path, one_hot: Array) -> Array:
     """Return the column of the one in each row, −1 for a row of zeros."""
     ones = (one_hot != 0).sum(axis=1)
     if ones.max(initial=0) > 1:
-        raise FileFormatError(path, f"row {int(ones.argmax()):,} has {int(ones.max())} labels; at most one is read")
+        raise FileFormatError(path, f"row {int(ones.argmax()):,} has {int(ones.max())} labels; expected at most one")
     return np.where(ones == 1, (one_hot != 0).argmax(axis=1), -1)
 
 
-def _placed(allx: sp.csr_array, tx: sp.csr_array, test: Array, size: int) -> sp.csr_array:
-    """Put the rows of `allx` first and those of `tx` where `test` says; the other rows are empty."""
+def _all_features(allx: sp.csr_array, tx: sp.csr_array, test: Array, size: int) -> sp.csr_array:
+    """Return the rows of `allx`, then those of `tx` at the indices `test`; other rows are empty."""
     source = np.full(size, -1, np.int64)
     source[: allx.shape[0]] = np.arange(allx.shape[0])
     source[test] = allx.shape[0] + np.arange(len(test))
-    have = np.flatnonzero(source >= 0)
-    rows = sp.csr_array(sp.vstack([allx, tx]))[source[have]]
-    ends = np.zeros(size + 1, np.int64)
-    ends[have + 1] = np.diff(rows.indptr)
-    return sp.csr_array((rows.data, rows.indices, np.cumsum(ends)), shape=(size, allx.shape[1]))
+    nonempty = np.flatnonzero(source >= 0)
+    rows = sp.csr_array(sp.vstack([allx, tx]))[source[nonempty]]
+    sizes = np.zeros(size + 1, np.int64)
+    sizes[nonempty + 1] = np.diff(rows.indptr)
+    return sp.csr_array((rows.data, rows.indices, np.cumsum(sizes)), shape=(size, allx.shape[1]))
 
 
 def _check_rows(path: Path, rows: int, other: Path, expected: int) -> None:

@@ -1,6 +1,6 @@
-"""Columns of tab-separated files, plain or gzipped, at the speed of Arrow: the packages and papers of the data sets.
+"""Columns of the tab-separated files of data sets, plain or gzip, read by Arrow.
 
-These files have known columns and no quotes; `cge.read_graph` is the reader for files of users.
+These files have fixed columns and no quotes; files of users are read by `cge.read_graph`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["read_columns"]
 def read_columns(path: str | Path, columns: Mapping[str, type], *, header: bool) -> dict[str, npt.NDArray[Any]]:
     """Return columns of `int` (int64) or `str` (objects; an empty field is an empty string) by name.
 
-    With a header the columns are found by name, else by position.
+    With a header columns are selected by name, else by position.
     """
     types = {name: pa.int64() if kind is int else pa.large_string() for name, kind in columns.items()}
     try:

@@ -23,11 +23,11 @@ def load_vispub(folder: str | Path, *, directed: bool = False) -> Dataset:
     nodes_path, edges_path = Path(folder) / "nodes.tsv", Path(folder) / "edges.tsv"
     nodes = read_columns(nodes_path, {"id": int, "doi": str, "venue": str, "title": str}, header=True)
     edges = read_columns(edges_path, {"source": int, "target": int}, header=False)
-    ends = np.concatenate([edges["source"], edges["target"]])
+    endpoints = np.concatenate([edges["source"], edges["target"]])
     if not np.array_equal(nodes["id"], np.arange(len(nodes["id"]))):
         raise FileFormatError(nodes_path, "must number its papers 0, 1, 2, …")
-    if len(ends) and (ends.min() < 0 or ends.max() >= len(nodes["id"])):
-        raise FileFormatError(edges_path, f"found paper {ends.max()}, but there are {len(nodes['id']):,}")
+    if len(endpoints) and (endpoints.min() < 0 or endpoints.max() >= len(nodes["id"])):
+        raise FileFormatError(edges_path, f"found paper {endpoints.max()}, but there are {len(nodes['id']):,}")
     codes, venues = factorize(nodes["venue"])
     return Dataset(
         "vispub",
