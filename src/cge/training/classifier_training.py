@@ -268,9 +268,9 @@ class ClassifierTrainer:
         """Return everything that a later run needs to continue to the same bytes."""
         arrays = module_arrays(self.classifier, "now") | {f"best.{name}": array for name, array in self.best.items()}
         arrays |= optimizer_arrays(self.optimizer, "optimizer")
+        arrays["best_score"] = np.array(self._best_score, np.float64)  # −∞ before the first eligible epoch
         metadata = {
             "epochs": [asdict(epoch) for epoch in self.epochs],
-            "best_score": [float(part) for part in self._best_score],
             "best_epoch": self.best_epoch,
         }
         return TrainerState(metadata, arrays)
@@ -285,7 +285,8 @@ class ClassifierTrainer:
                 raise ValueError("the best epoch is missing")
             self.best, self.best_epoch = best, int(state.metadata["best_epoch"])
             self.epochs = [Epoch(**row) for row in state.metadata["epochs"]]
-            self._best_score = (float(state.metadata["best_score"][0]), float(state.metadata["best_score"][1]))
+            score, negative_loss = state.arrays["best_score"].tolist()
+            self._best_score = (score, negative_loss)
         except (KeyError, TypeError, ValueError, RuntimeError) as error:
             raise InputError(f"the saved state does not belong to this training: {error}") from error
 

@@ -118,7 +118,7 @@ class Trainer:
         if self.parameters.network is not None:
             self.weight_learner = PathWeightLearner(self.inner, self.parameters.network, self.walker, self.batch_size)
         self.epochs: list[PaperEpoch] = []
-        self.best, self.best_score, self.best_epoch = self.parameters.arrays(), (-1.0, -np.inf), 0
+        self.best, self.best_score, self.best_epoch = self.parameters.arrays(), (-np.inf, -np.inf), 0
 
     def run_epoch(self, number: int) -> None:
         """Run epoch `number` (from 0): line 4 of Algorithm 1 for all walks, then line 5."""
@@ -214,9 +214,9 @@ class Trainer:
             arrays |= optimizer_arrays(optimizer, name)
         for fold, head in enumerate(self._fold_heads()):
             arrays |= module_arrays(head, f"fold.{fold}")
+        arrays["best_score"] = np.array(self.best_score, np.float64)
         metadata = {
             "epochs": [asdict(epoch) for epoch in self.epochs],
-            "best_score": [float(part) for part in self.best_score],
             "best_epoch": self.best_epoch,
         }
         return TrainerState(metadata, arrays)
@@ -242,7 +242,7 @@ class Trainer:
         for name, optimizer in self._optimizers().items():
             load_optimizer(optimizer, name, saved.arrays)
         self.epochs = [PaperEpoch(**row) for row in saved.metadata["epochs"]]
-        self.best_score = tuple(saved.metadata["best_score"])
+        self.best_score = tuple(saved.arrays["best_score"].tolist())
         self.best_epoch = int(saved.metadata["best_epoch"])
         if self.weight_learner is not None:
             self.weight_learner.update_weights()

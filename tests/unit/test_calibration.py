@@ -1,0 +1,154 @@
+"""Calibration on the validation labels: temperatures, and class scores shifted to the class frequencies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+import cge
+from cge import metrics
+from cge.estimators.calibration import calibrate
+from cge.graph import Graph
+from cge.targets import SingleLabel
+from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
+
+TARGET = SingleLabel(np.arange(2))
+NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
+
+
+def test_probabilities_are_calibrated_on_the_validation_labels() -> None:
+    graph = with_sparse_features(two_groups())
+    model = quick_cge("degree", classifier="consistency").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    nodes = model.fitted_.validation.nodes
+    assert nodes.tolist() == np.setdiff1d(np.arange(0, 40, 4), np.arange(0, 40, 3)).tolist()
+    calibrated = model.predict_proba(nodes).astype(float)
+    np.testing.assert_allclose(calibrated, model.fitted_.validation.probabilities, atol=1e-6)
+    raw = metrics.scale_probabilities(calibrated, 1 / model.fitted_.temperature)
+    best = metrics.log_loss(calibrated, TRUE_LABELS[nodes])
+    assert best < metrics.log_loss(raw, TRUE_LABELS[nodes]) - 1e-3
+    assert np.array_equal(calibrated.argmax(1), raw.argmax(1))
+
+
+def test_test_nodes_are_better_calibrated_on_cora() -> None:
+    data = cge.load_dataset("cora")
+    assert data.split is not None
+    model = quick_cge("degree", **NO_SEARCH, max_epochs=100, dim=32)
+    model.fit(data.graph, data.labels_of(data.split.train), data.labels_of(data.split.validation))
+    labels = data.labels[data.split.test]
+    calibrated = model.predict_proba()[data.split.test].astype(float)
+    raw = metrics.scale_probabilities(calibrated, 1 / model.fitted_.temperature)
+    error, raw_error = (metrics.reliability(probabilities, labels).error for probabilities in (calibrated, raw))
+    assert model.fitted_.temperature < 0.9  # 100 epochs with weight decay and dropout leave a classifier underconfident
+    assert error < 0.06 < raw_error - 0.05
+
+
+# ---------------------------------------------------------------------- class frequencies
+
+
+def overlapping_classes(common: int, rare: int, seed: int) -> tuple[Graph, np.ndarray]:
+    """Return a graph with a single edge, and labels of two classes whose features overlap."""
+    labels = np.repeat([0, 1], [common, rare])
+    features = np.random.default_rng(seed).normal(labels[:, None] * 1.0, 1.0, (len(labels), 2))
+    return Graph.from_edges([(0, 1)], num_nodes=len(labels), features=features.astype(np.float32)), labels
+
+
+def balanced_training() -> tuple[Graph, np.ndarray, Any, Any]:
+    """Return a graph, all labels, training labels with as many of each class, and 500 random validation labels."""
+    graph, labels = overlapping_classes(900, 300, 0)
+    random = np.random.default_rng(1)
+    y, validation = np.full(1200, -1), np.full(1200, -1)
+    for number in (0, 1):
+        y[random.choice(np.flatnonzero(labels == number), 50, replace=False)] = number
+    validation_idx = random.choice(np.flatnonzero(y < 0), 500, replace=False)
+    validation[validation_idx] = labels[validation_idx]
+    return graph, labels, y, validation
+
+
+def test_class_scores_are_shifted_to_the_frequencies_of_validation_labels(tmp_path: Path) -> None:
+    graph, labels, y, validation = balanced_training()
+    validation_idx, test_idx = np.flatnonzero(validation >= 0), np.flatnonzero((y < 0) & (validation < 0))
+    model = quick_cge("uniform", **NO_SEARCH).fit(graph, y, validation)
+    plain = quick_cge("uniform", prior_correction="no", **NO_SEARCH).fit(graph, y, validation)
+    assert (model.prior_correction_, plain.prior_correction_) == (True, False)
+    assert model.score(test_idx, labels[test_idx]) > plain.score(test_idx, labels[test_idx]) + 0.02
+    # With one classifier it is Bayes' rule: probabilities times the ratio of class frequencies, at a new temperature.
+    ratio = (np.bincount(labels[validation_idx]) + 1) / (502 * 51 / 102)
+    expected = plain.predict_proba().astype(np.float64) * ratio
+    expected = metrics.scale_probabilities(
+        expected / expected.sum(1, keepdims=True), model.fitted_.temperature / plain.fitted_.temperature
+    )
+    np.testing.assert_allclose(model.predict_proba(), expected, atol=2e-4)
+    losses = [metrics.log_loss(each.predict_proba(test_idx), labels[test_idx]) for each in (model, plain)]
+    assert losses[0] < losses[1] - 0.02
+    node = int(test_idx[0])
+    assert model.explain(node).scores.argmax() == model.predict_proba([node]).argmax()
+    model.save(tmp_path / "m")
+    again = cge.load(tmp_path / "m")
+    assert again.prior_correction_
+    assert np.array_equal(again.predict_proba(), model.predict_proba())
+
+
+def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any]:
+    """Return scores `(count, 2)` of a model trained on as many of each class, and labels of which a share is rare."""
+    random = np.random.default_rng(seed)
+    labels = (random.random(count + 40) < rare).astype(np.int64)
+    labels[:40] = np.arange(40) % 2
+    scores = np.stack([np.zeros(len(labels)), 2 * random.normal(labels - 0.5, 1.0)], axis=1)
+    return scores[40:], labels[40:]
+
+
+def calibrated(scores: list[Any], labels: Any, train_counts: Any) -> tuple[Any, float, Any]:
+    return calibrate([torch.from_numpy(part) for part in scores], labels, TARGET, train_counts)
+
+
+TRAIN_COUNTS = np.array([20, 20])
+
+
+def test_each_validation_label_is_scored_with_the_frequencies_of_the_others() -> None:
+    scores, labels = skewed_scores(0, 0.1)
+    other = scores + np.random.default_rng(1).normal(0, 0.5, (440, 2))[40:]
+    probabilities, temperature, shift = calibrated([scores, other], labels, TRAIN_COUNTS)
+    assert shift is not None
+    _, plain_temperature, no_shift = calibrated([scores, other], labels, None)
+    assert no_shift is None
+    counts = np.bincount(labels)
+    for row in (0, 1, 17, 399):
+        others = counts - np.eye(2, dtype=int)[labels[row]]
+        moved = plain_temperature * np.log((others + 1) / (others.sum() + 2) / (21 / 42))
+        exponentials = [np.exp(part[row] + moved) for part in (scores, other)]
+        mean = np.mean([part / part.sum() for part in exponentials], axis=0)
+        scaled = mean ** (1 / temperature)
+        np.testing.assert_allclose(probabilities[row], scaled / scaled.sum(), rtol=1e-6)
+    np.testing.assert_allclose(shift, plain_temperature * np.log((counts + 1) / 402 / 0.5), rtol=1e-6)
+
+
+def test_frequencies_that_chance_explains_shift_nothing() -> None:
+    few, few_labels = skewed_scores(3, 0.1, 40)
+    assert calibrated([few], few_labels, TRAIN_COUNTS)[2] is None
+    scores, only_one_class = skewed_scores(4, 1.0, 45)
+    assert calibrated([scores], only_one_class, TRAIN_COUNTS)[2] is None
+    shifts = [calibrated([scores], labels, TRAIN_COUNTS)[2] for scores, labels in map(slightly_skewed, range(10))]
+    assert sum(shift is not None for shift in shifts) <= 1  # mostly below three standard errors of the log loss
+
+
+def slightly_skewed(seed: int) -> tuple[Any, Any]:
+    return skewed_scores(seed, 0.42)
+
+
+def test_frequencies_of_training_labels_stay_where_validation_labels_do_not_differ() -> None:
+    graph, labels, balanced, validation = balanced_training()
+    y, few = np.full(1200, -1), np.full(1200, -1)
+    test_idx = np.flatnonzero((balanced < 0) & (validation < 0))
+    same = [test_idx[labels[test_idx] == number][:count] for number, count in ((0, 151), (1, 49))]
+    y[np.concatenate(same)] = labels[np.concatenate(same)]
+    few[100:104] = 0
+    for settings, *split in (
+        ({}, y, validation),  # 377 and 123 labels: the same frequencies
+        ({}, balanced, None),  # held-out labels have those of the training labels
+        ({}, balanced, few),  # four validation labels prove nothing
+        ({"class_weight": "balanced"}, balanced, validation),  # each class shall count alike
+    ):
+        assert not quick_cge("uniform", **NO_SEARCH, **settings).fit(graph, *split).prior_correction_
