@@ -230,7 +230,7 @@ def _search_sentence(search_results: list[dict[str, Any]]) -> str:
     ]
     if not gains:
         return "Only one weighting was trained."
-    return f"Difference in validation accuracy from the best one before, ± standard error: {'; '.join(gains)}."
+    return f"Validation accuracy, compared with the best one before (± standard error): {'; '.join(gains)}."
 
 
 def _fields(names: list[str]) -> str:

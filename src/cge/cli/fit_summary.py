@@ -29,6 +29,7 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
         "labels_seen": model.labels_seen_,
         "best_epoch": model.best_epoch_,
         "refitted": model.selection_history_ is not None,
+        "metric": model.fitted_.target.metric,
         "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
         "weighting": model.weighting_,
         "path_weights": None if weights["mean"] is None else weights,
@@ -39,9 +40,9 @@ def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any
 
 
 def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
-    """Return the validation accuracy of the calibrated ensemble; in a multilabel task that of the best epoch."""
+    """Return the validation accuracy of the calibrated ensemble; where the metric is another one, the best epoch's."""
     validation = model.fitted_.validation
-    if of_epoch is None or model.fitted_.target.multilabel or not len(validation):
+    if of_epoch is None or model.fitted_.target.metric != "accuracy" or not len(validation):
         return of_epoch
     return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
 

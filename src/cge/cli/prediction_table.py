@@ -21,14 +21,22 @@ def to_columns(predictions: Predictions) -> dict[str, Any]:
     from cge.store.text import checked_texts
 
     ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
+    evidence = [EVIDENCE[code] for code in predictions.evidence.tolist()]
     names, columns = predictions.classes.tolist(), predictions.probabilities.T
+    if _regression(predictions):
+        return {"node": ids, "value": columns[0], "evidence": evidence}
     return {
         "node": ids,
         "class": _class_column(predictions),
         "confidence": predictions.confidence,
-        "evidence": [EVIDENCE[code] for code in predictions.evidence.tolist()],
+        "evidence": evidence,
         **{f"probability_{name}": column for name, column in zip(names, columns, strict=True)},
     }
+
+
+def _regression(predictions: Predictions) -> bool:
+    """Return whether predictions are numbers, without probabilities."""
+    return predictions.target.kind == "regression"
 
 
 def _class_column(predictions: Predictions) -> Any:
@@ -53,6 +61,10 @@ def to_json(predictions: Predictions, *, full: bool = True) -> dict[str, Any]:
     }
     if not full:
         return counts | {"predictions": None}
+    if _regression(predictions):
+        values = zip(predictions.nodes.tolist(), predictions.predicted, predictions.evidence.tolist(), strict=True)
+        rows = [{"node": node, "value": value, "evidence": EVIDENCE[code]} for node, value, code in values]
+        return counts | {"classes": None, "predictions": rows}
     names = [str(name) for name in predictions.classes.tolist()]
     columns = (
         predictions.nodes.tolist(),
@@ -89,7 +101,7 @@ def print_predictions(predictions: Predictions, out: str | None) -> None:
         counts = ", ".join(f"{count:,} from {name}" for name, count in predictions.counts().items())
         print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("evidence", counts), ("written to", out)])
         return
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (printable(node), _text(predicted), f"{confidence:.3f}", EVIDENCE[evidence])
         for node, predicted, confidence, evidence in zip(
             predictions.nodes[:_MAX_ROWS].tolist(),
@@ -99,7 +111,10 @@ def print_predictions(predictions: Predictions, out: str | None) -> None:
             strict=False,
         )
     ]
-    print_table([("node", "left"), ("class", "left"), ("confidence", "right"), ("evidence", "left")], rows)
+    columns = [("node", "left"), ("class", "left"), ("confidence", "right"), ("evidence", "left")]
+    if _regression(predictions):
+        columns, rows = [columns[0], ("value", "right"), columns[3]], [(row[0], row[1], row[3]) for row in rows]
+    print_table(columns, rows)
     if len(predictions.nodes) > _MAX_ROWS:
         print(f"and {len(predictions.nodes) - _MAX_ROWS:,} more; --out FILE writes all of them, --json prints them")
 

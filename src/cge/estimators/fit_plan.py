@@ -70,7 +70,7 @@ def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPla
     known = model.checked_labels(graph, y, validation)
     given, train, held_out = len(known.validation) > 0, known.train, known.validation
     if not given:
-        train, held_out = hold_out(known.codes, known.train, model.validation_fraction, model.random_state)
+        train, held_out = hold_out(known.strata, known.train, model.validation_fraction, model.random_state)
     refit = bool(model.refit and not given and len(held_out))
     labels = {"train": len(known.train if refit else train), "outer": 0, "validation": len(held_out)}
     if hasattr(model, "classifier"):
