@@ -240,8 +240,14 @@ def test_settings_from_a_file(tmp_path: Path) -> None:
     ("content", "problem"),
     [
         (None, "there is no such file"),
-        (b"hidden: 3\n", "the file is not valid TOML: Expected '=' after a key in a key/value pair (at line 1, column 7)"),
-        (b"\xff\xfe", "the file is not valid TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte"),
+        (
+            b"hidden: 3\n",
+            "the file is not valid TOML: Expected '=' after a key in a key/value pair (at line 1, column 7)",
+        ),
+        (
+            b"\xff\xfe",
+            "the file is not valid TOML: 'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+        ),
         (b"a = 1\n[gcn]\nhidden = 3\n", "found the table [gcn]; write all settings at the top level"),
     ],
 )
