@@ -1,4 +1,4 @@
-"""Bytes that are nearly right: valid files, changed in a few places, or made of pieces that parsers stumble on."""
+"""Nearly valid bytes: valid files, changed in a few positions, or pieces that parsers often get wrong."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ _DIGITS = re.compile(rb"-?\d+")
 
 
 def nonsense(random: Random) -> bytes:
-    """Return random bytes, or a few pieces that parsers know."""
+    """Return random bytes, or a few pieces that are special to parsers."""
     if random.random() < 0.3:
         return random.randbytes(random.randrange(200))
     return b"".join(random.choice(_PIECES) for _ in range(random.randrange(60)))
@@ -84,29 +84,30 @@ def damaged(data: bytes, random: Random) -> bytes:
 
 def _changed(data: bytes, random: Random) -> bytes:
     kind = random.randrange(9)
-    place = random.randrange(len(data) + 1)
+    position = random.randrange(len(data) + 1)
     if kind == 0:
-        return edited(data, [("flip", place / (len(data) + 1), bytes([1 << random.randrange(8)]))])
+        return edited(data, [("flip", position / (len(data) + 1), bytes([1 << random.randrange(8)]))])
     if kind == 1:
-        return data[:place]
+        return data[:position]
     if kind == 2:
-        return data[:place] + random.choice(_PIECES) + data[place:]
+        return data[:position] + random.choice(_PIECES) + data[position:]
     if kind == 3:
-        return data[:place] + data[place + random.randrange(1, 20) :]
+        return data[:position] + data[position + random.randrange(1, 20) :]
     if kind == 4:  # a number in binary
         size = random.choice((1, 2, 4, 8))
         number: bytes = (random.choice(_NUMBERS) % 256**size).to_bytes(size, random.choice(("little", "big")))
-        return data[:place] + number + data[place + size :]
+        return data[:position] + number + data[position + size :]
     if kind == 5:  # a number in text
-        found = list(_DIGITS.finditer(data[place : place + 500]))
-        if found:
-            one = random.choice(found)
-            return data[: place + one.start()] + str(random.choice(_NUMBERS)).encode() + data[place + one.end() :]
-    if kind == 6:  # a part twice, or somewhere else
-        part = data[place : place + random.randrange(1, 60)]
+        matches = list(_DIGITS.finditer(data[position : position + 500]))
+        if matches:
+            match = random.choice(matches)
+            number = str(random.choice(_NUMBERS)).encode()
+            return data[: position + match.start()] + number + data[position + match.end() :]
+    if kind == 6:  # a part repeated, or copied elsewhere
+        part = data[position : position + random.randrange(1, 60)]
         other = random.randrange(len(data) + 1)
         return data[:other] + part * random.choice((1, 1, 2, 50)) + data[other:]
-    if kind == 7:  # a line less, or in another place
+    if kind == 7:  # a line removed, or moved
         lines = data.splitlines(keepends=True)
         if lines:
             line = lines.pop(random.randrange(len(lines)))
@@ -114,36 +115,36 @@ def _changed(data: bytes, random: Random) -> bytes:
                 lines.insert(random.randrange(len(lines) + 1), line)
             return b"".join(lines)
     size = random.randrange(1, 9)
-    return data[:place] + random.randbytes(size) + data[place + size :]
+    return data[:position] + random.randbytes(size) + data[position + size :]
 
 
 def edited(data: bytes, steps: list[tuple[str, float, bytes]]) -> bytes:
-    """Return bytes after steps of the kinds flip, cut, insert and remove, each at a share of the length."""
-    for kind, where, content in steps:
-        place = int(where * len(data))
+    """Return bytes after steps of the kinds flip, cut, insert and remove, each at a fraction of the length."""
+    for kind, fraction, content in steps:
+        position = int(fraction * len(data))
         if kind == "flip" and data:
-            data = data[:place] + bytes([data[place] ^ (content[0] or 1)]) + data[place + 1 :]
+            data = data[:position] + bytes([data[position] ^ (content[0] or 1)]) + data[position + 1 :]
         elif kind == "cut":
-            data = data[:place]
+            data = data[:position]
         elif kind == "insert":
-            data = data[:place] + content + data[place:]
+            data = data[:position] + content + data[position:]
         elif kind == "remove":
-            data = data[:place] + data[place + len(content) :]
+            data = data[:position] + data[position + len(content) :]
     return data
 
 
-# ---------------------------------------------------------------------- below a container
+# ---------------------------------------------------------------------- containers
 
 
 def damaged_gzip(data: bytes, random: Random) -> bytes:
-    """Damage what is packed, or the package."""
+    """Damage the compressed content, or the compressed file."""
     if random.random() < 0.5:
         return damaged(data, random)
     return gzip.compress(damaged(gzip.decompress(data), random), 1, mtime=0)
 
 
 def damaged_npy(data: bytes, random: Random) -> bytes:
-    """Damage an array of NumPy, or write another header before its numbers."""
+    """Damage an array of NumPy, or replace its header."""
     if random.random() < 0.4:
         return damaged(data, random)
     end = 10 + int.from_bytes(data[8:10], "little")
@@ -189,7 +190,7 @@ def damaged_npy(data: bytes, random: Random) -> bytes:
 
 
 def damaged_zip(data: bytes, random: Random) -> bytes:
-    """Damage members of an archive of arrays under right checksums, their names, or the archive."""
+    """Damage members of an archive of arrays with correct checksums, their names, or the archive."""
     if random.random() < 0.4:
         return damaged(data, random)
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
@@ -206,8 +207,8 @@ def damaged_zip(data: bytes, random: Random) -> bytes:
         members[name] = members[random.choice(sorted(members))]
     stream = io.BytesIO()
     with zipfile.ZipFile(stream, "w", random.choice((zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED))) as archive:
-        for each, content in members.items():
-            archive.writestr(each, content)
+        for member, content in members.items():
+            archive.writestr(member, content)
     return stream.getvalue()
 
 
@@ -215,7 +216,7 @@ def damaged_zip(data: bytes, random: Random) -> bytes:
 
 
 def _any_json(random: Random, depth: int = 3) -> Any:
-    """Return a value that JSON can hold."""
+    """Return a random JSON value."""
     kind = random.randrange(10 if depth else 8)
     if kind < 3:
         return random.choice((None, True, False, "", "x", "none", "auto", "../x", "\n", [], {}))
@@ -229,7 +230,7 @@ def _any_json(random: Random, depth: int = 3) -> Any:
 
 
 def damaged_json(value: Any, random: Random) -> Any:
-    """Return a value of JSON in which one place holds something else, or nothing."""
+    """Return a JSON value in which one value is replaced or removed."""
     if not isinstance(value, dict | list) or not value or random.random() < 0.1:
         return _any_json(random)
     copy: Any = value.copy()

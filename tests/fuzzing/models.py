@@ -1,4 +1,4 @@
-"""Saved models of every kind, to be damaged: bytes, JSON, headers, arrays, under wrong hashes and under right ones."""
+"""Saved models of every kind, to be damaged: bytes, JSON, headers, arrays, with wrong and with correct hashes."""
 
 from __future__ import annotations
 
@@ -50,22 +50,22 @@ _KINDS: dict[str, Any] = {
 @cache
 def saved() -> dict[str, tuple[bytes, bytes]]:
     """Train a small model of each kind; return its JSON and its tensors."""
-    draw = np.random.default_rng(0)
-    edges = [(f"n{a}", f"n{b}") for a in range(12) for b in draw.choice(12, 2).tolist() if a != b]
-    graph = cge.Graph.from_edges(edges, draw.normal(size=(12, 3)), [f"n{k}" for k in range(12)])
+    rng = np.random.default_rng(0)
+    edges = [(f"n{a}", f"n{b}") for a in range(12) for b in rng.choice(12, 2).tolist() if a != b]
+    graph = cge.Graph.from_edges(edges, rng.normal(size=(12, 3)), [f"n{k}" for k in range(12)])
     y = {f"n{k}": ("left", "right")[k % 2] for k in range(8)}
-    found = {}
+    files = {}
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for name, made in _KINDS.items():
-            model, home = made(), Path(folder) / name
+        for name, make in _KINDS.items():
+            model, home = make(), Path(folder) / name
             (model.fit(graph) if name == "walks" else model.fit(graph, y)).save(home)
-            found[name] = (home / "model.json").read_bytes(), next(home.glob("*.safetensors")).read_bytes()
-    return found
+            files[name] = (home / "model.json").read_bytes(), next(home.glob("*.safetensors")).read_bytes()
+    return files
 
 
 def sealed(content: Any, tensors: bytes) -> Files:
-    """Return the files of a folder whose JSON file names these tensors rightly."""
+    """Return the files of a folder whose JSON file has the correct hash of these tensors."""
     digest = hashlib.sha256(tensors).hexdigest()
     name = f"model-{digest[:16]}.safetensors"
     if isinstance(content, dict):

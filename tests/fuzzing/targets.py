@@ -1,4 +1,4 @@
-"""Every reader of files, with valid files to damage and the call that reads them."""
+"""Every reader of files, with valid files to damage and the function that reads them."""
 
 from __future__ import annotations
 
@@ -32,31 +32,31 @@ from cge.graph import Graph
 from studies.cells import read_cells
 from tests.fuzzing.damage import damaged, damaged_gzip, damaged_npy, damaged_zip, nonsense
 
-__all__ = ["TARGETS", "Files", "Target", "one"]
+__all__ = ["TARGETS", "Files", "Target", "read_files"]
 
 Files = dict[str, bytes]
 
 
 @dataclass(frozen=True)
 class Target:
-    """A reader: `valid` files to damage, one at a time; `around` them are files that stay; `read` takes all."""
+    """A reader: `valid` files to damage, one at a time; `around` are other files that it needs; `read` reads them."""
 
     valid: Files
     read: Callable[[Path, Files], object]
     around: Mapping[str, bytes] = field(default_factory=dict)
-    share: float = 1.0  # of the inputs, as to the others
-    draw: Callable[[Random], Files] | None = None  # damaged files, where they go together
+    share: float = 1.0  # of the inputs, relative to the other targets
+    draw: Callable[[Random], Files] | None = None  # draws damaged files that belong together
 
     def make(self, random: Random) -> Files:
-        """Draw one of the files and damage it."""
+        """Draw a file and damage it."""
         if self.draw is not None:
             return self.draw(random)
         name = random.choice(sorted(self.valid))
-        return {name: spoiled(name, self.valid[name], random)}
+        return {name: damage_file(name, self.valid[name], random)}
 
 
-def one(target: Target, folder: Path, files: Files) -> bool:
-    """Read damaged files in a folder; say whether they were taken. Only errors raised on purpose are held back."""
+def read_files(target: Target, folder: Path, files: Files) -> bool:
+    """Read damaged files in a folder; return whether they were accepted. Only a `CgeError` is caught."""
     written = {**target.around, **files}
     for name, data in written.items():
         (folder / name).write_bytes(data)
@@ -65,7 +65,7 @@ def one(target: Target, folder: Path, files: Files) -> bool:
     except CgeError:
         return False
     finally:
-        for name in written:  # another reader would stumble over them
+        for name in written:  # other targets use the same folder
             (folder / name).unlink(missing_ok=True)
     return True
 
@@ -74,7 +74,7 @@ def one(target: Target, folder: Path, files: Files) -> bool:
 
 
 def parquet(**columns: Any) -> bytes:
-    """Return a Parquet file, not compressed, so that damage reaches what is in it."""
+    """Return a Parquet file, not compressed, so that damage reaches its content."""
     stream = io.BytesIO()
     pq.write_table(pa.table(columns), stream, compression="NONE")
     return stream.getvalue()
@@ -210,7 +210,7 @@ def _nell() -> bytes:
 
 _AMINER = b"2\n\n#*First paper\n#cKDD\n#index 1\n\n#*Second, with \xc3\xa9\n#cICML\n#index2\n#%1\n#%99\n"
 _AMINER += b"\n#*Third\n#cKDD\n#index3\n#%1\n#%2\n"
-_TOML = b'dim = 64\nreader = "deep"\nrefit = false\ndrop = 0.5\npasses = "none"\n'
+_TOML = b'dim = 64\nclassifier = "consistency"\nrefit = false\ndropout = 0.5\nn_augmentations = "none"\n'
 _CELLS = b'{"graph": "cora", "method": "gcn", "seed": 0, "test": 0.81}\n'
 _CELLS += _CELLS.replace(b": 0,", b": 1,")
 _VISPUB: Files = {
@@ -239,24 +239,18 @@ _JOURNAL = (
     b'"datetime_complete":"2026-01-01T10:00:01.0+00:00"}\n'
 )
 
-# ---------------------------------------------------------------------- damage by form
+# ---------------------------------------------------------------------- damage by format
 
 
-def spoiled(name: str, data: bytes, random: Random) -> bytes:
-    """Damage a file as its form allows."""
-    chance = random.random()
-    if chance < 0.15:
+def damage_file(name: str, data: bytes, random: Random) -> bytes:
+    """Damage a file as its format allows."""
+    draw = random.random()
+    if draw < 0.15:
         return nonsense(random)
-    if chance < 0.17:
+    if draw < 0.17:
         return data
-    harm = damaged
-    if name.endswith(".gz"):
-        harm = damaged_gzip
-    elif name.endswith(".npy"):
-        harm = damaged_npy
-    elif name.endswith(".npz"):
-        harm = damaged_zip
-    return harm(data, random)
+    damage = {".gz": damaged_gzip, ".npy": damaged_npy, ".npz": damaged_zip}.get(Path(name).suffix, damaged)
+    return damage(data, random)
 
 
 def _first(files: Files) -> str:

@@ -104,13 +104,13 @@ def _links(positive: Array, negative: Array, size: int) -> Links:
     return Links(np.stack(np.divmod(codes, size), axis=1), np.arange(len(codes)) < len(positive))
 
 
-def _with_entries(graph: Graph, source: Array, kept: Array) -> Graph:
+def _with_entries(graph: Graph, source: Array, mask: Array) -> Graph:
     """Return the graph with a subset of the entries of its rows."""
-    sizes = np.bincount(source[kept], minlength=graph.num_nodes)
+    sizes = np.bincount(source[mask], minlength=graph.num_nodes)
     return replace(
         graph,
         indptr=np.r_[0, np.cumsum(sizes)].astype(graph.indptr.dtype),
-        indices=graph.indices[kept],
-        weights=None if graph.weights is None else graph.weights[kept],
-        edge_types=None if graph.edge_types is None else graph.edge_types[kept],
+        indices=graph.indices[mask],
+        weights=None if graph.weights is None else graph.weights[mask],
+        edge_types=None if graph.edge_types is None else graph.edge_types[mask],
     )

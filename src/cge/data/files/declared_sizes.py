@@ -39,6 +39,6 @@ def check_array_size(path: Path, stream: BinaryIO, size: int, *, exact: bool = T
         raise FileFormatError(path, f"the header declares an empty array of shape {shape}; write numbers")
     declared, available = math.prod(shape) * max(dtype.itemsize, 1), size - stream.tell()
     if declared > available and not dtype.hasobject:
-        found = f"{available:,}" if exact else f"at most {available:,}"
-        problem = f"the header declares an array of shape {shape} in {declared:,} bytes, found {found}"
+        size_found = f"{available:,}" if exact else f"at most {available:,}"
+        problem = f"the header declares an array of shape {shape} in {declared:,} bytes, found {size_found}"
         raise FileFormatError(path, problem, hint="is the file truncated?")

@@ -161,12 +161,12 @@ def _call(name: str, function: Any, path: Path) -> Any:
 def find_format(path: Path, content: str) -> FileFormat:
     """Return the format of a file by its suffix; `content` is "edges", "labels", "features" or "nodes"."""
     suffix = next((suffix.lower() for suffix in reversed(path.suffixes) if suffix.lower() != ".gz"), "")
-    file_format = next((known for known in _FORMATS if suffix in known.suffixes), None)
+    file_format = next((entry for entry in _FORMATS if suffix in entry.suffixes), None)
     if file_format is not None and file_format.reads(content):
         return file_format
     problem = next((problem for problem, suffixes in _UNSUPPORTED.items() if suffix in suffixes), None)
     if problem is None:
-        allowed = ", ".join(suffix for known in _FORMATS if known.reads(content) for suffix in known.suffixes if suffix)
+        allowed = ", ".join(suffix for entry in _FORMATS if entry.reads(content) for suffix in entry.suffixes if suffix)
         problem = f"the suffix {format_value(suffix)} is not one of {allowed}; rename or convert the file"
     raise FileFormatError(path, problem)
 
@@ -177,5 +177,5 @@ def list_suffixes(content: str) -> str:
     >>> list_suffixes("labels")
     '.csv, .tsv, .txt (each also .gz) or .parquet'
     """
-    *first, last = (known.help or known.suffixes[0] for known in _FORMATS if known.reads(content))
+    *first, last = (entry.help or entry.suffixes[0] for entry in _FORMATS if entry.reads(content))
     return f"{', '.join(first)} or {last}"

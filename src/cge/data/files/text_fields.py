@@ -48,7 +48,7 @@ PLAIN_NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by 
 
 @dataclass(frozen=True)
 class Field:
-    """A column to read: its index from 0, its kind, and, for messages, what it holds, why so, and a hint.
+    """A column to read: its index from 0, its kind, and, for messages, its content, the reason, and a hint.
 
     A number must be finite, and above zero where `positive` is set.
     """
@@ -167,8 +167,8 @@ def _raise_problem(
     if problem == RAGGED:
         columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
         hint = PLAIN_NETWORKX if "{" in text and text.rstrip().endswith("}") else ""
-        found = f"found {len(values)}: {format_value(text)}"
-        raise FileFormatError(path, f"expected {columns} as {dialect.width_source}, {found}", line, hint=hint)
+        problem_text = f"expected {columns} as {dialect.width_source}, found {len(values)}: {format_value(text)}"
+        raise FileFormatError(path, problem_text, line, hint=hint)
     if problem == EMPTY:
         raise FileFormatError(path, f"the {what} is empty: {format_value(text)}", line)
     if problem == HUGE:

@@ -36,7 +36,7 @@ def read_checked(path: Path, *, trust: bool) -> bytes:
     except OSError as error:
         raise FileFormatError(path, f"cannot be read: {error.strerror or error}") from None
     if not trust:
-        by_name = {known.rpartition("/")[2]: digest for known, digest in checksums().items()}
+        by_name = {public.rpartition("/")[2]: digest for public, digest in checksums().items()}
         _compare(path, hashlib.sha256(content).hexdigest(), by_name.get(path.name))
     return content
 
