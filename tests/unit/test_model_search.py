@@ -1,0 +1,247 @@
+"""The model search: which candidates are evaluated, and what is selected from given accuracies."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import cge
+from cge.estimators.encoder_fit import encoder_settings
+from cge.training import encoder_settings as work_module
+from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import ProblemSize, Work
+from cge.training.model_comparison import CandidateScore
+from cge.training.model_search import ModelSearch, Selection
+from cge.training.named_weighting import NamedWeighting
+from cge.training.task import Task
+from tests.fixtures import GROUP_SIZE, TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
+
+Accuracy = Callable[[str, str, bool], float]  # of a weighting, a classifier, with or without label propagation
+NODES = torch.arange(20)
+FOLDS = [NODES[:10], NODES[10:]]
+
+
+class FakeEvaluator(CandidateEvaluator):
+    """Returns given accuracies instead of training."""
+
+    accuracy: Accuracy
+    log_loss: Callable[[str], float]
+
+    def evaluate(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> CandidateScore:
+        accuracy = self.accuracy(weighting.name, classifier, label_propagation)
+        correct = (np.arange(100) < round(100 * accuracy)).astype(float)
+        score = CandidateScore(accuracy, correct, np.full(100, self.log_loss(weighting.name)))
+        self.scores[weighting.name, classifier, label_propagation] = score
+        return score
+
+
+class FakeSearch(ModelSearch):
+    """Learns nothing: a learned weighting is the one it starts from, and the names of the starts are recorded."""
+
+    starts: dict[str, str]
+
+    def learn(self, weighting: Any, start: NamedWeighting) -> NamedWeighting:
+        self.starts[weighting] = start.name
+        return replace(start, name=weighting)
+
+
+def make_search(
+    accuracy: Accuracy,
+    data: EncoderData | None = None,
+    folds: Any = (),
+    log_loss: Callable[[str], float] = lambda _: 0.0,
+    **settings: Any,
+) -> FakeSearch:
+    data = EncoderData(with_sparse_features(two_groups()), n_jobs=1) if data is None else data
+    task = Task(data.graph, None, torch.from_numpy(TRUE_LABELS + 0), 2, NODES, NODES + 20, folds)
+    evaluator = FakeEvaluator(task, data, encoder_settings(quick_cge(**settings), 2))
+    evaluator.accuracy, evaluator.log_loss = accuracy, log_loss
+    search = FakeSearch(evaluator)
+    search.starts = {}
+    return search
+
+
+def compared(selection: Selection) -> list[str]:
+    return list(dict.fromkeys(result.weighting for result in selection.results))
+
+
+# ---------------------------------------------------------------------- classifiers and label propagation
+
+
+@pytest.mark.parametrize(("light", "selected"), [(0.8, "sparse-light"), (0.6, "sparse")])
+def test_sparse_light_replaces_sparse_only_where_it_is_better(light: float, selected: str) -> None:
+    accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.6, "sparse-light": light}
+    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation="no")
+    assert search.run().classifiers == (selected,)
+
+
+def test_sparse_light_is_evaluated_only_if_sparse_is_best() -> None:
+    accuracy = {"mlp": 0.5, "consistency": 0.4, "sparse": 0.45}
+    search = make_search(lambda _, classifier, __: accuracy[classifier], weighting="degree", label_propagation="no")
+    assert search.run().classifiers == ("mlp",)
+
+
+@pytest.mark.parametrize(
+    ("without", "with_labels", "used", "classifiers"),
+    [
+        # A gain of 40 points: consistency classifiers are skipped; two classifiers are level and averaged.
+        ({"mlp": 0.4}, {"mlp": 0.8, "distilled": 0.8}, True, ("mlp", "distilled")),
+        ({"mlp": 0.4, "consistency": 0.5, "sparse": 0.5}, {"mlp": 0.6, "distilled": 0.8}, True, ("distilled",)),
+        # A gain, but consistency gains more.
+        ({"mlp": 0.5, "consistency": 0.8, "sparse": 0.6}, {"mlp": 0.6, "distilled": 0.65}, False, ("consistency",)),
+        # No significant gain.
+        ({"mlp": 0.5, "consistency": 0.4, "sparse": 0.45}, {"mlp": 0.51}, False, ("mlp",)),
+    ],
+)
+def test_label_propagation_is_used_where_it_gains_more_than_consistency(
+    without: dict[str, float], with_labels: dict[str, float], used: bool, classifiers: tuple[str, ...]
+) -> None:
+    search = make_search(
+        lambda _, classifier, labels: (with_labels if labels else without)[classifier], weighting="degree"
+    )
+    selection = search.run()
+    assert (selection.label_propagation, selection.classifiers) == (used, classifiers)
+    first = selection.results[0]
+    assert (first.weighting, first.classifier, first.label_propagation) == ("degree", "mlp", True)
+    assert first.accuracy_gain == pytest.approx(with_labels["mlp"] - without["mlp"])
+
+
+# ---------------------------------------------------------------------- closed-form weightings
+
+
+@pytest.mark.parametrize(
+    ("uniform", "log_loss", "selected"), [(0.52, 0.9, "uniform"), (0.52, 1.1, "degree"), (0.5, 0.9, "degree")]
+)
+def test_uniform_is_the_base_where_accuracy_and_log_loss_are_better(
+    uniform: float, log_loss: float, selected: str
+) -> None:
+    search = make_search(
+        lambda weighting, *_: uniform if weighting == "uniform" else 0.5,
+        data=EncoderData(two_groups(features=False), n_jobs=1),
+        log_loss=lambda weighting: log_loss if weighting == "uniform" else 1.0,
+        classifier="consistency",
+        label_propagation="no",
+    )
+    assert search.run().weighting.name == selected
+
+
+@pytest.mark.parametrize(
+    ("accuracy", "selected"),
+    [
+        ({"own": 0.5, "uniform": 0.55, "degree": 0.9}, "degree"),
+        ({"own": 0.5, "uniform": 0.9, "degree": 0.55}, "uniform"),
+        ({"own": 0.5, "uniform": 0.4, "degree": 0.9}, "degree"),
+        ({"own": 0.5, "uniform": 0.51, "degree": 0.51}, "own"),  # one label more is not enough
+    ],
+)
+def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
+    accuracy: dict[str, float], selected: str
+) -> None:
+    vectors = np.random.default_rng(0).normal(size=(2 * GROUP_SIZE, 4)).astype(np.float32)
+    data = EncoderData(two_groups(features=False), "walks", 1, walk_vectors=vectors)
+    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": "no"}
+    selection = make_search(lambda weighting, *_: accuracy[weighting], data, **options).run()
+    assert selection.weighting.name == selected
+    assert compared(selection) == ["own", "uniform", "degree"]
+
+
+@pytest.mark.parametrize(("more", "selected"), [(1, "degree"), (2, "degree"), (3, "cosine")])
+def test_a_weighting_wins_by_more_than_a_standard_error_and_one_label(more: int, selected: str) -> None:
+    options: dict[str, Any] = {"classifier": "consistency", "label_propagation": "no"}
+    search = make_search(lambda weighting, *_: 0.5 + 0.01 * more * (weighting == "cosine"), **options)
+    selection = search.run()
+    assert selection.weighting.name == selected
+    gain = None if selected == "uniform" else 0.01 * more * (selected == "cosine")
+    assert selection.gain_over_uniform is not None
+    assert selection.gain_over_uniform[0] == pytest.approx(gain)
+
+
+@pytest.mark.parametrize("label_propagation", ["yes", "no"])
+def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(label_propagation: str) -> None:
+    search = make_search(
+        lambda _, classifier, __: 0.7 if classifier == "mlp" else 0.5, label_propagation=label_propagation
+    )
+    selection = search.run()
+    assert selection.classifiers == ("mlp",)
+    hop_profiles = set(compared(selection)) - {"degree", "uniform", "cosine"}
+    assert ("own" in hop_profiles) == (label_propagation == "no")
+    assert len(hop_profiles) == (0 if label_propagation == "yes" else 10)
+
+
+# ---------------------------------------------------------------------- learned weightings
+
+
+@pytest.mark.parametrize(("winner", "learned"), [("two hops, b = 1", {"edges", "edges+hops"}), ("own", {"edges+hops"})])
+def test_learning_starts_from_the_selected_hop_profile(winner: str, learned: set[str]) -> None:
+    def accuracy(weighting: str, classifier: str, _: bool) -> float:
+        return 0.9 if weighting == winner else 0.7 if classifier == "mlp" else 0.5
+
+    search = make_search(accuracy, folds=FOLDS, label_propagation="no")
+    assert search.run().weighting.name == winner
+    assert search.starts == dict.fromkeys(learned, winner)
+
+
+@pytest.mark.parametrize("best", ["uniform", "degree", "cosine"])
+def test_a_named_learned_weighting_starts_from_the_best_closed_form(best: str) -> None:
+    search = make_search(
+        lambda weighting, *_: 0.9 if weighting == best else 0.7, folds=FOLDS, weighting="edges+hops", classifier="mlp"
+    )
+    selection = search.run()
+    assert selection.weighting.name == "edges+hops"
+    assert selection.learned_weights
+    assert search.starts == {"edges+hops": best}
+    assert selection.gain_over_uniform is not None
+
+
+def test_weights_that_do_not_help_are_not_selected() -> None:
+    search = make_search(lambda *_: 0.8, folds=FOLDS, label_propagation="no")
+    selection = search.run()
+    assert selection.weighting.name == "degree"
+    assert selection.learned_weights  # they were compared
+    assert compared(selection)[-2:] == ["edges", "edges+hops"]
+
+
+# ---------------------------------------------------------------------- the budget
+
+
+def compared_within(budget: float, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Return the weightings that a fit compares with a budget of so many multiplications."""
+    monkeypatch.setattr(work_module, "SEARCH_BUDGET", budget)
+    model = quick_cge(label_propagation="no", classifier="mlp", dim=32).fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
+    return list(dict.fromkeys(row["weighting"] for row in model.search_results_))
+
+
+def test_the_search_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    data = EncoderData(with_sparse_features(two_groups()), n_jobs=1)
+    size = ProblemSize(len(data.transitions), data.graph.features.nnz, 0, 30, 2)  # type: ignore[union-attr]
+    work = Work(encoder_settings(quick_cge(dim=32), 2), size)
+    evaluation, learning = work.evaluation("mlp"), work.learning(3)
+    assert evaluation == work.augmentation("mlp") * work.spec("mlp").evaluate_after
+    assert compared_within(0, monkeypatch) == ["degree", "uniform"]
+    assert compared_within(3 * evaluation, monkeypatch) == ["degree", "uniform", "cosine"]
+    some_profiles = compared_within(6 * evaluation, monkeypatch)
+    assert some_profiles[:4] == ["degree", "uniform", "cosine", "own"]
+    assert len(some_profiles) == 6
+    # Hop profiles leave the work of learning one weighting, if the budget allows it at all.
+    assert compared_within(7 * evaluation + learning, monkeypatch) == [*some_profiles, "edges"]
+    all_profiles = compared_within(3.5 * evaluation + learning, monkeypatch)
+    assert "edges" not in all_profiles
+    assert all_profiles[:6] == some_profiles != all_profiles
+    everything = compared_within(20 * evaluation + 2 * learning, monkeypatch)
+    assert everything == [*all_profiles, "edges", "edges+hops"]
+
+
+def test_classifiers_that_cost_too_much_are_not_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work_module, "_WORK", 1.0)
+    model = cge.CGE(weighting="degree", label_propagation="no").fit(
+        with_sparse_features(two_groups()), partial_labels(), partial_labels(TRUE_LABELS, 4)
+    )
+    assert {row["classifier"] for row in model.search_results_} == {"mlp"}
