@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import hypothesis
 import pytest
+
+# Test workers run in parallel; more OpenMP threads than cores make small PyTorch operations slow. Read before torch is.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 hypothesis.settings.register_profile("cge", deadline=None, derandomize=True, max_examples=60)
 hypothesis.settings.load_profile("cge")
@@ -19,3 +23,14 @@ def data_dir() -> Path:
     if not folder or not Path(folder).is_dir():
         pytest.skip("needs the public data sets: set CGE_DATA_DIR to their folder")
     return Path(folder)
+
+
+@pytest.fixture
+def two_torch_threads() -> Iterator[None]:
+    """Let PyTorch use two threads during a test."""
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)

@@ -289,12 +289,12 @@ def test_patience_ends_the_training(patience: int) -> None:
     assert ended < 12 or patience == 50
 
 
+@pytest.mark.usefixtures("two_torch_threads")
 def test_an_overflow_raises_and_restores_the_number_of_threads() -> None:
-    before = torch.get_num_threads()
     with pytest.raises(InputError) as caught:
         trained(two_groups(), replace(SETTINGS, learning_rate=1e30))
     assert str(caught.value) == "training overflowed; try a tenth of learning_rate (now 1e+30)"
-    assert torch.get_num_threads() == before
+    assert torch.get_num_threads() == 2
 
 
 def test_dropout_depends_on_seed_and_epoch() -> None:

@@ -23,7 +23,7 @@ from cge.training.paper_inner import make_target_rows
 from cge.training.paper_settings import TrainingSettings
 from cge.training.paper_training import Trainer, train
 from cge.training.task import Task
-from cge.training.torch_state import TrainerState
+from cge.training.torch_state import TrainerState, one_thread
 from cge.training.walk_partitions import partition_nodes
 from tests.fixtures import ConstantWeighting, make_task, two_groups
 
@@ -68,6 +68,8 @@ def test_equal_weights_are_uniform_weights() -> None:
     assert {name: equal[name] for name in uniform} == uniform
     learned = arrays_of(train(make_task(two_groups()), replace(SMALL, weighting="average", weighting_lr=0.1)))
     assert learned["sources"] != uniform["sources"]
+    other_seed = arrays_of(train(make_task(two_groups()), replace(SMALL, weighting="uniform", seed=1)))
+    assert other_seed["sources"] != uniform["sources"]
 
 
 def test_labels_do_not_train_the_vectors_in_pretraining() -> None:
@@ -183,14 +185,21 @@ def test_labels_train_the_vectors_down_the_supervised_loss() -> None:
     assert torch.equal(trainer.parameters.encoder.table.detach()[0], others)  # node 0 has no label
 
 
-def test_the_outer_loss_decreases() -> None:
-    """The loss of outer labels after the virtual step decreases as the weighting is trained."""
-    settings = replace(SMALL, weighting="average", virtual_lr=50.0, weighting_lr=0.05, outer_paths=4096, outer_steps=1)
-    trainer = Trainer(make_task(two_groups()), settings)
-    trainer.run_epoch(0)
-    assert trainer.weight_learner is not None
-    losses = [trainer.weight_learner.train(2 * number, True) for number in range(1, 40)]  # always fold 0
-    assert np.mean(losses[-5:]) < np.mean(losses[:5])
+def test_the_outer_loss_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For a fixed sample of paths and a fixed head, training the weighting descends the loss after the virtual step."""
+    settings = replace(SMALL, weighting="average", virtual_lr=5.0, weighting_lr=0.1, outer_paths=512, outer_steps=1)
+    with one_thread():
+        trainer = Trainer(make_task(two_groups()), settings)
+        trainer.run_epoch(0)
+        trainer.run_epoch(1)
+        learner = trainer.weight_learner
+        assert learner is not None
+        sample = learner._sample_paths(0, 1, 0)
+        monkeypatch.setattr(learner, "_sample_paths", lambda *_: sample)
+        monkeypatch.setattr(trainer.inner, "train_head", lambda *_: 0.0)
+        losses = [learner.train(2 * step, True) for step in range(20)]  # always fold 0
+    assert (np.diff(losses[1:]) < 0).all()
+    assert losses[-1] < losses[0] - 0.001
 
 
 def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
@@ -308,10 +317,8 @@ def test_same_label_pairs_make_vectors_of_a_class_similar(setting: str) -> None:
 @pytest.mark.parametrize("weighting", ["average", "cnn", "lstm"])
 def test_the_same_bytes_for_any_number_of_threads(setting: str, weighting: str) -> None:
     settings = replace(SMALL, setting=setting, weighting=weighting)
-    results = [arrays_of(train(make_task(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 2, 3)]
-    assert results[0] == results[1] == results[2]
-    other = arrays_of(train(make_task(two_groups(200)), replace(settings, seed=1)))
-    assert other["sources"] != results[0]["sources"]
+    results = [arrays_of(train(make_task(two_groups(200)), replace(settings, n_jobs=n_jobs))) for n_jobs in (1, 3)]
+    assert results[0] == results[1]
 
 
 @pytest.mark.parametrize(
@@ -331,7 +338,7 @@ def test_a_stopped_training_continues_to_the_same_bytes(changed: dict[str, Any])
     task, settings = make_task(two_groups()), replace(SMALL, **changed)
     states: list[TrainerState] = []
     whole = train(task, settings, on_state=lambda state: states.append(state()))
-    for state in states:
+    for state in states[::2]:  # after the first epoch of pretraining, of training, and the last one
         resumed = train(task, settings, saved=state)
         assert arrays_of(resumed) == arrays_of(whole)
         assert resumed.best_epoch == whole.best_epoch
@@ -403,13 +410,14 @@ def test_an_overflow_names_the_epoch_and_the_parameter() -> None:
         train(make_task(two_groups()), settings)
 
 
+@pytest.mark.usefixtures("two_torch_threads")
 def test_pytorch_keeps_its_threads_and_random_numbers() -> None:
     torch.manual_seed(7)
-    expected, n_jobs = torch.rand(3), torch.get_num_threads()
+    expected = torch.rand(3)
     torch.manual_seed(7)
     train(make_task(two_groups()), SMALL)
     assert torch.equal(torch.rand(3), expected)
-    assert torch.get_num_threads() == n_jobs
+    assert torch.get_num_threads() == 2
 
 
 def test_history_is_a_table() -> None:
