@@ -53,8 +53,8 @@ def test_options_of_check(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
         ["x", "y"],
     )
     path.write_text("1\t2\t5\n2\t3\t6\n")
-    told = ["--delimiter", "tab", "--no-header", "--unweighted", "--comment", ""]
-    result = checked(capsys, str(path), *told, "--labels", str(labels), "--node", "who", "--label", "1")
+    words = ["--delimiter", "tab", "--no-header", "--unweighted", "--comment", ""]
+    result = checked(capsys, str(path), *words, "--labels", str(labels), "--node", "who", "--label", "1")
     assert result["graph"]["weighted"] is False
     assert result["classes"] == {"happy": 1, "sad": 1}
     assert result["reading"]["columns"] == {"source": 1, "target": 2}
@@ -123,8 +123,8 @@ def test_notes(content: str, note: str, tmp_path: Path, capsys: pytest.CaptureFi
     path.write_text(content)
     assert checked(capsys, str(path))["notes"] == [note]
     assert run(["check", str(path)]) == 0
-    told = " ".join(capsys.readouterr().out.split())
-    assert f"note: {note}" in told
+    output = " ".join(capsys.readouterr().out.split())
+    assert f"note: {note}" in output
 
 
 @pytest.mark.parametrize("words", [["--weight", "c"], ["--edge-type", "d"], ["--unweighted"]])
@@ -158,7 +158,7 @@ def test_a_first_column_that_counts_rows(tmp_path: Path, capsys: pytest.CaptureF
 def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     edges, nodes = tmp_path / "edges.csv", tmp_path / "nodes.txt"
     edges.write_text("source,target\nann,bob\nbob,cy\n")
-    told = f"{nodes}, line 2: 'who' was read as a node, the only one without an edge; remove the line if it names"
+    note = f"{nodes}, line 2: 'who' was read as a node, the only one without an edge; remove the line if it names"
     for names, notes in (
         ("who\nann\nbob\ncy\n", 1),
         ("who\nann\nbob\ncy\ndan\n", 0),  # others have no edges, either
@@ -168,7 +168,7 @@ def test_a_first_node_that_may_be_a_header(tmp_path: Path, capsys: pytest.Captur
         nodes.write_text(f"# people\n{names}")
         result = checked(capsys, str(edges), "--nodes", str(nodes))["notes"]
         assert len(result) == notes
-        assert all(one.startswith(told) for one in result)
+        assert all(text.startswith(note) for text in result)
 
 
 @pytest.mark.parametrize(
@@ -382,7 +382,7 @@ def test_commands_import_what_is_slow_only_when_they_run() -> None:
     light = {"typer", "rich", "cge", *sys.stdlib_module_names}
     for path in sorted((ROOT / "src" / "cge" / "cli").glob("*.py")):
         for statement in ast.parse(path.read_text()).body:
-            names = [one.name for one in statement.names] if isinstance(statement, ast.Import) else []
+            names = [alias.name for alias in statement.names] if isinstance(statement, ast.Import) else []
             if isinstance(statement, ast.ImportFrom) and statement.module:
                 names = [statement.module]
             for name in names:

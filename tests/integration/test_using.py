@@ -162,13 +162,13 @@ def test_labels_of_a_file_replace_those_of_training(here: Path, capsys: pytest.C
     output_of("embed no-features --out g.graphml --labels labels.csv --node who --label 1", capsys)
     result = attributes("g.graphml")
     assert result["l0"]["known_label"] == "=sad; glad"
-    assert {node for node, one in result.items() if "known_label" in one} == {"l0", "r19"}
+    assert {node for node, data in result.items() if "known_label" in data} == {"l0", "r19"}
     output_of("embed walks --out g.graphml --labels labels.csv --node who --label 1", capsys)
     assert attributes("g.graphml")["r19"] == {"label": "r19", "known_label": "glad"}
     output_of("embed propagation --out g.graphml --json", capsys)
     assert set(attributes("g.graphml")["l0"]) == {"label", "prediction", "confidence"}
     output_of("embed multilabel --out g.graphml", capsys)
-    predicted = {one.get("prediction", "") for one in attributes("g.graphml").values()}
+    predicted = {data.get("prediction", "") for data in attributes("g.graphml").values()}
     assert predicted <= {
         "",
         "None",
@@ -384,7 +384,7 @@ def test_notes(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["predict", "features", "--graph", "edges.csv", "--features", "new.csv", "--header"]) == 0
     printed = capsys.readouterr()
     assert printed.err.splitlines() == ["note: 1 of the nodes with new features exist already and keep their features"]
-    # Columns that nobody reads are told where the graph has weights.
+    # Columns that are not read are noted where the graph has weights.
     weighted = cge.Graph.from_edges([("a", "b")], weights=[2.0])
     _, notes = read_graph_update(weighted, "edges.csv", options=EdgeOptions(text=TextOptions(header=True)))
     assert [note[:28] for note in notes] == ["the column 'cost' is not rea"]

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 __all__ = [
-    "MAX_INT",
     "DatasetName",
     "FirstSeed",
     "Jobs",
@@ -21,16 +20,22 @@ __all__ = [
     "TrustData",
     "among",
     "dataset_names",
+    "int64",
     "method_names",
 ]
 
-MAX_INT = 2**63 - 1  # what 64 bits hold
-_MAX_JOBS = 2**16
+
+def int64(value: int | None) -> int | None:
+    """Refuse an integer that does not fit in 64 bits."""
+    if value is not None and abs(value) >= 2**63:
+        raise typer.BadParameter("the number does not fit in 64 bits")
+    return value
+
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 PerClass = Annotated[
-    int, typer.Option(min=1, max=MAX_INT, help="Training labels per class, where the data set has no split.")
+    int, typer.Option(min=1, callback=int64, help="Training labels per class, where the data set has no split.")
 ]
 TrainShare = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
@@ -38,9 +43,9 @@ TrainShare = Annotated[
 TrustData = Annotated[
     bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
 ]
-FirstSeed = Annotated[int, typer.Option("--seed", "--first-seed", min=0, max=MAX_INT, help="The first seed.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=-1, max=_MAX_JOBS, help="Threads \\[all cores].")]
-ModelJobs = Annotated[int | None, typer.Option("--jobs", min=-1, max=_MAX_JOBS, help="Threads \\[as in training].")]
+FirstSeed = Annotated[int, typer.Option("--seed", "--first-seed", min=0, callback=int64, help="The first seed.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[all cores].")]
+ModelJobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[as in training].")]
 ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import MAX_INT, Jobs, Json, Quiet
+from cge.cli.common_options import Jobs, Json, Quiet, int64
 from cge.cli.output_folder import output_folder
 from cge.cli.printing import heading, print_json, print_pairs, print_table
 
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 def demo(
     out: Annotated[str, typer.Option(metavar="DIR", help="Output folder for model and report.")] = "runs/demo",
-    seed: Annotated[int, typer.Option(min=0, max=MAX_INT, help="Seed of the training.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, callback=int64, help="Seed of the training.")] = 0,
     max_epochs: Annotated[
         int | None,
         typer.Option(
-            min=1, max=MAX_INT, help="Maximum number of epochs, for a quick look \\[the classifier's default]."
+            min=1, callback=int64, help="Maximum number of epochs, for a quick look \\[the classifier's default]."
         ),
     ] = None,
     n_jobs: Jobs = None,

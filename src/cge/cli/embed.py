@@ -58,7 +58,7 @@ def embed(
 ) -> None:
     """Write the vectors of a saved model, or its graph with predictions, for other tools.
 
-    An existing file is replaced when the new one is complete. docs/using-a-model.md describes the formats.
+    An existing file is replaced when the new one is complete. docs/predictions.md describes the formats.
 
     For example:
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from cge.cli.common_options import MAX_INT, Json, ModelFolder, ModelJobs, Quiet
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, int64
 from cge.cli.model_files import EXACT, escape_note, ids_of, load_model, output_file, printable
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError, format_value
@@ -31,9 +31,9 @@ def explain(
         str | None,
         typer.Option("--class", metavar="NAME", help="Explain the score of this class; with --node, at that node."),
     ] = None,
-    top: Annotated[int, typer.Option(min=1, max=MAX_INT, help="How many paths to list.")] = 20,
+    top: Annotated[int, typer.Option(min=1, callback=int64, help="How many paths to list.")] = 20,
     hop: Annotated[
-        int | None, typer.Option(min=0, max=MAX_INT, help="List only paths with this number of edges.")
+        int | None, typer.Option(min=0, callback=int64, help="List only paths with this number of edges.")
     ] = None,
     compare: Annotated[
         bool,
@@ -43,7 +43,7 @@ def explain(
         ),
     ] = False,
     classifier: Annotated[
-        int, typer.Option(min=0, max=MAX_INT, help="Number of the classifier, from 0, where several are averaged.")
+        int, typer.Option(min=0, callback=int64, help="Number of the classifier, from 0, where several are averaged.")
     ] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
@@ -79,6 +79,9 @@ def explain(
     if not hasattr(model, "explain"):
         problem = f"{folder} contains a {type(model).__name__}, whose predictions are not based on paths"
         raise InputError(problem, hint="train a model with 'cge fit'")
+    regression = model.fitted_.target.kind == "regression"
+    if regression and target_class is not None:
+        raise InputError("a regression model has no classes", hint="leave out --class")
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
@@ -92,7 +95,7 @@ def explain(
     if as_json:
         print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
-        _print(explanation)
+        _print(explanation, regression=regression)
 
 
 def _compare_weighting(model: PathEstimator, folder: str, compare: bool, quiet: bool, as_json: bool) -> None:
@@ -192,27 +195,8 @@ def _joined(values: Iterable[Any], escape: Callable[[str], str]) -> str:
 # ---------------------------------------------------------------------- the terminal
 
 
-def _print(explanation: Explanation) -> None:
-    probability, label = explanation.probabilities[explanation.target_index], printable(explanation.target_class)
-    if explanation.node is None:
-        heading(f"Paths that contribute most to {label}")
-        nodes = f"{explanation.num_nodes:,} nodes are predicted to be in it"
-        print_pairs([("nodes", nodes), ("mean probability", f"{probability:.0%}")])
-    else:
-        node = printable(explanation.node)
-        predicted = explanation.target_class in explanation.predicted_all
-        via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
-        heading(f"Why {node} is in {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
-        print_pairs(
-            [
-                ("probability", f"{probability:.0%}"),
-                *(
-                    [("predicted", _predicted(explanation))]
-                    if explanation.predicted_all != (explanation.target_class,)
-                    else []
-                ),
-            ]
-        )
+def _print(explanation: Explanation, *, regression: bool) -> None:
+    _print_heading(explanation, regression)
     if explanation.describe_classifier():
         print(printable(explanation.describe_classifier()))
     print()
@@ -224,18 +208,37 @@ def _print(explanation: Explanation) -> None:
         print("No such path contributes anything.")
         return
     if explanation.node is not None:
-        total, every = (
-            sum(path.contribution for path in explanation),
-            explanation.by_hop[:, explanation.target_index].sum(),
-        )
+        listed = sum(path.contribution for path in explanation)
+        total = explanation.by_hop[:, explanation.target_index].sum()
         which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
-        print(f"Contribution of these {len(explanation)} paths: {_minus(total)} of {_minus(every)} from {which}.")
+        print(f"Contribution of these {len(explanation)} paths: {_minus(listed)} of {_minus(total)} from {which}.")
     columns = _table(explanation)
     for title in _DISPENSABLE:
         if sum(_needed_width(name, cells) for name, cells in columns.items()) > width():
             columns.pop(title, None)
     sides = ["left" if title in _TEXTS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
+
+
+def _print_heading(explanation: Explanation, regression: bool) -> None:
+    output, label = explanation.probabilities[explanation.target_index], printable(explanation.target_class)
+    node = printable(explanation.node)
+    if explanation.node is None:
+        heading(f"Paths that contribute most to {label}")
+        nodes = f"{explanation.num_nodes:,} are predicted to be in it"
+        print_pairs([("nodes", nodes), ("mean probability", f"{output:.0%}")])
+        return
+    via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
+    if regression:
+        heading(f"Paths that contribute most to the value of {node}{via}")
+        print_pairs([("predicted", f"{output:.6g}")])
+        return
+    predicted = explanation.target_class in explanation.predicted_all
+    heading(f"Why {node} is in {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
+    rows = [("probability", f"{output:.0%}")]
+    if explanation.predicted_all != (explanation.target_class,):
+        rows.append(("predicted", _predicted(explanation)))
+    print_pairs(rows)
 
 
 def _table(explanation: Explanation) -> dict[str, list[str]]:

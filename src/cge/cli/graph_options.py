@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 __all__ = ["DELIMITERS", "FILES", "Files", "column_of", "require_file", "takes_files"]
 
-FILES, _READING = "Files", "How to read them"  # panels of the help
+FILES, _READING = "Files", "File format"  # panels of the help
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
 

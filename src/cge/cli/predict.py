@@ -28,7 +28,7 @@ __all__ = ["predict"]
 
 
 def _read(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="How to read new edges", **more)
+    return typer.Option(*names, rich_help_panel="File format of new edges", **more)
 
 
 def predict(

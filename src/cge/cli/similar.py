@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cge.cli.common_options import MAX_INT, Json, ModelFolder, ModelJobs, among
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, among, int64
 from cge.cli.model_files import ids_of, load_model, printable, require_vectors
 from cge.cli.printing import print_json, print_table
 from cge.errors import InputError, format_value
@@ -17,7 +17,7 @@ __all__ = ["similar"]
 def similar(
     folder: ModelFolder,
     node: Annotated[str, typer.Argument(metavar="ID", help="A node; write -- before one that starts with a minus.")],
-    top: Annotated[int, typer.Option(min=1, max=MAX_INT, help="How many nodes.")] = 10,
+    top: Annotated[int, typer.Option(min=1, callback=int64, help="How many nodes.")] = 10,
     metric: Annotated[
         str,
         typer.Option(

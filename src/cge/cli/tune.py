@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from cge.cli.checkout import require
-from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, method_names
+from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, int64, method_names
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
@@ -22,7 +22,9 @@ def tune(
     method: Annotated[
         str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)
     ] = "cge",
-    trials: Annotated[int, typer.Option(min=1, help="Number of trials, those of earlier runs included.")] = 50,
+    trials: Annotated[
+        int, typer.Option(min=1, callback=int64, help="Number of trials, those of earlier runs included.")
+    ] = 50,
     storage: Annotated[
         str | None,
         typer.Option(
@@ -31,9 +33,14 @@ def tune(
             "\\[runs/tune/DATASET-METHOD.journal].",
         ),
     ] = None,
-    seeds: Annotated[int, typer.Option(min=1, help="Fits of each trial; their mean accuracy is its score.")] = 1,
+    seeds: Annotated[
+        int, typer.Option(min=1, callback=int64, help="Fits of each trial; their mean accuracy is its score.")
+    ] = 1,
     first_seed: Annotated[
-        int, typer.Option("--seed", "--first-seed", min=0, help="The first seed of the fits and of the proposals.")
+        int,
+        typer.Option(
+            "--seed", "--first-seed", min=0, callback=int64, help="The first seed of the fits and of the proposals."
+        ),
     ] = 0,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
