@@ -13,8 +13,10 @@ import cge
 from cge.estimators.encoder_fit import encoder_settings
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
-from cge.training.classifier_recipes import EncoderSettings
+from cge.models.weightings import closed_form
+from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.learned_weighting import OuterProblem
 from cge.training.model_search import ModelSearch
 from cge.training.named_weighting import NamedWeighting
@@ -35,8 +37,9 @@ def make_settings(dim: int, max_epochs: int) -> EncoderSettings:
 
 def make_setup(task: Task) -> Setup:
     data = EncoderData(task.graph, n_jobs=1)
-    search = ModelSearch(task, data, make_settings(4, 30))
-    return Setup(task, data, search, search.best_closed_form("degree"), QUICK_OUTER)
+    search = ModelSearch(CandidateEvaluator(task, data, make_settings(4, 30)))
+    start = NamedWeighting("degree", closed_form("degree", data.edge_scale.names, 4))
+    return Setup(task, data, search, start, QUICK_OUTER)
 
 
 @pytest.mark.parametrize("name", ATTEMPTS)
@@ -113,7 +116,7 @@ def test_a_matrix_per_hop_separates_the_contributions_of_hops() -> None:
     setup = make_setup(with_validation())
     propagated = attempts.matrix_per_hop(setup)
     hops, dim = 5, attempts._HOP_DIM
-    assert setup.search.settings.dim == hops * dim
+    assert setup.search.evaluator.settings.dim == hops * dim
     inputs = torch.randn(80, 2 * hops * dim, generator=torch.Generator().manual_seed(0))  # two augmentations
     result = propagated(inputs).view(80, 2, hops, dim)
     few = torch.randn(80, 3, generator=torch.Generator().manual_seed(1))

@@ -17,7 +17,7 @@ from cge.explain.all_paths import AllPaths
 from cge.explain.explanation import Explanation
 from cge.explain.sampled_paths import SampledPaths
 from cge.metrics import scale_probabilities
-from cge.training.classifier_recipes import CLASSIFIERS
+from cge.training.classifier_registry import CLASSIFIERS
 from tests.fixtures import (
     GROUP_SIZE,
     TRUE_LABELS,
@@ -68,7 +68,7 @@ def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Arr
     weighting, train = fitted.selection.weighting, fitted.train
     label_scores = np.zeros(len(model.classes_))
     with torch.no_grad():
-        inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].rows))
+        inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].row_norm))
         vector = weighting.propagation(fitted.data)(inputs)[[node]] + classifier.offset()
         if fitted.label_propagation:
             propagated = weighting.propagate_labels(fitted.data, train.nodes, train.matrix, fitted.target)

@@ -12,7 +12,7 @@ from sklearn.metrics import f1_score
 
 import cge
 from cge.explain.weighting_comparison import Gain, WeightingComparison
-from cge.training.model_search import ModelSearch
+from cge.training.candidate_evaluation import CandidateEvaluator
 from tests.fixtures import (
     PLANTED_NODES,
     TRUE_LABELS,
@@ -99,7 +99,7 @@ def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
     assert second == both.caveat
 
 
-@pytest.mark.parametrize(("signal", "weighting"), [(1.0, "two steps, b = 0"), (0.0, "uniform")])
+@pytest.mark.parametrize(("signal", "weighting"), [(1.0, "two hops, b = 0"), (0.0, "uniform")])
 def test_a_weighting_that_was_selected_has_a_biased_gain(signal: float, weighting: str) -> None:
     labels = np.arange(PLANTED_NODES) % 2
     model = quick_cge("auto", classifier="mlp", label_propagation="no", hops=2, max_epochs=15)
@@ -168,13 +168,13 @@ def test_learned_weights_are_compared_with_uniform_ones(
     weighting: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     scores: dict[str, Any] = {}
-    evaluate_candidate = ModelSearch.evaluate_candidate
+    evaluate = CandidateEvaluator.evaluate
 
-    def spy(self: ModelSearch, candidate: Any, *arguments: Any) -> Any:
-        scores[candidate.name] = evaluate_candidate(self, candidate, *arguments)
-        return scores[candidate.name]
+    def spy(self: CandidateEvaluator, weighting: Any, *arguments: Any) -> Any:
+        scores[weighting.name] = evaluate(self, weighting, *arguments)
+        return scores[weighting.name]
 
-    monkeypatch.setattr(ModelSearch, "evaluate_candidate", spy)
+    monkeypatch.setattr(CandidateEvaluator, "evaluate", spy)
     model = fit_quick(weighting, classifier="mlp", label_propagation="no", hops=2)
     comparison = model.compare_weighting()
     expected = Gain.between(scores[weighting].correct, scores["uniform"].correct, early=True)
