@@ -247,9 +247,8 @@ def main() -> int:
             worker.process.kill()
             worker.process.join()
     total = summarize(options.seed, tallies)
-    print(
-        f"{total['inputs']:,} inputs in all, {total['inputs_per_second']:,} per second and process, {failed} new failures"
-    )
+    rate = f"{total['inputs_per_second']:,} per second and process"
+    print(f"{total['inputs']:,} inputs in all, {rate}, {failed} new failures")
     if failed:
         print(f"failing inputs are in {options.failures}, a folder each, with problem.txt")
     return int(failed > 0)

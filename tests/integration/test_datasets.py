@@ -1,4 +1,4 @@
-"""The real data sets, pinned to what is known about them."""
+"""The real data sets: sizes, classes and splits as published."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def _distinct_pairs(data: Dataset) -> int:
     return int((matrix + matrix.T).nnz) // 2
 
 
-def _same_graph(one: Dataset, other: Dataset) -> None:
-    assert np.array_equal(one.graph.indptr, other.graph.indptr)
-    assert np.array_equal(one.graph.indices, other.graph.indices)
-    assert one.graph.features.dtype == other.graph.features.dtype  # type: ignore[union-attr]
-    assert (one.graph.features != other.graph.features).nnz == 0  # type: ignore[union-attr]
+def _same_graph(first: Dataset, second: Dataset) -> None:
+    assert np.array_equal(first.graph.indptr, second.graph.indptr)
+    assert np.array_equal(first.graph.indices, second.graph.indices)
+    assert first.graph.features.dtype == second.graph.features.dtype  # type: ignore[union-attr]
+    assert (first.graph.features != second.graph.features).nnz == 0  # type: ignore[union-attr]
 
 
 # ---------------------------------------------------------------------- what comes with the package
@@ -98,7 +98,7 @@ def test_the_same_arrays_make_the_same_bytes(tmp_path: Path, monkeypatch: pytest
         assert archive["names"].tolist() == ["x", "y"]
 
 
-def test_the_bundled_arrays_are_found_again_from_the_planetoid_order(data_dir: Path) -> None:
+def test_the_planetoid_order_is_recovered_from_the_bundled_arrays(data_dir: Path) -> None:
     """Shuffle the bundled graph, as `cora.content` is, and match it to the Planetoid files as the script does."""
     script, data = _build_script(), load_dataset("cora")
     standard = load_planetoid(data_dir / "planetoid", "cora")
@@ -115,7 +115,7 @@ def test_the_bundled_arrays_are_found_again_from_the_planetoid_order(data_dir: P
 # ---------------------------------------------------------------------- what is in the data folder
 
 
-def test_the_bundled_cora_is_that_of_the_planetoid_files(data_dir: Path) -> None:
+def test_the_bundled_cora_equals_the_planetoid_files(data_dir: Path) -> None:
     bundled, files_ = load_dataset("cora"), load_planetoid(data_dir / "planetoid", "cora")
     _same_graph(bundled, files_)
     assert np.array_equal(bundled.labels, files_.labels)
@@ -123,28 +123,28 @@ def test_the_bundled_cora_is_that_of_the_planetoid_files(data_dir: Path) -> None
     assert bundled.class_names == files_.class_names
 
 
-@pytest.mark.parametrize("name", [one.name for one in catalog()])
+@pytest.mark.parametrize("name", [info.name for info in catalog()])
 def test_sizes_are_those_of_the_catalog(data_dir: Path, name: str) -> None:
     start = time.perf_counter()
-    data, known = load_dataset(name, download=False), dataset_info(name)
+    data, info = load_dataset(name, download=False), dataset_info(name)
     seconds = time.perf_counter() - start
-    assert known.location == ("bundled" if name == "cora" else "CGE_DATA_DIR")
+    assert info.location == ("bundled" if name == "cora" else "CGE_DATA_DIR")
     assert data.name == name
-    assert data.graph.num_nodes == known.nodes
-    assert data.graph.num_edges == known.edges
-    assert _distinct_pairs(data) == (295_301 if name == "debian" else known.edges)
-    assert data.num_classes == known.classes
-    assert (0 if data.graph.features is None else data.graph.features.shape[1]) == known.features
+    assert data.graph.num_nodes == info.nodes
+    assert data.graph.num_edges == info.edges
+    assert _distinct_pairs(data) == (295_301 if name == "debian" else info.edges)
+    assert data.num_classes == info.classes
+    assert (0 if data.graph.features is None else data.graph.features.shape[1]) == info.features
     assert (data.split.sizes if name in SPLITS and data.split else None) == SPLITS.get(name)
     assert len(data.labeled) == LABELED.get(name, len(data.labeled))
     assert not data.graph.directed
     assert seconds < 15
 
 
-@pytest.mark.parametrize("path", [file.path for one in catalog() for file in (*one.files, *one.sources)])
+@pytest.mark.parametrize("path", [file.path for info in catalog() for file in (*info.files, *info.raw_files)])
 def test_checksums_are_those_of_the_files(data_dir: Path, path: str) -> None:
-    known = {file.path: file.sha256 for one in catalog() for file in (*one.files, *one.sources)}
-    assert hashlib.sha256((data_dir / path).read_bytes()).hexdigest() == known[path]
+    checksums = {file.path: file.sha256 for info in catalog() for file in (*info.files, *info.raw_files)}
+    assert hashlib.sha256((data_dir / path).read_bytes()).hexdigest() == checksums[path]
 
 
 def test_citeseer_keeps_nodes_without_features(data_dir: Path) -> None:
@@ -166,8 +166,8 @@ def test_nell_plain_and_derived_agree(data_dir: Path, share: str) -> None:
     plain, derived = load_planetoid(data_dir / "nell", f"nell.{share}"), load_dataset(f"nell-{share}")
     _same_graph(plain, derived)
     assert plain.class_names == derived.class_names
-    known = plain.labels >= 0
-    assert np.array_equal(plain.labels[known], derived.labels[known])
+    is_labeled = plain.labels >= 0
+    assert np.array_equal(plain.labels[is_labeled], derived.labels[is_labeled])
     assert plain.split is not None
     assert derived.split is not None
     assert np.array_equal(plain.split.train, derived.split.train)
@@ -217,7 +217,7 @@ def test_blogcatalog_has_several_labels_per_node(data_dir: Path) -> None:
     assert data.graph.weights is None
 
 
-def test_debian_keeps_kinds_and_directions(data_dir: Path) -> None:
+def test_debian_has_edge_types_and_directions(data_dir: Path) -> None:
     data = load_dataset("debian")
     assert set(data.graph.edge_type_names) == {"Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances"}
     assert data.graph.num_edges == 300_248  # a pair joined by edges of two kinds counts twice

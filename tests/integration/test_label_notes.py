@@ -1,4 +1,4 @@
-"""Labels that may not be as meant: a header that was read as a label, and names for what is not known."""
+"""Notes on labels that may have been read wrongly: a header read as a label, and names of missing labels."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def notes(capsys: pytest.CaptureFixture[str], *more: str) -> list[str]:
     assert run(["check", "edges.csv", "--labels", "labels.csv", "--json", *more]) == 0
-    found: list[str] = json.loads(capsys.readouterr().out)["notes"]
-    return found
+    notes_printed: list[str] = json.loads(capsys.readouterr().out)["notes"]
+    return notes_printed
 
 
 def labels(folder: Path, *lines: str) -> None:
@@ -47,7 +47,7 @@ def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureF
     assert notes(capsys) == []
 
 
-def test_a_header_beside_other_nodes_that_are_not_there(folder: Path) -> None:
+def test_a_header_and_unknown_nodes(folder: Path) -> None:
     labels(folder, "person,drink", "n0,tea", "n1,tea", "n2,wine", "stranger,wine")
     graph = cge.read_graph("edges.csv")
     with pytest.raises(InputError, match=r"if line 1 names the columns, name them .*; remove these rows, or add"):
@@ -55,7 +55,7 @@ def test_a_header_beside_other_nodes_that_are_not_there(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["nan", "NaN", "None", "N/A"])
-def test_names_for_what_is_not_known(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_names_of_missing_labels(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     labels(folder, "node,label", "n0,tea", "n1,wine", f"n2,{name}", f"n3,{name}")
     (note,) = notes(capsys)
     assert note == (

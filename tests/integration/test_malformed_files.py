@@ -27,7 +27,7 @@ Files = dict[str, str | bytes | Callable[[Path], None]]
 
 @dataclass(frozen=True)
 class Case:
-    """Files to write, what to read of them, and the message, in which `{dir}` stands for their folder."""
+    """Files to write, which of them to read, and the message, in which `{dir}` is their folder."""
 
     name: str
     files: Files
@@ -55,22 +55,22 @@ class Case:
         return self.message.replace("{dir}", str(folder))
 
 
-class _Bomb:
-    """A pickle that makes a file when it is loaded."""
+class _RunsCode:
+    """A pickle that creates a folder when it is loaded."""
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return os.mkdir, (os.environ.get("CGE_TEST_BOMB", "bomb-went-off"),)
+        return os.mkdir, (os.environ.get("CGE_TEST_TRACE", "code-was-run"),)
 
 
-def _npy_bomb(path: Path) -> None:
+def _npy_pickle(path: Path) -> None:
     array = np.empty((1, 2), object)
-    array[:] = _Bomb()
+    array[:] = _RunsCode()
     np.save(path, array, allow_pickle=True)
 
 
-def _npz_bomb(path: Path) -> None:
+def _npz_pickle(path: Path) -> None:
     array = np.empty((1, 2), object)
-    array[:] = _Bomb()
+    array[:] = _RunsCode()
     np.savez(path, features=array)
 
 
@@ -91,7 +91,7 @@ def _too_large(path: Path) -> None:
 
 
 def _npy_header(shape: tuple[int, ...]) -> Callable[[Path], None]:
-    """Write an array of one number whose header tells of another shape."""
+    """Write an array of one number whose header declares another shape."""
 
     def writer(path: Path) -> None:
         with path.open("wb") as file:
@@ -196,14 +196,15 @@ CASES = [
     ),
     Case(
         "pickle",
-        {"edges.pkl": lambda path: path.write_bytes(pickle.dumps(_Bomb())) and None},
+        {"edges.pkl": lambda path: path.write_bytes(pickle.dumps(_RunsCode())) and None},
         "{dir}/edges.pkl: pickles can run arbitrary code and are never opened; save the data as .npz or .parquet",
         edges="edges.pkl",
     ),
     Case(
         "pickle under another name",
-        {"edges.csv": lambda path: path.write_bytes(pickle.dumps([_Bomb()], protocol=4)) and None},
-        "{dir}/edges.csv: expected text, plain or gzip, found a pickle, which can run arbitrary code and is never opened",
+        {"edges.csv": lambda path: path.write_bytes(pickle.dumps([_RunsCode()], protocol=4)) and None},
+        "{dir}/edges.csv: expected text, plain or gzip, found a pickle, which can run arbitrary code and is never "
+        "opened",
     ),
     Case(
         "binary",
@@ -353,7 +354,7 @@ CASES = [
         options={"weight": 3},
     ),
     Case(
-        "one column for two ends",
+        "one column for source and target",
         {"edges.csv": "1,2\n"},
         "source, target, weight and edge_type must be different columns",
         options={"source": 2},
@@ -382,7 +383,7 @@ CASES = [
         f"{{dir}}/edges.csv, line 2: expected an integer node id as in the first row, found '3 4'; {AS_TEXT}",
     ),
     Case(
-        "text where integers are asked for",
+        "text where integers are required",
         {"edges.csv": "a,b\n"},
         f"{{dir}}/edges.csv, line 1: expected an integer node id, found 'a'; {AS_TEXT}",
         options={"ids": "int"},
@@ -577,18 +578,18 @@ CASES = [
     ),
     Case(
         "pickle in .npy",
-        {"edges.csv": GOOD, "features.npy": _npy_bomb},
+        {"edges.csv": GOOD, "features.npy": _npy_pickle},
         f"{{dir}}/features.npy: {PICKLE}",
         features="features.npy",
     ),
     Case(
         "pickle in .npz",
-        {"edges.csv": GOOD, "features.npz": _npz_bomb},
+        {"edges.csv": GOOD, "features.npz": _npz_pickle},
         f"{{dir}}/features.npz: {PICKLE}",
         features="features.npz",
     ),
     Case(
-        "a string in .npy that is none",
+        "an invalid string in .npy",
         {
             "edges.csv": "a,b\n",
             "nodes.npy": lambda path: np.save(path, np.array([[97, 1 << 21]], np.uint32).view("U2")[0]),
@@ -611,7 +612,8 @@ CASES = [
     Case(
         "truncated .npy",
         {"edges.csv": GOOD, "features.npy": _cut(lambda path: np.save(path, np.ones((9, 9))), 0.5)},
-        "{dir}/features.npy: the header declares an array of shape (9, 9) in 648 bytes, found 260; is the file truncated?",
+        "{dir}/features.npy: the header declares an array of shape (9, 9) in 648 bytes, found 260; is the file "
+        "truncated?",
         features="features.npy",
     ),
     Case(
@@ -821,15 +823,15 @@ def _read(case: Case, folder: Path) -> None:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_message(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    bomb = tmp_path / "bomb"
-    monkeypatch.setenv("CGE_TEST_BOMB", str(bomb))
+    trace = tmp_path / "trace"
+    monkeypatch.setenv("CGE_TEST_TRACE", str(trace))
     monkeypatch.chdir(tmp_path)
     case.write(tmp_path)
     with pytest.raises(CgeError) as caught:
         _read(case, tmp_path)
     assert str(caught.value) == case.expected(tmp_path)
     assert type(caught.value) is case.error
-    assert not bomb.exists()
+    assert not trace.exists()
 
 
 @pytest.mark.parametrize(
@@ -864,12 +866,12 @@ def test_message_on_the_command_line(
         assert printed.err == f"cge: {case.expected(tmp_path).replace(in_python, in_shell)}\n"
 
 
-def test_the_bomb_is_live(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_pickles_run_code_when_loaded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The pickles above would run code if they were loaded."""
-    monkeypatch.setenv("CGE_TEST_BOMB", str(tmp_path / "bomb"))
-    _npy_bomb(tmp_path / "features.npy")
+    monkeypatch.setenv("CGE_TEST_TRACE", str(tmp_path / "trace"))
+    _npy_pickle(tmp_path / "features.npy")
     np.load(tmp_path / "features.npy", allow_pickle=True)
-    assert (tmp_path / "bomb").exists()
+    assert (tmp_path / "trace").exists()
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")

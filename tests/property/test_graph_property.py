@@ -1,4 +1,4 @@
-"""What holds for every edge list: ids round-trip, order does not matter, inputs are not written to."""
+"""Properties of every edge list: ids round-trip, order does not matter, inputs are not changed."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def test_ids_round_trip(edges: list[tuple[object, object]]) -> None:
     seen = {end for edge in edges for end in edge}
     assert set(graph.node_ids.tolist()) == seen
     assert len(graph.node_ids) == len(seen)
-    neighbors: dict[object, set[object]] = {one: set() for one in seen}
-    for one, other in edges:
-        if one != other:
-            neighbors[one].add(other)
-            neighbors[other].add(one)
-    for one in seen:
-        assert set(graph.neighbors(one)) == neighbors[one]
+    neighbors: dict[object, set[object]] = {node: set() for node in seen}
+    for node, other in edges:
+        if node != other:
+            neighbors[node].add(other)
+            neighbors[other].add(node)
+    for node in seen:
+        assert set(graph.neighbors(node)) == neighbors[node]
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(1, 5)), max_size=50), st.randoms())
@@ -36,10 +36,10 @@ def test_order_of_edges_does_not_matter(edges: list[tuple[int, int, int]], rando
 
     shuffled = list(edges)
     random.shuffle(shuffled)  # type: ignore[attr-defined]
-    one, other = build(edges), build(shuffled)
-    assert np.array_equal(one.indptr, other.indptr)
-    assert np.array_equal(one.indices, other.indices)
-    assert np.array_equal(one.weights, other.weights)
+    first, second = build(edges), build(shuffled)
+    assert np.array_equal(first.indptr, second.indptr)
+    assert np.array_equal(first.indices, second.indices)
+    assert np.array_equal(first.weights, second.weights)
 
 
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=30), st.permutations(range(10)))

@@ -1,4 +1,4 @@
-"""Whatever edge list is written, in whatever dialect: what is read back is `Graph.from_edges` of the same edges."""
+"""An edge list written in any dialect is read back as `Graph.from_edges` of the same edges."""
 
 from __future__ import annotations
 
@@ -69,9 +69,7 @@ def edge_lists(ends: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Any]]:
     dialects(),
     st.data(),
 )
-def test_what_is_written_is_read(
-    edges: list[Any], values: list[float] | None, dialect: dict[str, Any], data: Any
-) -> None:
+def test_round_trip(edges: list[Any], values: list[float] | None, dialect: dict[str, Any], data: Any) -> None:
     rows = edges if values is None else [(*edge, weight) for edge, weight in zip(edges, values, strict=False)]
     kind = "int" if isinstance(edges[0][0], int) else "str"
     options = {"ids": kind, "header": dialect["header"], "delimiter": dialect["delimiter"]}
@@ -96,8 +94,8 @@ def test_what_is_written_is_read(
 
 
 @given(st.lists(names, min_size=1, max_size=5), dialects())
-def test_the_slow_splitter_agrees(fields: list[str], dialect: dict[str, Any]) -> None:
-    line = dialect["delimiter"].join(field(one, dialect) for one in fields)
+def test_split_line_agrees_with_the_kernel(fields: list[str], dialect: dict[str, Any]) -> None:
+    line = dialect["delimiter"].join(field(value, dialect) for value in fields)
     assert split_line(line, dialect["delimiter"]) == fields
 
 
@@ -110,7 +108,7 @@ suffixes = st.sampled_from([".csv", ".tsv", ".txt", ".csv.gz", ".npz", ".npy", "
 @given(
     st.binary(max_size=200) | st.lists(pieces, max_size=60).map(b"".join), suffixes, st.sampled_from(["auto", "str"])
 )
-def test_no_bytes_break_it(content: bytes, suffix: str, ids: str) -> None:
+def test_random_bytes_raise_only_our_errors(content: bytes, suffix: str, ids: str) -> None:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"edges{suffix}"
         path.write_bytes(content)
@@ -125,7 +123,7 @@ def test_no_bytes_break_it(content: bytes, suffix: str, ids: str) -> None:
     st.sampled_from([".csv", ".tsv", ".txt", ""]),
     st.booleans(),
 )
-def test_the_delimiter_is_found_whatever_the_suffix_says(
+def test_the_delimiter_is_inferred_whatever_the_suffix(
     edges: list[Any], values: list[float] | None, delimiter: str, suffix: str, header: bool
 ) -> None:
     rows = edges if values is None else [(*edge, weight) for edge, weight in zip(edges, values, strict=False)]

@@ -1,4 +1,4 @@
-"""What holds for every graph: steps are edges, bytes do not depend on batches or threads, nothing is written to."""
+"""Properties of walks on every graph: steps are edges, results do not depend on batches or threads."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_step_is_an_edge_and_walks_stop_only_at_dead_ends(
 
 
 @given(graphs(), ratios, st.integers(1, 40), st.sampled_from([1, 2, 4]))
-def test_batches_and_threads_do_not_matter(graph: cge.Graph, q: float, size: int, n_jobs: int) -> None:
+def test_batches_and_threads_do_not_change_results(graph: cge.Graph, q: float, size: int, n_jobs: int) -> None:
     whole = Walker(graph, 6, 4, q=q, n_jobs=1).sample(0, 4 * graph.num_nodes)
     parts = list(Walker(graph, 6, 4, q=q, n_jobs=n_jobs).batches(size))
     assert np.concatenate(parts).tobytes() == whole.tobytes()

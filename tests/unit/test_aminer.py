@@ -61,17 +61,17 @@ def test_papers_venues_and_references(path: Path) -> None:
     assert data.notes == "classes are venues; 1 references to papers that are not in the graph were dropped"
 
 
-def test_venues_choose_classes_and_others_may_stay(path: Path) -> None:
+def test_venues_select_classes_and_other_papers_may_be_kept(path: Path) -> None:
     chosen = read_aminer(path, ["ICML", "KDD"], directed=True)
     assert chosen.class_names == ("ICML", "KDD")
     assert chosen.labels.tolist() == [1, 0, 1]
     assert chosen.graph.neighbors("4") == ["1", "2"]
     assert chosen.graph.neighbors("1") == []
-    one = read_aminer(path, ["KDD"])
-    assert (one.graph.num_nodes, one.graph.num_edges) == (2, 1)
-    everyone = read_aminer(path, ["KDD"], others=True)
-    assert everyone.labels.tolist() == [0, -1, -1, 0]
-    assert everyone.graph.num_edges == 5
+    selected = read_aminer(path, ["KDD"])
+    assert (selected.graph.num_nodes, selected.graph.num_edges) == (2, 1)
+    with_others = read_aminer(path, ["KDD"], others=True)
+    assert with_others.labels.tolist() == [0, -1, -1, 0]
+    assert with_others.graph.num_edges == 5
 
 
 def test_blocks_may_end_inside_a_paper(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -102,7 +102,7 @@ def test_compressed_files_and_other_encodings(tmp_path: Path) -> None:
         ("#*a\n#index1\n#*b\n#index1\n", ": two papers have the id '1'"),
     ],
 )
-def test_what_is_not_citation_text_is_refused(tmp_path: Path, text: str, problem: str) -> None:
+def test_other_text_is_refused(tmp_path: Path, text: str, problem: str) -> None:
     path = tmp_path / "bad.txt"
     path.write_text(text)
     with pytest.raises(FileFormatError) as error:
@@ -110,7 +110,7 @@ def test_what_is_not_citation_text_is_refused(tmp_path: Path, text: str, problem
     assert str(error.value) == f"{path}{problem}"
 
 
-def test_a_venue_that_no_paper_has_is_named(path: Path) -> None:
+def test_an_unknown_venue_is_named(path: Path) -> None:
     with pytest.raises(InputError, match=r"^no paper is in the venue 'ICLR'; venues in the file are 'KDD', 'ICML', …$"):
         read_aminer(path, ["KDD", "ICLR"])
     with pytest.raises(FileFormatError, match=r"none\.txt: cannot be read as lines of text"):

@@ -74,27 +74,27 @@ def _tiny_npz(path: Path) -> str:
 
 
 def test_the_catalog_names_every_data_set_and_is_frozen() -> None:
-    found = catalog()
-    assert [one.name for one in found] == NAMES
-    assert [one.name for one in found if one.location != "missing"] == ["cora"]
+    entries = catalog()
+    assert [info.name for info in entries] == NAMES
+    assert [info.name for info in entries if info.location != "missing"] == ["cora"]
     with pytest.raises(FrozenInstanceError):
-        found[0].name = "x"  # type: ignore[misc]
-    for one in found:
-        assert one.title
-        assert one.source
-        assert all(len(file.sha256) == 64 for file in one.files)
-        assert all(file.url is None or file.url.startswith("https://github.com/") for file in one.files)
+        entries[0].name = "x"  # type: ignore[misc]
+    for info in entries:
+        assert info.title
+        assert info.source
+        assert all(len(file.sha256) == 64 for file in info.files)
+        assert all(file.url is None or file.url.startswith("https://github.com/") for file in info.files)
 
 
 def test_what_cannot_be_downloaded_has_no_address() -> None:
-    without = {one.name for one in catalog() if any(file.url is None for file in one.files)}
+    without = {info.name for info in catalog() if any(file.url is None for file in info.files)}
     assert without == BY_HAND
     assert (
         dataset_info("citeseer").files[0].url == "https://github.com/kimiyoung/planetoid/raw/master/data/ind.citeseer.x"
     )
 
 
-def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_location_is_updated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def touch(root: Path) -> None:
         (root / "blogcatalog").mkdir(parents=True)
         (root / "blogcatalog" / "blogcatalog.mat").touch()
@@ -109,12 +109,12 @@ def test_presence_is_looked_up_each_time(tmp_path: Path, monkeypatch: pytest.Mon
     assert dataset_info("cora").location == "bundled"
 
 
-def test_without_a_cache_folder_named_the_system_s_is_used(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_default_cache_folder_is_that_of_the_system(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CGE_CACHE_DIR")
     assert cache_dir().name == "cge"
 
 
-def test_wrong_requests_are_answered() -> None:
+def test_wrong_arguments_are_refused() -> None:
     with pytest.raises(InputError) as error:
         load_dataset("Cite-Seer")
     assert str(error.value) == (
@@ -127,23 +127,23 @@ def test_wrong_requests_are_answered() -> None:
             load_dataset("NPM", edge_types=value)
 
 
-def test_names_are_taken_in_any_case() -> None:
+def test_names_may_be_in_any_case() -> None:
     assert load_dataset("Cora").name == "cora"
     assert dataset_info("BlogCatalog").name == "blogcatalog"
 
 
-def test_each_set_says_how_it_comes() -> None:
-    ways = {one.name: one.access for one in catalog()}
-    assert ways["cora"] == "bundled"
-    assert {name for name, access in ways.items() if access == "manual"} == BY_HAND
-    assert {one.name for one in catalog() if one.downloadable} == set(NAMES) - BY_HAND - {"cora"}
-    assert all(bool(one.contents) == (one.access == "manual") for one in catalog())
+def test_every_data_set_has_a_way_of_access() -> None:
+    access = {info.name: info.access for info in catalog()}
+    assert access["cora"] == "bundled"
+    assert {name for name, access in access.items() if access == "manual"} == BY_HAND
+    assert {info.name for info in catalog() if info.downloadable} == set(NAMES) - BY_HAND - {"cora"}
+    assert all(bool(info.contents) == (info.access == "manual") for info in catalog())
 
 
 # ---------------------------------------------------------------------- what is not here
 
 
-def test_the_error_names_all_three_ways(tmp_path: Path) -> None:
+def test_the_error_names_all_three_locations(tmp_path: Path) -> None:
     with pytest.raises(MissingDataError) as error:
         load_dataset("actor", download=False)
     assert str(error.value) == (
@@ -154,7 +154,7 @@ def test_the_error_names_all_three_ways(tmp_path: Path) -> None:
     )
 
 
-def test_the_error_shows_the_layout_that_was_looked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_lists_the_expected_paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for folder, problem in ((tmp_path / "none", "which is not a folder"), (tmp_path, "where they are missing")):
         monkeypatch.setenv("CGE_DATA_DIR", str(folder))
         with pytest.raises(MissingDataError) as error:
@@ -166,7 +166,7 @@ def test_the_error_shows_the_layout_that_was_looked_for(tmp_path: Path, monkeypa
         )
 
 
-def test_the_error_names_only_what_lacks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_error_names_only_missing_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     (tmp_path / "vispub").mkdir()
     (tmp_path / "vispub" / "nodes.tsv").touch()
@@ -174,7 +174,7 @@ def test_the_error_names_only_what_lacks(tmp_path: Path, monkeypatch: pytest.Mon
         load_dataset("vispub")
 
 
-def test_a_set_made_by_hand_offers_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_manual_data_set_has_no_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
     with pytest.raises(MissingDataError) as error:
         load_dataset("debian")
@@ -225,7 +225,7 @@ def test_a_download_that_does_not_match_is_refused_and_leaves_nothing(home: tupl
     assert [path for path in cache_dir().rglob("*") if path.is_file()] == []
 
 
-def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
+def test_an_incomplete_data_set_is_missing(home: tuple[Path, str]) -> None:
     folder, address = home
     (folder / "a.txt").write_text("content")
     good = DataFile("some/a.txt", hashlib.sha256(b"content").hexdigest(), f"{address}/a.txt")
@@ -236,13 +236,13 @@ def test_a_set_is_complete_or_not_here(home: tuple[Path, str]) -> None:
     assert location_of([good, gone]) == "missing"
 
 
-def test_no_server_is_an_error_of_ours() -> None:
+def test_a_failed_connection_raises_our_error() -> None:
     file = DataFile("some/a.txt", "0" * 64, "http://127.0.0.1:1/a.txt")
     with pytest.raises(MissingDataError, match=r"failed for http://127\.0\.0\.1:1/a\.txt: ConnectionError"):
         fetch_files("some", [file])
 
 
-def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_is_downloaded_and_loaded(home: tuple[Path, str], monkeypatch: pytest.MonkeyPatch) -> None:
     folder, address = home
     digest = _tiny_npz(folder / "actor.npz")
 
@@ -261,8 +261,8 @@ def test_a_data_set_is_loaded_from_its_home(home: tuple[Path, str], monkeypatch:
 
 def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
-    for one in catalog():
-        for file in one.files:
+    for info in catalog():
+        for file in info.files:
             (tmp_path / file.path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / file.path).write_bytes(b"\x1f\x8bdamaged")
     for name in NAMES[1:]:
@@ -274,7 +274,7 @@ def test_a_damaged_file_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("place", ["CGE_DATA_DIR", "cache"])
-def test_files_are_checked_wherever_they_are(
+def test_files_are_verified_in_every_location(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
     folder = tmp_path / "data" if place == "CGE_DATA_DIR" else cache_dir()
@@ -306,9 +306,7 @@ def test_files_are_checked_wherever_they_are(
 # ---------------------------------------------------------------------- the list, as printed
 
 
-def test_the_list_says_how_sets_come_and_where_they_are_looked_for(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_list_has_access_and_locations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["datasets"]) == 0
     printed = capsys.readouterr()
     lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
@@ -322,12 +320,12 @@ def test_the_list_says_how_sets_come_and_where_they_are_looked_for(
 
 def test_the_list_as_json_is_short(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["datasets", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    assert (found["data_dir"], found["cache_dir"]) == (None, str(tmp_path / "cache"))
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["data_dir"], printed["cache_dir"]) == (None, str(tmp_path / "cache"))
     sizes = ["nodes", "edges", "classes", "features"]
-    for one in found["datasets"]:
-        assert list(one) == ["name", "title", *sizes, "source", "license", "location", "downloadable"]
-    assert {one["name"] for one in found["datasets"] if one["downloadable"]} == set(NAMES) - BY_HAND - {"cora"}
+    for entry in printed["datasets"]:
+        assert list(entry) == ["name", "title", *sizes, "source", "license", "location", "downloadable"]
+    assert {entry["name"] for entry in printed["datasets"] if entry["downloadable"]} == set(NAMES) - BY_HAND - {"cora"}
 
 
 def test_the_list_warns_of_a_wrong_data_folder(

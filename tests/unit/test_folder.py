@@ -1,4 +1,4 @@
-"""A folder as a data set: what is read, in which formats, and what is refused in one sentence."""
+"""A folder as a data set: its files, their formats, and the messages for wrong ones."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_everything(tmp_path: Path) -> None:
     assert repr(data) == ("Dataset(people: 5 nodes, 3 edges, 2 classes, 3 labeled nodes, 1 features, split 1/1/1)")
 
 
-def test_isolated_nodes_may_be_labeled_and_judged(tmp_path: Path) -> None:
+def test_isolated_nodes_may_be_labeled_and_tested(tmp_path: Path) -> None:
     labels = LABELS + "eve,blue\n"
     root = people(tmp_path, nodes__csv="ann\nbob\ncy\ndan\neve\n", labels__csv=labels, split__csv="eve,test\n")
     data = load_folder(root)
@@ -108,14 +108,14 @@ def test_same_as_the_readers(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "names"),
+    ("written", "names"),
     [(("10", "9", "2"), ("2", "9", "10")), (("b", "10", "9"), ("10", "9", "b")), (("é", "Z", "a"), ("Z", "a", "é"))],
 )
-def test_class_names_ascend(found: tuple[str, ...], names: tuple[str, ...], tmp_path: Path) -> None:
-    rows = "".join(f"{node},{label}\n" for node, label in zip(("ann", "bob", "cy"), found, strict=True))
+def test_class_names_ascend(written: tuple[str, ...], names: tuple[str, ...], tmp_path: Path) -> None:
+    rows = "".join(f"{node},{label}\n" for node, label in zip(("ann", "bob", "cy"), written, strict=True))
     data = load_folder(people(tmp_path, labels__csv="node,label\n" + rows))
     assert data.class_names == names
-    assert [data.class_names[one] for one in data.labels[:3]] == list(found)
+    assert [data.class_names[label] for label in data.labels[:3]] == list(written)
 
 
 def test_several_labels(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_several_labels(tmp_path: Path) -> None:
     assert np.array_equal(labels, data.labels)
 
 
-def test_a_row_twice_is_one_label_and_one_role(tmp_path: Path) -> None:
+def test_duplicate_rows_count_once(tmp_path: Path) -> None:
     data = load_folder(people(tmp_path, labels__csv=LABELS + "ann,red\n", split__csv=SPLIT + "ann,train\n"))
     assert data.labels.tolist() == [1, -1, 0, 1]
     assert data.split == Split([0], [2], [3])
@@ -144,17 +144,17 @@ def test_labels_are_the_rows(tmp_path_factory: pytest.TempPathFactory, pairs: li
         tmp_path_factory.mktemp("drawn"), edges__csv="0,1\n1,2\n2,3\n3,4\n4,5\n", labels__csv="node,label\n" + rows
     )
     data = load_folder(root)
-    known: dict[int, set[str]] = {}
+    written: dict[int, set[str]] = {}
     for node, label in pairs:
-        known.setdefault(node, set()).add(label)
+        written.setdefault(node, set()).add(label)
     assert data.class_names == tuple(sorted({label for _, label in pairs}))
-    assert data.multilabel == any(len(several) > 1 for several in known.values())
+    assert data.multilabel == any(len(names) > 1 for names in written.values())
     for node in range(6):
         if data.multilabel:
-            found = {name for name, one in zip(data.class_names, data.labels[node], strict=True) if one}
+            read = {name for name, has_label in zip(data.class_names, data.labels[node], strict=True) if has_label}
         else:
-            found = {data.class_names[data.labels[node]]} if data.labels[node] >= 0 else set()
-        assert found == known.get(node, set())
+            read = {data.class_names[data.labels[node]]} if data.labels[node] >= 0 else set()
+        assert read == written.get(node, set())
 
 
 # ---------------------------------------------------------------------- formats
@@ -164,7 +164,7 @@ MATRIX = sp.coo_array((np.ones(6), (np.r_[PAIRS[:, 0], PAIRS[:, 1]], np.r_[PAIRS
 
 
 def write_edges(path: Path) -> None:
-    text = "".join(f"{one} {other}\n" for one, other in PAIRS.tolist())
+    text = "".join(f"{source} {target}\n" for source, target in PAIRS.tolist())
     match path.name:
         case "edges.csv" | "edges.tsv" | "edges.csv.gz" | "edges.tsv.gz":
             text = text.replace(" ", "," if ".csv" in path.name else "\t")
@@ -285,14 +285,14 @@ def test_nodes_named_like_columns(tmp_path: Path) -> None:
     assert load_folder(root).split == Split([0], [], [1])
 
 
-def test_one_role_is_a_split_too(tmp_path: Path) -> None:
+def test_a_split_may_have_a_single_role(tmp_path: Path) -> None:
     assert load_folder(people(tmp_path, split__csv="ann,test\n")).split == Split([], [], [0])
 
 
 # ---------------------------------------------------------------------- the folder
 
 
-def test_hidden_files_subfolders_and_other_names_are_left_alone(tmp_path: Path) -> None:
+def test_hidden_files_subfolders_and_other_names_are_ignored(tmp_path: Path) -> None:
     root = people(tmp_path)
     folder(root, __edges__csv="no edges", __split__csv="none", splits__csv="ann", README__md="people")
     (root / "edges").mkdir()
@@ -401,16 +401,16 @@ def test_an_empty_folder(tmp_path: Path) -> None:
     folder(tmp_path, __hidden="")
     assert refused(tmp_path) == f"{tmp_path}: expected a file of edges, found nothing; add one, such as edges.csv"
     folder(tmp_path, **{f"page{k}__html": "" for k in range(7)})
-    format_list = "page0.html, page1.html, page2.html, page3.html, page4.html, …"
-    assert f"found {format_list}; add one" in refused(tmp_path)
+    names = "page0.html, page1.html, page2.html, page3.html, page4.html, …"
+    assert f"found {names}; add one" in refused(tmp_path)
 
 
 @pytest.mark.parametrize("stem", ["edges", "labels", "features", "nodes", "split"])
 def test_two_files_of_one_kind(stem: str, tmp_path: Path) -> None:
     root = people(tmp_path)
     folder(root, **{f"{stem}__csv": "a,b\n", f"{stem}__tsv__gz": "a\tb\n"})
-    format_list = f"{stem}.csv, {stem}.tsv.gz"
-    assert refused(root) == f"{root}: expected one file of {stem}, found 2: {format_list}; keep one, rename the others"
+    names = f"{stem}.csv, {stem}.tsv.gz"
+    assert refused(root) == f"{root}: expected one file of {stem}, found 2: {names}; keep one, rename the others"
 
 
 def test_a_link_to_nothing(tmp_path: Path) -> None:
@@ -527,11 +527,11 @@ def test_a_wrong_role_in_parquet(tmp_path: Path) -> None:
     assert "split.parquet, line 2: expected train, validation or test, found 'dev'" in refused(root)
 
 
-def test_a_list_of_nodes_that_lacks_one(tmp_path: Path) -> None:
+def test_a_node_list_without_a_labeled_node(tmp_path: Path) -> None:
     message = refused(people(tmp_path, nodes__csv="ann\nbob\ncy\n"), UnknownNodeError)
     assert "edges.csv is not in the graph: 'dan'; the list of nodes must contain every node" in message
 
 
-def test_features_that_lack_a_node(tmp_path: Path) -> None:
+def test_features_without_a_row_for_a_node(tmp_path: Path) -> None:
     message = refused(people(tmp_path, features__csv="node,x\nann,1\nbob,2\ncy,3\n"))
     assert "features.csv: 1 node of the graph has no row, the first: 'dan'" in message

@@ -22,8 +22,8 @@ from cge.randomness import STEP, below, generator, key, mix, unit
 def test_mix_is_the_finalizer_of_splitmix64() -> None:
     """The first outputs of SplitMix64 from seed 1234567, as published with its reference implementation."""
     expected = [6457827717110365317, 3203168211198807973, 9817491932198370423, 4593380528125082431]
-    found = [int(mix(np.uint64((1234567 + k * int(STEP)) % 2**64))) for k in range(1, 5)]
-    assert found == expected
+    numbers = [int(mix(np.uint64((1234567 + k * int(STEP)) % 2**64))) for k in range(1, 5)]
+    assert numbers == expected
 
 
 def test_streams_are_named_and_independent() -> None:
@@ -41,16 +41,16 @@ def test_streams_are_named_and_independent() -> None:
 def test_numbers_are_uniform_and_in_range() -> None:
     with np.errstate(over="ignore"):
         numbers = [np.uint64(mix(key(0) + np.uint64(k) * STEP)) for k in range(20_000)]
-    die = np.bincount([int(below(one, 6)) for one in numbers], minlength=6)
+    die = np.bincount([int(below(number, 6)) for number in numbers], minlength=6)
     assert len(die) == 6
     assert chisquare(die).pvalue > 0.001
-    floats = np.array([unit(one) for one in numbers])
+    floats = np.array([unit(number) for number in numbers])
     assert floats.min() >= 0
     assert floats.max() < 1
     assert chisquare(np.histogram(floats, 50, (0, 1))[0]).pvalue > 0.001
 
 
-def test_blocks_run_once_each_and_errors_come_back() -> None:
+def test_every_block_runs_once_and_errors_are_raised() -> None:
     done: list[int] = []
     lock = threading.Lock()
 
@@ -69,7 +69,7 @@ def test_blocks_run_once_each_and_errors_come_back() -> None:
     assert resolve_jobs(np.int64(2)) == 2
 
 
-def test_an_error_stops_the_blocks_that_wait() -> None:
+def test_an_error_stops_waiting_blocks() -> None:
     started: list[int] = []
 
     def work(number: int) -> None:
@@ -83,7 +83,7 @@ def test_an_error_stops_the_blocks_that_wait() -> None:
     assert len(started) < 20
 
 
-def test_nobody_works_any_more_when_an_error_comes() -> None:
+def test_no_block_runs_after_an_error_is_raised() -> None:
     done: list[int] = []
 
     def work(number: int) -> None:
@@ -108,7 +108,7 @@ def printed(code: str) -> str:
     return done.stdout.strip()
 
 
-def test_blocks_may_have_blocks_and_more_of_them_than_there_are_threads() -> None:
+def test_blocks_may_be_nested_and_outnumber_the_threads() -> None:
     code = (
         "from cge.parallel import run_blocks\n"
         "done = []\n"
@@ -153,7 +153,7 @@ def test_kernels_compile_where_nothing_can_be_cached(tmp_path: Path) -> None:
     assert int(done.stdout) == int(mix(np.uint64(1)))
 
 
-def test_importing_cge_is_quick_work() -> None:
+def test_importing_cge_is_fast() -> None:
     """`cge --help` must not wait for compilers and linear algebra."""
     code = "import sys, cge; print([m for m in ('numba', 'scipy', 'pyarrow', 'sklearn') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -176,8 +176,10 @@ def test_public_names() -> None:
         "CGE",
         "CgeError",
         "CgeWarning",
+        "ClassifierSpec",
         "Dataset",
         "DeepWalk",
+        "EdgeWeighting",
         "Graph",
         "GraphUpdate",
         "Node2Vec",
@@ -186,8 +188,10 @@ def test_public_names() -> None:
         "PaperOuterConfig",
         "PaperTrainingConfig",
         "PathWeighting",
+        "SearchRole",
         "Split",
         "TrainingConfig",
+        "WeightingSpec",
         "__version__",
         "edge_vectors",
         "load",
@@ -195,6 +199,8 @@ def test_public_names() -> None:
         "read_features",
         "read_graph",
         "read_labels",
+        "register_classifier",
+        "register_weighting",
         "subgraph_vectors",
     ]
     for name in cge.__all__:

@@ -1,4 +1,4 @@
-"""`Graph`: every way in, ids, duplicates, self-loops, checks and the summary."""
+"""`Graph`: construction, ids, duplicates, self-loops, checks and the summary."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_node_ids_fix_the_order_and_keep_isolated_nodes() -> None:
     assert unordered.indices_of([3, 9, 5]).tolist() == [2, 0, 1]
 
 
-def test_features_or_num_nodes_tell_the_nodes() -> None:
+def test_features_or_num_nodes_determine_the_nodes() -> None:
     assert cge.Graph.from_edges([(0, 2)], features=np.eye(4)).num_nodes == 4
     assert cge.Graph.from_edges([(0, 2)], num_nodes=5).degrees.tolist() == [1, 0, 1, 0, 0]
     assert cge.Graph.from_edges([], num_nodes=2).num_nodes == 2
@@ -73,9 +73,9 @@ def test_duplicates_merge() -> None:
 def test_self_loops_are_dropped_or_kept_once() -> None:
     edges = [(0, 0), (0, 1), (0, 0)]
     assert dense(cge.Graph.from_edges(edges)) == [[0, 1], [1, 0]]
-    kept = cge.Graph.from_edges(edges, self_loops=True)
-    assert dense(kept) == [[1, 1], [1, 0]]
-    assert kept.num_edges == 2
+    graph = cge.Graph.from_edges(edges, self_loops=True)
+    assert dense(graph) == [[1, 1], [1, 0]]
+    assert graph.num_edges == 2
     assert dense(cge.Graph.from_edges(edges, weights=[1, 2, 4], self_loops=True)) == [[5, 2], [2, 0]]
 
 
@@ -86,8 +86,8 @@ def test_edge_types_keep_parallel_edges_apart() -> None:
     row = slice(graph.indptr[0], graph.indptr[1])
     assert graph.edge_types is not None
     assert graph.weights is not None
-    found = zip(graph.indices[row].tolist(), graph.edge_types[row].tolist(), graph.weights[row].tolist(), strict=True)
-    assert sorted(found) == [(1, 0, 5.0), (1, 1, 2.0), (2, 1, 8.0)]
+    entries = zip(graph.indices[row].tolist(), graph.edge_types[row].tolist(), graph.weights[row].tolist(), strict=True)
+    assert sorted(entries) == [(1, 0, 5.0), (1, 1, 2.0), (2, 1, 8.0)]
     assert graph.num_edges == 3
 
 
@@ -116,7 +116,7 @@ def test_index_type_is_the_smallest_that_fits() -> None:
 # ---------------------------------------------------------------------- other libraries
 
 
-def test_from_scipy_looks_at_the_matrix() -> None:
+def test_from_scipy_infers_directions_and_weights() -> None:
     symmetric = sp.csr_array(np.array([[0, 2, 0], [2, 0, 1], [0, 1, 0]]))
     graph = cge.Graph.from_scipy(symmetric)
     assert not graph.directed
@@ -149,9 +149,9 @@ def test_from_networkx() -> None:
     graph.add_weighted_edges_from([("a", "b", 2.0), ("b", "c", 3.0)])
     graph.add_node("alone")
     graph.add_edge("a", "c")
-    found = cge.Graph.from_networkx(graph)
-    assert found.node_ids.tolist() == ["a", "b", "c", "alone"]
-    assert dense(found) == nx.to_numpy_array(graph).tolist()
+    converted = cge.Graph.from_networkx(graph)
+    assert converted.node_ids.tolist() == ["a", "b", "c", "alone"]
+    assert dense(converted) == nx.to_numpy_array(graph).tolist()
     assert cge.Graph.from_networkx(nx.path_graph(3)).weights is None
     assert cge.Graph.from_networkx(nx.DiGraph([(0, 1)])).directed
     multi = cge.Graph.from_networkx(nx.MultiGraph([(0, 1), (0, 1)]))
@@ -322,10 +322,10 @@ def test_sparse_features_are_not_written_to() -> None:
     matrix = sp.csr_array(
         (np.array([1, 2, 3], np.float32), np.array([2, 0, 0]), np.array([0, 3, 3])), shape=(2, 3), copy=True
     )
-    kept = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
+    originals = [part.copy() for part in (matrix.data, matrix.indices, matrix.indptr)]
     graph = cge.Graph.from_edges([(0, 1)], features=matrix)
     assert graph.features.toarray().tolist() == [[5, 0, 1], [0, 0, 0]]
-    for part, before in zip((matrix.data, matrix.indices, matrix.indptr), kept, strict=True):
+    for part, before in zip((matrix.data, matrix.indices, matrix.indptr), originals, strict=True):
         assert np.array_equal(part, before)
 
 
@@ -337,7 +337,7 @@ def test_codes_out_of_range_are_refused(source: list[int], target: list[int]) ->
         cge.Graph.from_codes(np.array(source), np.array(target), np.arange(2))
 
 
-def test_matrices_that_point_nowhere_are_refused() -> None:
+def test_matrices_with_indices_out_of_range_are_refused() -> None:
     matrix = sp.csr_array((2, 2))
     matrix.indptr, matrix.indices, matrix.data = np.array([0, 1, 1]), np.array([50_000_000]), np.array([1.0])
     with pytest.raises(cge.CgeError, match="an entry has node index 50,000,000, but there are 2 nodes"):
@@ -393,8 +393,8 @@ def test_arguments_that_contradict_each_other() -> None:
         cge.Graph.from_networkx([(0, 1)])
     with pytest.raises(cge.CgeError, match="from_pyg takes an object with edge_index, found a dict without"):
         cge.Graph.from_pyg({})
-    one = SimpleNamespace(edge_index=np.array([[0], [1]]), edge_attr=np.array([[3.0]]), num_nodes=2)
-    assert cge.Graph.from_pyg(one).weights is not None
+    data = SimpleNamespace(edge_index=np.array([[0], [1]]), edge_attr=np.array([[3.0]]), num_nodes=2)
+    assert cge.Graph.from_pyg(data).weights is not None
 
 
 def test_graphs_are_containers() -> None:
@@ -413,6 +413,6 @@ def test_graphs_are_containers() -> None:
     assert surrogate.node_ids.tolist() == ["\ud800", "b"]
 
 
-def test_infinite_features_of_both_signs_are_one_sentence() -> None:
+def test_infinite_features_of_both_signs_are_refused() -> None:
     with pytest.raises(cge.CgeError, match="features must be finite as float32, found inf in row 0, column 0"):
         cge.Graph.from_edges([(0, 1)], features=np.array([[np.inf], [-np.inf]]))

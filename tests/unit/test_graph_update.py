@@ -1,4 +1,4 @@
-"""New nodes for a graph: the same graph as one built of all edges at once, whatever kind of graph it is."""
+"""Graph updates: the same graph as one built from all edges at once, for every kind of graph."""
 
 from __future__ import annotations
 
@@ -26,25 +26,23 @@ EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from("xyz"))
 
 def rows(graph: Graph) -> dict[Any, list[Any]]:
     """Return all entries of a graph by node id: neighbor, weight, type."""
-    found: dict[Any, list[Any]] = {}
-    for node, (begin, end) in enumerate(zip(graph.indptr[:-1], graph.indptr[1:], strict=True)):
-        found[graph.node_ids[node]] = sorted(
+    entries: dict[Any, list[Any]] = {}
+    for node, (start, end) in enumerate(zip(graph.indptr[:-1], graph.indptr[1:], strict=True)):
+        entries[graph.node_ids[node]] = sorted(
             (
                 graph.node_ids[graph.indices[k]],
                 None if graph.weights is None else round(float(graph.weights[k]), 6),
                 None if graph.edge_types is None else graph.edge_type_names[graph.edge_types[k]],
             )
-            for k in range(begin, end)
+            for k in range(start, end)
         )
-    return found
+    return entries
 
 
 @given(
     st.lists(EDGE, min_size=1, max_size=12), st.lists(EDGE, max_size=12), st.booleans(), st.booleans(), st.booleans()
 )
-def test_as_if_all_edges_had_been_there(
-    old: list[Any], new: list[Any], directed: bool, typed: bool, loops: bool
-) -> None:
+def test_same_as_a_graph_of_all_edges(old: list[Any], new: list[Any], directed: bool, typed: bool, loops: bool) -> None:
     """Without weights, edges that are there twice collapse, so one graph of all edges is the same."""
 
     def kinds(edges: list[Any]) -> list[str] | None:
@@ -56,25 +54,27 @@ def test_as_if_all_edges_had_been_there(
     start = [0, 1, 2, 3]
     first = [edge for edge in old if max(edge[:2]) < 4] or [(0, 1, "x")]
     graph = Graph.from_edges(pairs(first), None, start, directed=directed, edge_types=kinds(first), self_loops=True)
-    kept = [edge for edge in new if loops or edge[0] != edge[1]]
-    grown = extend_graph(graph, GraphUpdate(pairs(new), edge_types=kinds(new), self_loops=loops))
-    everyone = [*start, *dict.fromkeys(edge[end] for end in (0, 1) for edge in new if edge[end] > 3)]
-    assert grown.graph.node_ids.tolist() == everyone
-    both = [*first, *kept]
-    whole = Graph.from_edges(pairs(both), None, everyone, directed=directed, edge_types=kinds(both), self_loops=True)
-    assert rows(grown.graph) == rows(whole)
-    assert (grown.graph.directed, grown.graph.num_edges, grown.num_old) == (directed, whole.num_edges, 4)
+    valid = [edge for edge in new if loops or edge[0] != edge[1]]
+    extended = extend_graph(graph, GraphUpdate(pairs(new), edge_types=kinds(new), self_loops=loops))
+    all_ids = [*start, *dict.fromkeys(edge[end] for end in (0, 1) for edge in new if edge[end] > 3)]
+    assert extended.graph.node_ids.tolist() == all_ids
+    both = [*first, *valid]
+    whole = Graph.from_edges(pairs(both), None, all_ids, directed=directed, edge_types=kinds(both), self_loops=True)
+    assert rows(extended.graph) == rows(whole)
+    assert (extended.graph.directed, extended.graph.num_edges, extended.num_old) == (directed, whole.num_edges, 4)
     unknown_type = typed and not {kind for *_, kind in new} <= {kind for *_, kind in first}
     unconnected = bool(new) and all(min(edge[:2]) > 3 for edge in new)
     starts = ["no new edge leads to an existing node"] * unconnected + ["the graph has no edges of type"] * unknown_type
-    assert len(grown.notes) == len(starts)
-    assert all(note.startswith(start) for note, start in zip(grown.notes, starts, strict=True))
+    assert len(extended.notes) == len(starts)
+    assert all(note.startswith(start) for note, start in zip(extended.notes, starts, strict=True))
 
 
-def test_weights_of_known_edges_stay() -> None:
+def test_weights_of_existing_edges_do_not_change() -> None:
     graph = Graph.from_edges([("a", "b"), ("b", "c")], weights=[2.0, 3.0])
-    grown = extend_graph(graph, GraphUpdate([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4]))
-    assert rows(grown.graph) == {
+    extended = extend_graph(
+        graph, GraphUpdate([("b", "a"), ("d", "a"), ("a", "d"), ("c", "d")], weights=[9, 1, 0.5, 4])
+    )
+    assert rows(extended.graph) == {
         "a": [("b", 2.0, None), ("d", 1.5, None)],
         "b": [("a", 2.0, None), ("c", 3.0, None)],
         "c": [("b", 3.0, None), ("d", 4.0, None)],
@@ -82,27 +82,29 @@ def test_weights_of_known_edges_stay() -> None:
     }
 
 
-def test_a_loop_stands_once() -> None:
-    grown = extend_graph(Graph.from_edges([(1, 2)], weights=[1]), GraphUpdate([(3, 3)], weights=[2], self_loops=True))
-    assert rows(grown.graph)[3] == [(3, 2.0, None)]
+def test_a_self_loop_has_one_entry() -> None:
+    extended = extend_graph(
+        Graph.from_edges([(1, 2)], weights=[1]), GraphUpdate([(3, 3)], weights=[2], self_loops=True)
+    )
+    assert rows(extended.graph)[3] == [(3, 2.0, None)]
     assert extend_graph(Graph.from_edges([(1, 2)]), GraphUpdate([(3, 3)])).graph.neighbors(3) == []
 
 
-def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
+def test_attributes_that_the_graph_does_not_have_are_ignored_and_noted() -> None:
     plain = Graph.from_edges([(1, 2)])
     new = GraphUpdate([(3, 1)], weights=[5], edge_types=["x"], feature_ids=[3], features=[[1.0]])
-    grown = extend_graph(plain, new)
-    assert (grown.graph.weights, grown.graph.edge_types, grown.graph.features) == (None, None, None)
-    assert grown.notes == [
+    extended = extend_graph(plain, new)
+    assert (extended.graph.weights, extended.graph.edge_types, extended.graph.features) == (None, None, None)
+    assert extended.notes == [
         "the graph has no edge weights, so those of new edges are ignored",
         "the graph has no edge types, so those of new edges are ignored",
         "the graph has no features, so those of new nodes are ignored",
     ]
-    assert not grown.has_features.any()
+    assert not extended.has_features.any()
     rich = Graph.from_edges([(1, 2)], weights=[2], edge_types=["x"])
-    grown = extend_graph(rich, GraphUpdate([(3, 1)]))
-    assert rows(grown.graph)[3] == [(1, 1.0, "(none)")]
-    assert grown.notes == [
+    extended = extend_graph(rich, GraphUpdate([(3, 1)]))
+    assert rows(extended.graph)[3] == [(1, 1.0, "(none)")]
+    assert extended.notes == [
         "the new edges have no weights, so each has the weight 1",
         "the new edges have no types, so they get a type of their own",
     ]
@@ -110,24 +112,26 @@ def test_what_the_graph_does_not_have_is_left_out_and_noted() -> None:
 
 @pytest.mark.parametrize("sparse", [False, True])
 @pytest.mark.parametrize("given_sparse", [False, True])
-def test_features_take_the_form_of_the_graph(sparse: bool, given_sparse: bool) -> None:
+def test_features_are_sparse_or_dense_as_in_the_graph(sparse: bool, given_sparse: bool) -> None:
     form = sp.csr_array if sparse else np.asarray
     graph = Graph.from_edges([("a", "b")], form([[1.0, 0], [0, 2]]), ["a", "b"])
-    told: Any = np.array([[5.0, 6], [7, 0], [8, 8]])
-    new = GraphUpdate([("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(told) if given_sparse else told)
-    grown = extend_graph(graph, new, None if sparse else np.array([0.5, -1]))
-    assert grown.graph.node_ids.tolist() == ["a", "b", "c", "e", "d"]
-    assert sp.issparse(grown.graph.features) == sparse
-    found: Any = grown.graph.features
-    dense = found.toarray() if sparse else found
+    values: Any = np.array([[5.0, 6], [7, 0], [8, 8]])
+    new = GraphUpdate(
+        [("c", "a")], feature_ids=["e", "d", "b"], features=sp.coo_array(values) if given_sparse else values
+    )
+    extended = extend_graph(graph, new, None if sparse else np.array([0.5, -1]))
+    assert extended.graph.node_ids.tolist() == ["a", "b", "c", "e", "d"]
+    assert sp.issparse(extended.graph.features) == sparse
+    features: Any = extended.graph.features
+    dense = features.toarray() if sparse else features
     nothing = [0, 0] if sparse else [0.5, -1]
     assert dense.tolist() == [[1, 0], [0, 2], nothing, [5, 6], [7, 0]]
     assert dense.dtype == np.float32
-    assert grown.has_features.tolist() == [True, True, False, True, True]
-    assert grown.notes == ["1 of the nodes with new features exist already and keep their features"]
+    assert extended.has_features.tolist() == [True, True, False, True, True]
+    assert extended.notes == ["1 of the nodes with new features exist already and keep their features"]
 
 
-def test_what_is_refused() -> None:
+def test_wrong_updates_are_refused() -> None:
     graph = Graph.from_edges([("a", "b")], [[1.0], [2]], ["a", "b"])
     with pytest.raises(InputError, match="node ids of the graph are text, but the new edges have integers, such as 1;"):
         extend_graph(graph, GraphUpdate([(1, 2)]))
@@ -156,28 +160,28 @@ NUMBERS = Graph.from_edges([(1, 2)], num_nodes=3)
 def test_edges_from_files(tmp_path: Path) -> None:
     text = tmp_path / "e.csv"
     text.write_text("7,1\n8,7\n")
-    found, notes = read_graph_update(NUMBERS, text)
-    assert [part.tolist() for part in found.edges] == [[7, 8], [1, 7]]
-    found, _ = read_graph_update(NAMES, text)  # a graph with names reads names, though all are digits
-    assert [part.tolist() for part in found.edges] == [["7", "8"], ["1", "7"]]
+    update, notes = read_graph_update(NUMBERS, text)
+    assert [part.tolist() for part in update.edges] == [[7, 8], [1, 7]]
+    update, _ = read_graph_update(NAMES, text)  # a graph with names reads names, though all are digits
+    assert [part.tolist() for part in update.edges] == [["7", "8"], ["1", "7"]]
     np.save(tmp_path / "e.npy", np.array([[7, 1]]))
     np.savez(tmp_path / "e.npz", edges=np.array([["x", "a"]]))
     pq.write_table(pa.table({"from": ["x"], "to": ["a"], "w": [2.0]}), tmp_path / "e.parquet")
     assert [part.tolist() for part in read_graph_update(NUMBERS, tmp_path / "e.npy")[0].edges] == [[7], [1]]
     assert [part.tolist() for part in read_graph_update(NAMES, tmp_path / "e.npz")[0].edges] == [["x"], ["a"]]
-    found, _ = read_graph_update(NAMES, tmp_path / "e.parquet")
-    assert ([part.tolist() for part in found.edges], found.weights.tolist()) == ([["x"], ["a"]], [2.0])
+    update, _ = read_graph_update(NAMES, tmp_path / "e.parquet")
+    assert ([part.tolist() for part in update.edges], update.weights.tolist()) == ([["x"], ["a"]], [2.0])
     pq.write_table(
         pa.table({"from": pa.array([], pa.string()), "to": pa.array([], pa.string())}), tmp_path / "e.parquet"
     )
-    found, notes = read_graph_update(NAMES, tmp_path / "e.parquet")
-    assert ([part.tolist() for part in found.edges], notes) == ([[], []], [])
+    update, notes = read_graph_update(NAMES, tmp_path / "e.parquet")
+    assert ([part.tolist() for part in update.edges], notes) == ([[], []], [])
     text.write_text("who,whom\nx,a\ny,a\n")
     _, notes = read_graph_update(NAMES, text)
     assert len(notes) == 1
     assert notes[0].endswith("its ids 'who' and 'whom' occur nowhere else; if it names the columns, pass header=True")
-    found, _ = read_graph_update(NAMES, text, options=EdgeOptions(source="whom", target="who"))
-    assert [part.tolist() for part in found.edges] == [["a", "a"], ["x", "y"]]
+    update, _ = read_graph_update(NAMES, text, options=EdgeOptions(source="whom", target="who"))
+    assert [part.tolist() for part in update.edges] == [["a", "a"], ["x", "y"]]
 
 
 def test_files_of_edges_that_are_refused(tmp_path: Path) -> None:
@@ -200,14 +204,14 @@ def test_files_of_edges_that_are_refused(tmp_path: Path) -> None:
 def test_features_from_files(tmp_path: Path) -> None:
     table, matrix, nodes = tmp_path / "f.csv", tmp_path / "f.npz", tmp_path / "n.txt"
     table.write_text("node,x,y\nc,1,2\nd,3,4\n")
-    found, _ = read_graph_update(NAMES, features=table)
-    assert (found.feature_ids.tolist(), found.features.tolist()) == (["c", "d"], [[1, 2], [3, 4]])
+    update, _ = read_graph_update(NAMES, features=table)
+    assert (update.feature_ids.tolist(), update.features.tolist()) == (["c", "d"], [[1, 2], [3, 4]])
     sp.save_npz(matrix, sp.csr_array([[1.0, 2], [3, 4]]))
     with pytest.raises(FileFormatError, match="its rows have no node ids; pass feature_nodes, a list of"):
         read_graph_update(NAMES, features=matrix)
     nodes.write_text("c\nd\n")
-    found, _ = read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
-    assert (found.feature_ids.tolist(), found.features.toarray().tolist()) == (["c", "d"], [[1, 2], [3, 4]])
+    update, _ = read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
+    assert (update.feature_ids.tolist(), update.features.toarray().tolist()) == (["c", "d"], [[1, 2], [3, 4]])
     nodes.write_text("c\nd\ne\n")
     with pytest.raises(FileFormatError, match=r"found 3 nodes for 2 rows in"):
         read_graph_update(NAMES, features=matrix, feature_nodes=nodes)
@@ -227,17 +231,17 @@ def test_features_from_files(tmp_path: Path) -> None:
         read_graph_update(NAMES, features=tmp_path / "f.npy", feature_nodes=nodes)
 
 
-def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
+def test_columns_are_matched_by_name(tmp_path: Path) -> None:
     edges, table, new = tmp_path / "e.csv", tmp_path / "f.csv", tmp_path / "new.csv"
     edges.write_text("a,b\n")
     table.write_text("x,node,y,z\n1,a,2,3\n4,b,5,6\n")
     graph = cge.read_graph(edges, features=table)
     assert graph.feature_names == ("x", "y", "z")
     new.write_text("node,z,x,y\nc,30,10,20\n")
-    found, _ = read_graph_update(graph, features=new)
-    assert found.features.tolist() == [[10, 20, 30]]
-    grown = extend_graph(graph, found).graph
-    assert (grown.feature_names, grown.features[2].tolist()) == (graph.feature_names, [10, 20, 30])
+    update, _ = read_graph_update(graph, features=new)
+    assert update.features.tolist() == [[10, 20, 30]]
+    extended = extend_graph(graph, update).graph
+    assert (extended.feature_names, extended.features[2].tolist()) == (graph.feature_names, [10, 20, 30])
     new.write_text("node,z,x,q\nc,30,10,20\n")
     with pytest.raises(FileFormatError, match="the column 'y' of the training features is missing; add it"):
         read_graph_update(graph, features=new)
@@ -255,7 +259,7 @@ def test_columns_are_known_by_their_names(tmp_path: Path) -> None:
     check_same_features(graph, graph.with_features(np.ones((2, 3))))
 
 
-def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None:
+def test_files_with_another_byte_order(tmp_path: Path) -> None:
     np.save(tmp_path / "e.npy", np.array([[1, 2], [2, 3]], ">i8"))
     assert cge.read_graph(tmp_path / "e.npy").neighbors(2) == [1, 3]
     matrix = sp.csr_array(np.array([[0, 2], [2, 0]]))
@@ -264,8 +268,8 @@ def test_files_of_machines_with_the_other_order_of_bytes(tmp_path: Path) -> None
     assert cge.read_graph(tmp_path / "m.npz").neighbors(0) == [1]
 
 
-def test_types_that_the_graph_does_not_have_are_told() -> None:
+def test_unknown_edge_types_are_noted() -> None:
     graph = Graph.from_edges([(0, 1), (1, 2)], edge_types=["friend", "friend"])
     assert extend_graph(graph, GraphUpdate([(3, 0)], edge_types=["friend"])).notes == []
-    told = extend_graph(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
-    assert told == ["the graph has no edges of type 'freind', so the model has not seen this type"]
+    notes = extend_graph(graph, GraphUpdate([(3, 0), (3, 1)], edge_types=["freind", "friend"])).notes
+    assert notes == ["the graph has no edges of type 'freind', so the model has not seen this type"]

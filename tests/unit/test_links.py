@@ -32,23 +32,23 @@ def joined(graph: cge.Graph) -> set[tuple[int, int]]:
     return {(int(u), int(v)) for u, v in np.argwhere(dense | dense.T) if u < v}
 
 
-def told(links: Links, linked: bool) -> list[tuple[int, int]]:
+def pairs_of(links: Links, linked: bool) -> list[tuple[int, int]]:
     return [(int(u), int(v)) for u, v in links.pairs[links.linked == linked]]
 
 
 def check(graph: cge.Graph, split: LinkSplit, counts: tuple[int, int, int]) -> None:
     """Nothing leaks: edges and negatives of all parts are apart, and what judges is in no graph."""
     parts, whole = (split.train, split.validation, split.test), joined(graph)
-    there = [told(part, True) for part in parts]
-    absent = [told(part, False) for part in parts]
-    assert tuple(map(len, there)) == tuple(map(len, absent)) == counts
-    everything = [pair for part in (*there, *absent) for pair in part]
+    positive = [pairs_of(part, True) for part in parts]
+    negative = [pairs_of(part, False) for part in parts]
+    assert tuple(map(len, positive)) == tuple(map(len, negative)) == counts
+    everything = [pair for part in (*positive, *negative) for pair in part]
     assert len(everything) == len(set(everything))
     assert all(u < v for u, v in everything)
-    assert {pair for part in there for pair in part} <= whole
-    assert not {pair for part in absent for pair in part} & whole
-    assert joined(split.graph) == whole - set(there[1]) - set(there[2])
-    assert set(there[0]) <= joined(split.graph)
+    assert {pair for part in positive for pair in part} <= whole
+    assert not {pair for part in negative for pair in part} & whole
+    assert joined(split.graph) == whole - set(positive[1]) - set(positive[2])
+    assert set(positive[0]) <= joined(split.graph)
     assert split.graph.num_nodes == graph.num_nodes
 
 
@@ -61,8 +61,8 @@ def test_nothing_leaks(seed: int) -> None:
     assert not split.graph.directed
     again, other = hold_out_links(graph, seed=seed), hold_out_links(graph, seed=seed + 10)
     assert np.array_equal(split.test.pairs, again.test.pairs)
-    assert told(split.test, True) != told(other.test, True)
-    assert told(split.test, False) != told(other.test, False)
+    assert pairs_of(split.test, True) != pairs_of(other.test, True)
+    assert pairs_of(split.test, False) != pairs_of(other.test, False)
 
 
 @given(st.integers(8, 14), st.integers(20, 28), st.integers(0, 99))
@@ -78,10 +78,10 @@ def test_nothing_leaks_in_dense_graphs(nodes: int, edges: int, seed: int) -> Non
 
 
 @pytest.mark.parametrize("nodes", [10, 40])
-def test_negatives_are_drawn_evenly(nodes: int) -> None:
+def test_negatives_are_uniform(nodes: int) -> None:
     """By chi-square, listed (10 nodes) and drawn (40): every pair that is no edge is as likely."""
     graph = random_graph(nodes, 20)
-    drawn = [pair for seed in range(600) for pair in told(hold_out_links(graph, seed=seed).test, False)]
+    drawn = [pair for seed in range(600) for pair in pairs_of(hold_out_links(graph, seed=seed).test, False)]
     counts = np.unique([u * nodes + v for u, v in drawn], return_counts=True)[1]
     free = nodes * (nodes - 1) // 2 - 20
     expected = len(drawn) / free
@@ -89,7 +89,7 @@ def test_negatives_are_drawn_evenly(nodes: int) -> None:
     assert abs(chi - free) < 5 * np.sqrt(2 * free)
 
 
-def test_both_directions_and_all_types_go_and_loops_stay() -> None:
+def test_an_edge_is_held_out_in_both_directions_and_all_types() -> None:
     edges = [(u, v) for u in range(12) for v in ((u + 1) % 12, (u + 2) % 12)]
     back, loops = [(v, u) for u, v in edges[:12]], [(3, 3), (5, 5)]
     kinds = ["a"] * 24 + ["b"] * 12 + ["c"] * 2
@@ -99,16 +99,16 @@ def test_both_directions_and_all_types_go_and_loops_stay() -> None:
     split = hold_out_links(graph, seed=1)
     check(graph, split, (21, 1, 2))
     assert split.graph.directed
-    dense, left = graph.to_scipy().toarray(), split.graph.to_scipy().toarray()
-    for u, v in told(split.test, True) + told(split.validation, True):
+    dense, remaining = graph.to_scipy().toarray(), split.graph.to_scipy().toarray()
+    for u, v in pairs_of(split.test, True) + pairs_of(split.validation, True):
         dense[u, v] = dense[v, u] = 0
-    assert np.array_equal(left, dense)  # weights came along, and nothing else went
-    assert left[3, 3] > 0
+    assert np.array_equal(remaining, dense)  # weights came along, and nothing else went
+    assert remaining[3, 3] > 0
     assert split.graph.edge_types is not None
     assert len(split.graph.edge_types) == len(split.graph.indices)
 
 
-def test_pairs_that_train_are_limited() -> None:
+def test_training_pairs_are_limited() -> None:
     graph = random_graph()
     split = hold_out_links(graph, max_train=10)
     assert (len(split.train), split.edges["train"]) == (20, 51)
@@ -131,11 +131,11 @@ def test_common_neighbors_by_counting(block: int, directed: bool, monkeypatch: p
     graph = random_graph(15, 40, directed=directed)
     beside = {node: {v for pair in joined(graph) for v in pair if node in pair and v != node} for node in range(15)}
     every = list(combinations(range(15), 2))
-    found = CommonNeighbors().fit(graph).link_scores(every)
+    scores = CommonNeighbors().fit(graph).link_scores(every)
     shared = [beside[u] & beside[v] for u, v in every]
-    assert found["common neighbors"].tolist() == [len(one) for one in shared]
-    expected = [sum(1 / np.log(len(beside[w])) for w in one) for one in shared]
-    assert np.allclose(found["Adamic-Adar"], expected, rtol=1e-12)
+    assert scores["common neighbors"].tolist() == [len(nodes) for nodes in shared]
+    expected = [sum(1 / np.log(len(beside[w])) for w in nodes) for nodes in shared]
+    assert np.allclose(scores["Adamic-Adar"], expected, rtol=1e-12)
 
 
 # ---------------------------------------------------------------------- one run
@@ -159,7 +159,7 @@ def planted() -> tuple[Any, LinkSplit]:
     return group, split
 
 
-def test_validation_pairs_choose_the_scorer_and_test_pairs_score_once() -> None:
+def test_the_scorer_is_selected_on_validation_pairs() -> None:
     group, split = planted()
     vectors = np.stack([group, np.random.default_rng(0).normal(size=40)], axis=1)
     spy = Spy(vectors)
@@ -175,24 +175,24 @@ def test_validation_pairs_choose_the_scorer_and_test_pairs_score_once() -> None:
     assert row["n_test"] == len(split.test)
     assert row["labels"] == {"train": 0, "outer": 0, "validation": 0}
     assert row["edges"] == split.edges
-    found = link_summary("planted", "spy", {}, [row, row])
-    assert found["auc"]["per_seed"] == [row["metrics"]["auc"]] * 2
-    assert list(found["ap"]) == ["per_seed", "mean", "sd", "ci95"]
-    assert found["scorers"] == [row["scorer"]] * 2
-    json.dumps(found)
+    summary = link_summary("planted", "spy", {}, [row, row])
+    assert summary["auc"]["per_seed"] == [row["metrics"]["auc"]] * 2
+    assert list(summary["ap"]) == ["per_seed", "mean", "sd", "ci95"]
+    assert summary["scorers"] == [row["scorer"]] * 2
+    json.dumps(summary)
 
 
-def test_the_choice_does_not_look_at_test_pairs() -> None:
+def test_the_selection_does_not_depend_on_test_pairs() -> None:
     """With other answers for the test pairs the same scorer is chosen."""
     _, split = planted()
     spy = Spy(np.random.default_rng(0).normal(size=(40, 3)))
     other = LinkSplit(split.graph, split.train, split.validation, Links(split.test.pairs, ~split.test.linked), {})
-    one, two = run_links(spy, split), run_links(spy, other)
-    assert one["scorer"] == two["scorer"]
-    assert one["metrics"]["auc"] == pytest.approx(1 - two["metrics"]["auc"])
+    first, second = run_links(spy, split), run_links(spy, other)
+    assert first["scorer"] == second["scorer"]
+    assert first["metrics"]["auc"] == pytest.approx(1 - second["metrics"]["auc"])
 
 
-def test_plain_scores_win_where_they_are_as_good() -> None:
+def test_simple_scores_are_preferred_if_equally_good() -> None:
     """Vectors whose inner product is the graph itself: dot is right everywhere, and asked first."""
     graph = random_graph(20, 40)
     dense = graph.to_scipy().toarray() + 20 * np.eye(20)
@@ -201,7 +201,7 @@ def test_plain_scores_win_where_they_are_as_good() -> None:
     assert row["metrics"] == {"auc": pytest.approx(1), "ap": pytest.approx(1)}
 
 
-def test_labels_reach_who_learns_from_them() -> None:
+def test_labels_are_passed_to_classifiers() -> None:
     _, split = planted()
     spy = Spy(np.zeros((40, 2)))
     run_links(spy, split, ("y", "validation"))
@@ -212,8 +212,8 @@ def test_methods_for_links() -> None:
     assert list(methods_for("links"))[:3] == ["common-neighbors", "deepwalk", "node2vec"]
     assert {"cge", "cge-uniform", "planetoid-t", "cge-t-lstm"} <= set(methods_for("links"))
     assert not {"gcn", "sgc", "features"} & set(methods_for("links"))
-    made = make("node2vec", 3, 1, "links", dim=8)
-    assert isinstance(made, cge.Node2Vec)
-    assert (made.dim, made.q, made.random_state, made.n_jobs) == (8, 0.5, 3, 1)
+    estimator = make("node2vec", 3, 1, "links", dim=8)
+    assert isinstance(estimator, cge.Node2Vec)
+    assert (estimator.dim, estimator.q, estimator.random_state, estimator.n_jobs) == (8, 0.5, 3, 1)
     assert type(make("node2vec", 3)).__name__ == "WalkClassifier"
     assert "common-neighbors" not in methods_for()

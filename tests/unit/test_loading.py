@@ -1,4 +1,4 @@
-"""Models whose files are whole and whose content is not: `cge.load` says so in a sentence."""
+"""Saved models with intact files but inconsistent content: `cge.load` raises an error."""
 
 from __future__ import annotations
 
@@ -54,12 +54,12 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         ),
     ],
 )
-def test_content_that_does_not_go_together(kind: str, change: Change, problem: str, tmp_path: Path) -> None:
+def test_inconsistent_content_is_refused(kind: str, change: Change, problem: str, tmp_path: Path) -> None:
     assert problem in refused(kind, change, tmp_path)
 
 
-def test_another_number_of_threads_changes_nothing_but_that(tmp_path: Path) -> None:
-    edges = [(one, (one + step) % 30) for one in range(30) for step in (1, 2)]
+def test_the_number_of_jobs_does_not_change_results(tmp_path: Path) -> None:
+    edges = [(node, (node + step) % 30) for node in range(30) for step in (1, 2)]
     model = cge.CGE(n_jobs=2, random_state=0, training={"max_epochs": 3}).fit(
         cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"}
     )

@@ -186,7 +186,7 @@ def test_a_function_named_in_a_pickle_is_not_called(
     ],
     ids=["GLOBAL", "STACK_GLOBAL", "dotted", "INST", "OBJ", "PERSID", "BINPERSID", "EXT1", "EXT2", "buffer"],
 )
-def test_every_other_way_out_of_a_pickle_is_refused(
+def test_other_opcodes_that_could_run_code_are_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: bytes, problem: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -286,7 +286,7 @@ def _read_or_refuse(path: Path, data: bytes) -> None:
 # ---------------------------------------------------------------------- putting a set together
 
 
-def test_rows_go_to_their_nodes(tmp_path: Path) -> None:
+def test_rows_are_assigned_to_their_nodes(tmp_path: Path) -> None:
     data = load_planetoid(write_set(tmp_path), "tiny", trust=True)
     assert data.graph.num_nodes == 6
     assert data.graph.num_edges == 3  # 0–1 once, the self-loop of 0 dropped
@@ -338,9 +338,7 @@ def test_without_ally_only_training_and_test_labels_are_known(tmp_path: Path) ->
         ({"test_index": "5\n6\n"}, "test.index", "test nodes must be distinct, from 3 (rows of allx) to 5"),
     ],
 )
-def test_files_that_do_not_go_together_are_refused(
-    tmp_path: Path, changes: dict[str, object], file: str, problem: str
-) -> None:
+def test_inconsistent_files_are_refused(tmp_path: Path, changes: dict[str, object], file: str, problem: str) -> None:
     with pytest.raises(FileFormatError) as error:
         load_planetoid(write_set(tmp_path, **changes), "tiny", trust=True)
     assert str(error.value) == f"{tmp_path / f'ind.tiny.{file}'}: {problem}"
@@ -368,8 +366,8 @@ def write_nell(folder: Path, *shares: str) -> Path:
     one_hot = np.eye(3, dtype=np.int32)
     for share in shares:
         rows = sp.csr_matrix(np.array(values[share], np.float32)[:, None])
-        known = one_hot[[labels.get(value, 0) for value in values[share]]]
-        parts = {"x": rows[:1], "y": known[:1], "allx": rows[:3], "tx": rows[[5]], "ty": known[[5]]}
+        all_labels = one_hot[[labels.get(value, 0) for value in values[share]]]
+        parts = {"x": rows[:1], "y": all_labels[:1], "allx": rows[:3], "tx": rows[[5]], "ty": all_labels[[5]]}
         name = f"nell.{share}"
         write_set(folder, name, test_index="5\n", **parts)
         (folder / f"ind.{name}.ally").unlink()
@@ -405,7 +403,7 @@ def test_nell_with_ally_validates_on_the_nodes_after_the_training_nodes(tmp_path
     assert data.notes == ""
 
 
-def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_not_here(
+def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_missing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))

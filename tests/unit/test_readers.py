@@ -37,18 +37,18 @@ TYPES = ["cites", "cites", "knows", "cites", "knows"]
 ADJACENCY = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
 
 
-def same(one: Graph, other: Graph) -> None:
-    assert one.node_ids.dtype == other.node_ids.dtype
-    assert one.node_ids.tolist() == other.node_ids.tolist()
-    assert np.array_equal(one.indptr, other.indptr)
-    assert np.array_equal(one.indices, other.indices)
-    assert one.directed == other.directed
-    assert (one.weights is None) == (other.weights is None)
-    if one.weights is not None and other.weights is not None:
-        assert np.array_equal(one.weights, other.weights)
-    assert one.edge_type_names == other.edge_type_names
-    if one.edge_types is not None:
-        assert np.array_equal(one.edge_types, other.edge_types)
+def same(graph: Graph, other: Graph) -> None:
+    assert graph.node_ids.dtype == other.node_ids.dtype
+    assert graph.node_ids.tolist() == other.node_ids.tolist()
+    assert np.array_equal(graph.indptr, other.indptr)
+    assert np.array_equal(graph.indices, other.indices)
+    assert graph.directed == other.directed
+    assert (graph.weights is None) == (other.weights is None)
+    if graph.weights is not None and other.weights is not None:
+        assert np.array_equal(graph.weights, other.weights)
+    assert graph.edge_type_names == other.edge_type_names
+    if graph.edge_types is not None:
+        assert np.array_equal(graph.edge_types, other.edge_types)
 
 
 def written(path: Path, content: str | bytes) -> Path:
@@ -82,8 +82,8 @@ TEXTS = {
     "strange_header.csv": "paper,reference\n" + rows(SOURCE, TARGET),
     "swapped.csv": "dst,src\n" + rows(TARGET, SOURCE),
     "more_columns.csv": "src,when,dst\n" + rows(SOURCE, ["2020-01-01"] * 5, TARGET),
-    "quoted.csv": rows([f'"{one}"' for one in SOURCE], TARGET),
-    "blanks.csv": rows([f" {one} " for one in SOURCE], TARGET, end=" \n"),
+    "quoted.csv": rows([f'"{value}"' for value in SOURCE], TARGET),
+    "blanks.csv": rows([f" {value} " for value in SOURCE], TARGET, end=" \n"),
     "zeros.csv": rows(SOURCE, TARGET).replace("3,", "0000000000000000000000003,"),
     "excel.csv": "sep=;\r\n" + rows(SOURCE, TARGET, delimiter=";", end="\r\n"),
     "excel_header.csv": '\ufeff"sep=|"\nsource|target\n' + rows(SOURCE, TARGET, delimiter="|"),
@@ -176,7 +176,7 @@ def test_home_is_expanded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
     assert read_graph("~/edges.csv").num_edges == 1
 
 
-def test_ids_as_asked(tmp_path: Path) -> None:
+def test_ids_option(tmp_path: Path) -> None:
     path = written(tmp_path / "edges.csv", "1,2\n2,03\n")
     assert read_graph(path).node_ids.tolist() == [1, 2, 3]
     assert read_graph(path, ids="str").node_ids.tolist() == ["1", "2", "03"]
@@ -283,9 +283,9 @@ def test_parquet(columns: dict[str, Any], tmp_path: Path) -> None:
     same(read_graph(tmp_path / "edges.parquet"), Graph.from_edges(PAIRS, weights=weights, edge_types=types))
 
 
-@pytest.mark.parametrize("convert", [pa.array, lambda one: pa.array(one).dictionary_encode(), pa.large_string])
+@pytest.mark.parametrize("convert", [pa.array, lambda values: pa.array(values).dictionary_encode(), pa.large_string])
 def test_parquet_names(convert: Callable[[Any], pa.Array], tmp_path: Path) -> None:
-    make = (lambda one: pa.array(one, pa.large_string())) if convert is pa.large_string else convert
+    make = (lambda values: pa.array(values, pa.large_string())) if convert is pa.large_string else convert
     columns = {"from": make([pair[0] for pair in NAMED]), "to": make([pair[1] for pair in NAMED])}
     pq.write_table(pa.table(columns), tmp_path / "edges.parquet", row_group_size=2)
     same(read_graph(tmp_path / "edges.parquet"), Graph.from_edges(NAMED))
@@ -340,7 +340,7 @@ def test_names_of_matrix_rows(tmp_path: Path) -> None:
     ("name", "content"),
     [("nodes.txt", "9\n10\n3\n7\n-4\n"), ("nodes.csv", "id,color\n9,red\n10,blue\n3,red\n7,red\n-4,red\n")],
 )
-def test_nodes_give_order_and_isolated_nodes(name: str, content: str, tmp_path: Path) -> None:
+def test_node_list_sets_order_and_isolated_nodes(name: str, content: str, tmp_path: Path) -> None:
     path = written(tmp_path / "edges.csv", TEXTS["edges.csv"])
     graph = read_graph(path, nodes=written(tmp_path / name, content))
     same(graph, Graph.from_edges(PAIRS, node_ids=[9, 10, 3, 7, -4]))
@@ -361,7 +361,7 @@ FEATURES = {"a": [1.0, 2.5], "b": [3.0, -4.0], "c": [0.0, 1e-5]}
 
 
 def keyed(order: str, header: str = "") -> str:
-    return header + "".join(f"{one},{FEATURES[one][0]},{FEATURES[one][1]}\n" for one in order)
+    return header + "".join(f"{node},{FEATURES[node][0]},{FEATURES[node][1]}\n" for node in order)
 
 
 @pytest.mark.parametrize("content", [keyed("abc"), keyed("cab"), keyed("bca", "node,0,1\n"), keyed("bca", ",0,1\n")])
@@ -371,7 +371,7 @@ def test_features_by_node(content: str, block_size: int, tmp_path: Path) -> None
     graph = Graph.from_edges([("a", "b"), ("b", "c")])
     values = read_features(path, graph)
     assert values.dtype == np.float32
-    assert np.array_equal(values, np.array([FEATURES[one] for one in "abc"], np.float32))
+    assert np.array_equal(values, np.array([FEATURES[node] for node in "abc"], np.float32))
     table = read_feature_table(path, True, TextOptions(block_size=block_size))
     assert np.array_equal(table.values, read_feature_table(path, True, TextOptions()).values)
 
@@ -475,7 +475,7 @@ def test_interning_many_names() -> None:
     names, codes = Names(), []
     for part in np.array_split(drawn, 7):
         parts = [words[k].encode() for k in part]
-        lengths = np.array([len(one) for one in parts])
+        lengths = np.array([len(part) for part in parts])
         starts = np.cumsum(lengths) - lengths
         codes.append(names.intern(np.frombuffer(b"".join(parts), np.uint8), starts, lengths))
     expected = dict.fromkeys(words[k] for k in drawn)
@@ -518,14 +518,14 @@ def test_tables_without_rows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("descr", "shape"), [("<U0", "(1000000000000,)"), ("<i8", "(1000000000000, 0)"), ("<i8", "(1000000000000, 2)")]
 )
-def test_arrays_that_claim_to_be_huge(descr: str, shape: str, packed: bool, tmp_path: Path) -> None:
+def test_arrays_that_declare_a_huge_size(descr: str, shape: str, packed: bool, tmp_path: Path) -> None:
     data, path = npy_file(descr, shape, bytes(64)), tmp_path / "features.npy"
     path.write_bytes(gzip.compress(data) if packed else data)
     with pytest.raises(FileFormatError, match=r"the header declares an (empty )?array of shape"):
         read_features(path, Graph.from_edges([(0, 1)]))
 
 
-def test_archives_that_lie_about_sizes(tmp_path: Path) -> None:
+def test_archives_with_wrong_sizes(tmp_path: Path) -> None:
     path = tmp_path / "edges.npz"
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("edges.npy", npy_file("<i8", "(1000000000000, 2)", bytes(32)))
@@ -536,7 +536,7 @@ def test_archives_that_lie_about_sizes(tmp_path: Path) -> None:
         read_graph(path)
 
 
-def test_names_in_archives_lead_nowhere(tmp_path: Path) -> None:
+def test_member_names_cannot_write_outside_the_archive(tmp_path: Path) -> None:
     home = tmp_path / "home"
     home.mkdir()
     path = home / "edges.npz"
@@ -545,11 +545,11 @@ def test_names_in_archives_lead_nowhere(tmp_path: Path) -> None:
     assert read_graph(path).num_edges == 1
     with pytest.raises(FileFormatError, match=r"expected an array named 'x', found '../evil', 'edges'; fetch it again"):
         load_members(path, ["x"])
-    assert [one.name for one in tmp_path.iterdir()] == ["home"]
-    assert [one.name for one in home.iterdir()] == ["edges.npz"]
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+    assert [path.name for path in home.iterdir()] == ["edges.npz"]
 
 
-def test_arrays_of_data_sets_that_do_not_go_together(tmp_path: Path) -> None:
+def test_inconsistent_arrays_of_data_sets(tmp_path: Path) -> None:
     path, masks = tmp_path / "actor.npz", {name: np.zeros((1, 3), bool) for name in ("train_masks", "val_masks")}
     parts: dict[str, Any] = {
         "node_features": np.eye(3),

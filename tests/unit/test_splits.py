@@ -1,4 +1,4 @@
-"""Splits: disjoint, seeded, in proportion, and clear about what cannot be done."""
+"""Splits: disjoint, seeded, in proportion; errors for impossible ones."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_per_class_draws_k_of_each_class() -> None:
 def test_rare_classes_are_among_validation_and_test_nodes_alike() -> None:
     labels = np.repeat([0, *range(1, 9)], [2000, *[30] * 8])  # after 20 of each train, 80 of 2,060 are of rare classes
     splits = [per_class(labels, 20, validation=200, test=None, seed=seed) for seed in range(20)]
-    rare = [np.mean(labels[one.validation] > 0) for one in splits]
+    rare = [np.mean(labels[split.validation] > 0) for split in splits]
     assert np.mean(rare) == pytest.approx(80 / 2060, abs=4 * np.std(rare) / np.sqrt(20))
     assert max(rare) > 0
 
@@ -111,18 +111,18 @@ def test_stratified_names_the_class_without_a_training_node() -> None:
 
 
 @given(some_labels, st.floats(0.3, 1), st.integers(0, 5))
-def test_stratified_holds_every_class_in_proportion(labels: np.ndarray, train: float, seed: int) -> None:
-    known = labels[labels >= 0]
-    if round(train * len(known)) < len(np.unique(known)):
+def test_stratified_has_every_class_in_proportion(labels: np.ndarray, train: float, seed: int) -> None:
+    labeled_only = labels[labels >= 0]
+    if round(train * len(labeled_only)) < len(np.unique(labeled_only)):
         with pytest.raises(InputError, match="would have none"):
             stratified(labels, train, seed=seed)
         return
     split = stratified(labels, train, seed=seed)
     assert sum(split.sizes) == np.count_nonzero(labels >= 0)
-    for one in np.unique(labels[labels >= 0]):
-        kept, size = np.count_nonzero(labels[split.train] == one), np.count_nonzero(labels == one)
-        assert kept >= 1
-        assert abs(kept - train * size) < 2
+    for label in np.unique(labels[labels >= 0]):
+        count, size = np.count_nonzero(labels[split.train] == label), np.count_nonzero(labels == label)
+        assert count >= 1
+        assert abs(count - train * size) < 2
 
 
 @given(some_labels, st.integers(2, 6), st.integers(0, 5))
@@ -135,8 +135,8 @@ def test_folds_are_a_partition_with_each_class_spread_evenly(labels: np.ndarray,
     parts = folds(train, labels, k, seed)
     assert np.array_equal(np.sort(np.concatenate(parts)), train)
     assert max(map(len, parts)) - min(map(len, parts)) <= 1
-    for one in np.unique(labels[train]):
-        counts = [np.count_nonzero(labels[part] == one) for part in parts]
+    for label in np.unique(labels[train]):
+        counts = [np.count_nonzero(labels[part] == label) for part in parts]
         assert max(counts) - min(counts) <= 1
 
 
@@ -151,7 +151,7 @@ def test_folds_of_several_labels_and_their_errors() -> None:
         folds([0, 2], MULTI, 1)
 
 
-def test_masking_hides_a_fraction_and_touches_nothing_else() -> None:
+def test_masking_unlabels_a_fraction_and_changes_nothing_else() -> None:
     before = LABELS.copy()
     masked = mask_labels(LABELS, 0.3)
     assert np.array_equal(before, LABELS)
