@@ -1,7 +1,7 @@
-"""How well vectors predict the classes of a data set; prints `[[validation, test], …]`, one entry for each file.
+"""Accuracy of logistic regression on vectors; prints `[[validation, test], …]`, an entry for each file.
 
 Called as a script with the name of a data set and files of vectors `(n, d)`: the peers' environments have no
-scikit-learn. Logistic regression on the public split, C from 0.01 to 100 chosen on the validation nodes.
+scikit-learn. Logistic regression on the public split, C from 0.01 to 100 selected on the validation nodes.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _STRENGTHS = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 def accuracy(vectors: npt.NDArray[Any], labels: npt.NDArray[Any], split: Any) -> tuple[float, float]:
-    """Return the accuracy on validation and test nodes of the C that is best on the former, the smallest of equals."""
+    """Return the accuracies on validation and test nodes of the C with the best validation accuracy."""
     best = (-1.0, 0.0)
     for strength in _STRENGTHS:
         model = LogisticRegression(C=strength, max_iter=2000).fit(vectors[split.train], labels[split.train])
-        found = float(model.score(vectors[split.validation], labels[split.validation]))
-        if found > best[0]:
-            best = (found, float(model.score(vectors[split.test], labels[split.test])))
+        validation = float(model.score(vectors[split.validation], labels[split.validation]))
+        if validation > best[0]:
+            best = (validation, float(model.score(vectors[split.test], labels[split.test])))
     return best
 
 

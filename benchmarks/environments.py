@@ -1,7 +1,7 @@
-"""The tools that are measured, and the virtual environments of those that are not part of this project.
+"""The measured tools, and the virtual environments of those that are not part of this project.
 
 Each peer has an environment of its own under the cache folder, named after its requirements: another pin, another
-environment. An environment counts once its marker file is there; a half-made one is made anew.
+environment. An environment is complete once its marker file exists; an incomplete one is created again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import venv
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.harness import cache_folder, without_places
+from benchmarks.harness import cache_folder, shorten_paths
 
 __all__ = ["TOOLS", "NotInstalledError", "Tool", "python_of", "versions"]
 
@@ -28,21 +28,21 @@ _JIT = ("numba==0.68.1", *_OLD_ARRAYS)
 
 
 class NotInstalledError(Exception):
-    """A peer cannot be installed here; the message is what its row says."""
+    """A peer cannot be installed here; the message becomes the note of its row."""
 
 
 @dataclass(frozen=True)
 class Tool:
     """A tool and what to install for it.
 
-    `requirements` is empty for what runs in the project's own environment. A peer whose installation would bring a
-    package whose name starts with one of `unwanted` is left out. `home` is the tool whose environment it shares.
+    `requirements` is empty for tools that run in the project's own environment. A peer that would install a package
+    whose name starts with one of `unwanted` is left out. `shares` is the tool whose environment it shares.
     """
 
     name: str
     requirements: tuple[str, ...] = ()
     unwanted: tuple[str, ...] = ()
-    home: str = ""
+    shares: str = ""
 
 
 TOOLS = {
@@ -59,7 +59,7 @@ TOOLS = {
         ),
         Tool("ensmallen", ("ensmallen==0.8.100", "numpy==1.26.4")),
         Tool("fastnode2vec", ("fastnode2vec==0.0.7", "gensim==4.4.0", *_JIT)),
-        Tool("gensim", ("gensim==4.4.0", "fastnode2vec==0.0.7", *_JIT), home="fastnode2vec"),
+        Tool("gensim", ("gensim==4.4.0", "fastnode2vec==0.0.7", *_JIT), shares="fastnode2vec"),
         Tool("networkx", ("networkx==3.6.1", *_ARRAYS)),
         Tool("pandas", ("pandas==3.1.1", *_ARRAYS)),
         Tool("pecanpy", ("pecanpy==2.0.9", "gensim==4.4.0", "numba-progress==1.2.0", *_JIT)),
@@ -69,11 +69,11 @@ TOOLS = {
 
 
 def python_of(tool: Tool) -> Path:
-    """Return the Python that runs a tool, its environment made now if it is not there."""
+    """Return the Python that runs a tool; its environment is created if it does not exist."""
     if not tool.requirements:
         return Path(sys.executable)
     text = "\n".join((*sorted(tool.requirements), f"{sys.version_info.major}.{sys.version_info.minor}"))
-    folder = cache_folder() / f"{tool.home or tool.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
+    folder = cache_folder() / f"{tool.shares or tool.name}-{hashlib.sha256(text.encode()).hexdigest()[:12]}"
     python = folder / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
     if not (folder / _MARKER).exists():
         if folder.exists():
@@ -95,16 +95,16 @@ def versions(tool: Tool) -> str:
 
 
 def _refuse_unwanted(tool: Tool, python: Path) -> None:
-    """Ask pip what it would install, and leave the peer out if that is too much."""
+    """Raise an error if pip would install an unwanted package."""
     if not tool.unwanted:
         return
     with tempfile.TemporaryDirectory() as folder:
         plan = Path(folder) / "plan.json"
         _pip(python, ["--dry-run", "--report", str(plan), *tool.requirements])
         names = [entry["metadata"]["name"].lower() for entry in json.loads(plan.read_text())["install"]]
-    found = [name for name in names if name.startswith(tool.unwanted)]
-    if found:
-        raise NotInstalledError(f"left out: its installation brings {', '.join(found[:3])}")
+    unwanted = [name for name in names if name.startswith(tool.unwanted)]
+    if unwanted:
+        raise NotInstalledError(f"left out: it would install {', '.join(unwanted[:3])}")
 
 
 def _pip(python: Path, arguments: list[str]) -> None:
@@ -115,4 +115,4 @@ def _pip(python: Path, arguments: list[str]) -> None:
         raise NotInstalledError(f"did not install within {_INSTALL_SECONDS} s") from None
     if done.returncode:
         errors = [line for line in done.stderr.splitlines() if line.startswith("ERROR")]
-        raise NotInstalledError(f"did not install: {without_places(errors[-1]) if errors else done.returncode}")
+        raise NotInstalledError(f"did not install: {shorten_paths(errors[-1]) if errors else done.returncode}")

@@ -1,24 +1,23 @@
-"""`cge bench fit`: seconds of whole runs: the paper's encoders beside their twin, the path encoder beside GCN.
+"""`cge bench fit`: seconds of whole fits: `PaperCGE` compared with uniform weights, `CGE` compared with GCN.
 
-`pairs` is `CGE(encoder, weighting).fit` of the paper's encoders with the defaults on the public split, validation
-labels given, six rounds. Kernels are compiled before. The twin (`weighting="uniform"`) runs in the same process, just
-before. `M pairs/s` counts the pairs of paths that were trained on, over the seconds of the run; the note tells seconds
-per run and per round, how many times the twin's round that is, the accuracies of this one seed, and where the time
-goes.
+`paper` is `PaperCGE(setting, weighting).fit` with the defaults on the public split and its validation labels. Kernels
+are compiled before. The same fit with uniform weights runs in the same process, just before. `M pairs/s` is the number
+of trained pairs of path ends divided by the seconds of the run; the note has seconds per run and per epoch, the ratio
+to an epoch with uniform weights, the accuracies of this one seed, and the time in each part of the training.
 
 `methods` is `fit` of four estimators of this project on the same split, each in a process of its own, the best of
 several repeats (fewer where one takes long), kernels compiled before:
 
-- `gcn`: `GCN(hidden=32)`, the two layers of Kipf and Welling, as wide as the vectors of the others;
-- `paths auto`: `CGE()`, the default, which compares weights, readers and votes on the validation labels;
-- `paths degree`: `CGE(weighting="degree", classifier="deep")`, one training; only whether labels vote is still compared;
+- `gcn`: `GCN(hidden=32)`, the two layers of Kipf and Welling, with as many hidden units as the others;
+- `cge`: `CGE()`, the default, which selects weighting, classifier and label propagation on the validation labels;
+- `cge degree`: `CGE(weighting="degree", classifier="consistency")`, which selects label propagation only;
 - `grand`: random propagation and consistency training over eight hops, the recipe of GRAND (Feng et al. 2020). It is
-  `CGE(weighting="uniform", classifier="deep", hops=8, label_propagation="no", dim=32)`, our own implementation of that recipe, not
-  the authors' code.
+  `CGE(weighting="uniform", classifier="consistency", hops=8, label_propagation="no", dim=32)`, our implementation of
+  that recipe, not the authors' code.
 
-`M nodes/s` counts the nodes of the graph once, over the seconds of the run. The note tells seconds, how many times
-those and the peak memory of GCN in the same run that is, and the accuracies of this one seed. Peak memory is that of
-the whole process, interpreter and libraries included.
+`M nodes/s` is the number of nodes divided by the seconds of the run. The note has seconds and peak memory, their ratios
+to GCN in the same run, and the accuracies of this one seed. Peak memory is that of the whole process, interpreter and
+libraries included.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -39,28 +38,26 @@ from benchmarks.session import Task, options, run
 
 __all__ = ["main"]
 
-_CASES = {"pairs": ("cora", "citeseer", "pubmed", "nell"), "methods": ("cora", "pubmed", "nell-0.01")}
+_CASES = {"paper": ("cora", "citeseer", "pubmed", "nell"), "methods": ("cora", "pubmed", "nell-0.01")}
 _ON_DEMAND = ("nell-0.01",)
-_BENCHES = {"pairs": "fit", "methods": "fit_methods"}  # a table, a journal and a script for each
+_BENCHES = {"paper": "fit", "methods": "fit_methods"}  # a table, a journal and a script for each
 _DATA = {"nell": "nell-0.1"}
-_ENCODERS = ("table", "features")
+_SETTINGS = ("transductive", "inductive")
 _WEIGHTINGS = ("average", "cnn", "lstm")
 _GCN = "gcn"
+_GRAND = {"weighting": "uniform", "classifier": "consistency", "hops": 8, "label_propagation": "no", "dim": 32}
 _METHODS: dict[str, tuple[str, dict[str, Any]]] = {  # GCN comes first: the others are compared with it
     _GCN: ("GCN", {"hidden": 32}),
-    "paths auto": ("CGE", {}),
-    "paths degree": ("CGE", {"weighting": "degree", "classifier": "consistency"}),
-    "grand": (
-        "CGE",
-        {"weighting": "none", "classifier": "consistency", "hops": 8, "label_propagation": "no", "dim": 32},
-    ),
+    "cge": ("CGE", {}),
+    "cge degree": ("CGE", {"weighting": "degree", "classifier": "consistency"}),
+    "grand": ("CGE", _GRAND),
 }
 _PATIENCE = 60.0  # seconds after which there is no further repeat
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
-    cases = tuple(dict.fromkeys(case for some in _CASES.values() for case in some))
+    cases = tuple(dict.fromkeys(case for names in _CASES.values() for case in names))
     parser = options("fit", str(__doc__).splitlines()[0], cases, (OURS,), limit=1200)
     parser.set_defaults(cases=",".join(case for case in cases if case not in _ON_DEMAND))
     parser.add_argument(
@@ -71,66 +68,65 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
     parser.add_argument(
-        "--max-epochs", type=int, help="methods: epochs at most, for a trial (default: each method's own)"
+        "--max-epochs",
+        type=int,
+        help="methods: largest number of epochs, for a quick test (default: no limit)",
     )
-    given = parser.parse_args(argv)
-    kinds = tuple(_CASES) if given.kinds == "both" else (given.kinds,)
-    found = {_BENCHES[kind]: list(_tasks(kind, given)) for kind in kinds}
-    if not any(found.values()):
-        parser.error(f"--kinds {given.kinds} has none of the cases {', '.join(given.cases)}")
+    args = parser.parse_args(argv)
+    kinds = tuple(_CASES) if args.kinds == "both" else (args.kinds,)
+    tasks_of = {_BENCHES[kind]: list(_tasks(kind, args)) for kind in kinds}
+    if not any(tasks_of.values()):
+        parser.error(f"--kinds {args.kinds} has none of the cases {', '.join(args.cases)}")
     out = io.StringIO()
-    with contextlib.redirect_stdout(out) if given.json else contextlib.nullcontext():
-        for bench, tasks in found.items():
+    with contextlib.redirect_stdout(out) if args.json else contextlib.nullcontext():
+        for bench, tasks in tasks_of.items():
             if tasks:
-                run(bench, tasks, given)
-    if given.json:  # one object, whatever the kinds
+                run(bench, tasks, args)
+    if args.json:  # one object for both kinds
         rows = [row for line in out.getvalue().splitlines() for row in json.loads(line)["rows"]]
         print(json.dumps({"bench": "fit", "rows": rows}, ensure_ascii=False))
     return 0
 
 
-def _tasks(kind: str, given: Any) -> Iterator[Task]:
-    for n_jobs in given.n_jobs:
-        for case in given.cases:
+def _tasks(kind: str, args: Any) -> Iterator[Task]:
+    for n_jobs in args.n_jobs:
+        for case in args.cases:
             if case in _CASES[kind]:
-                yield from (_pairs if kind == "pairs" else _methods)(case, n_jobs, given)
+                yield from (_paper if kind == "paper" else _methods)(case, n_jobs, args)
 
 
-def _pairs(case: str, n_jobs: int, given: Any) -> Iterator[Task]:
-    for encoder in _ENCODERS:
+def _paper(case: str, n_jobs: int, args: Any) -> Iterator[Task]:
+    for setting in _SETTINGS:
         for weighting in _WEIGHTINGS:
-            yield Task(
-                f"{case} {encoder} {weighting}",
-                OURS,
-                n_jobs,
-                "pairs/s",
-                partial(dict, data=_DATA.get(case, case), encoder=encoder, weighting=weighting, seed=given.seed),
+            job: Callable[[], dict[str, Any]] = partial(
+                dict, data=_DATA.get(case, case), setting=setting, weighting=weighting, seed=args.seed
             )
+            yield Task(f"{case} {setting} {weighting}", OURS, n_jobs, "pairs/s", job)
 
 
-def _methods(case: str, n_jobs: int, given: Any) -> Iterator[Task]:
-    note = "" if given.max_epochs is None else f"a trial of {given.max_epochs} epochs at most"
+def _methods(case: str, n_jobs: int, args: Any) -> Iterator[Task]:
+    note = "" if args.max_epochs is None else f"at most {args.max_epochs} epochs"
     for method in _METHODS:
-        job = partial(_method_job, case, method, n_jobs, given)
+        job = partial(_method_job, case, method, n_jobs, args)
         yield Task(f"{case} {method}", OURS, n_jobs, "nodes/s", job, note)
 
 
-def _method_job(case: str, method: str, n_jobs: int, given: Any) -> dict[str, Any]:
+def _method_job(case: str, method: str, n_jobs: int, args: Any) -> dict[str, Any]:
     estimator, settings = _METHODS[method]
     return {
         "data": _DATA.get(case, case),
         "estimator": estimator,
         "settings": settings,
-        "seed": given.seed,
-        "max_epochs": given.max_epochs,
-        "repeats": given.repeats,
+        "seed": args.seed,
+        "max_epochs": args.max_epochs,
+        "repeats": args.repeats,
         "patience": _PATIENCE,
         "gcn": None if method == _GCN else _measured_gcn(case, n_jobs),
     }
 
 
 def _measured_gcn(case: str, n_jobs: int) -> dict[str, float | None] | None:
-    """Return what GCN took in this run; None where it has no number."""
+    """Return time and memory of GCN in this run, if it was measured."""
     journal = Journal(cache_folder() / f"journal-{_BENCHES['methods']}.jsonl", resume=True)
     row = journal.get(f"{case} {_GCN}", OURS, n_jobs)
     return None if row is None or row.value is None else {"seconds": row.seconds, "peak_mb": row.peak_mb}

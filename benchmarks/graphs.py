@@ -1,4 +1,4 @@
-"""The graphs that benchmarks run on, written once to the cache folder in the forms that the tools read.
+"""The graphs of the benchmarks, written once to the cache folder in the formats that the tools read.
 
 Four undirected graphs without self-loops, repeats or isolated nodes, their nodes renumbered 0 … n-1: CORA, PUBMED and
 npm from the catalog, and a generated power-law graph of 1 M nodes and 10 M edges. Every tool gets the same edges:
@@ -51,7 +51,7 @@ _HEAD = 10.0  # flattens the head, so that the largest degree stays near 15,000
 
 @dataclass(frozen=True)
 class GraphFiles:
-    """Where the files of one graph are, and how large it is."""
+    """The files of a graph, and its size."""
 
     name: str
     nodes: int
@@ -62,15 +62,15 @@ class GraphFiles:
 
 
 def graph_files(name: str, share: float = 1.0) -> GraphFiles:
-    """Return the files of a graph, written now if they are not there; `share` keeps that part of the edge lines."""
+    """Return the files of a graph, written if they do not exist; `share` keeps that part of the edges."""
     folder = cache_folder() / f"graphs-{_FORMAT}"
     label = name if share == 1.0 else f"{name}-{share:g}"
     arrays, integers, strings = (folder / f"{label}{end}" for end in (".npz", ".integers.tsv", ".strings.tsv"))
     if not (arrays.exists() and integers.exists() and strings.exists()):
         folder.mkdir(parents=True, exist_ok=True)
         source, target = _edges(name)
-        kept = slice(None, max(1, round(len(source) * share)))
-        source, target = _compact(source[kept], target[kept])
+        part = slice(None, max(1, round(len(source) * share)))
+        source, target = _compact(source[part], target[part])
         write_file(integers, lambda file: _write_integers(file, source, target))
         write_file(strings, lambda file: write_named(file, source, target))
         write_file(arrays, lambda file: _write_arrays(file, source, target))
@@ -81,13 +81,13 @@ def graph_files(name: str, share: float = 1.0) -> GraphFiles:
 def power_law_edges(nodes: int, edges: int, seed: int) -> tuple[Array, Array]:
     """Return `edges` distinct undirected edges between `nodes` nodes whose degrees follow a power law.
 
-    A Chung–Lu graph: both ends are drawn with chance ∝ (rank + head)^(-1 / (exponent - 1)). So that no node stays
-    alone, each is first the end of one edge. Ranks are shuffled over the node numbers.
+    A Chung–Lu graph: both ends are drawn with probability ∝ (rank + head)^(-1 / (exponent - 1)). So that no node is
+    isolated, each is first the end of one edge. Ranks are shuffled over the node numbers.
     """
     random = np.random.default_rng(seed)
-    own = np.arange(nodes, dtype=np.int64)
-    keys = edge_keys(own, _ranks(random, nodes, nodes), nodes)
-    missed = np.setdiff1d(own, np.concatenate([keys // nodes, keys % nodes]))  # drew themselves
+    every = np.arange(nodes, dtype=np.int64)
+    keys = edge_keys(every, _ranks(random, nodes, nodes), nodes)
+    missed = np.setdiff1d(every, np.concatenate([keys // nodes, keys % nodes]))  # drew themselves
     keys = np.concatenate([keys, edge_keys(missed, (missed + 1) % nodes, nodes)])
     keys = distinct(keys)
     while len(keys) < edges:
@@ -111,9 +111,9 @@ def _ranks(random: np.random.Generator, count: int, nodes: int) -> Array:
 
 
 def edge_keys(source: Array, target: Array, nodes: int) -> Array:
-    """Return one number per undirected edge, self-loops left out."""
-    apart = source != target
-    low, high = np.minimum(source, target)[apart], np.maximum(source, target)[apart]
+    """Return one number per undirected edge, without self-loops."""
+    proper = source != target
+    low, high = np.minimum(source, target)[proper], np.maximum(source, target)[proper]
     keys: Array = low * nodes + high
     return keys
 
@@ -138,13 +138,13 @@ def _edges(name: str) -> tuple[Array, Array]:
 def _catalog_graph(name: str) -> Any:
     try:
         from cge.data import load_dataset
-    except ImportError as problem:
-        raise MissingDataError(f"the catalog of data sets is not there: {problem}") from problem
+    except ImportError as error:
+        raise MissingDataError(f"the catalog of data sets cannot be imported: {error}") from error
     return load_dataset(name).graph
 
 
 def _compact(source: Array, target: Array) -> tuple[Array, Array]:
-    """Give the nodes that occur the numbers 0 … n-1, in their old order."""
+    """Renumber the nodes that occur 0 … n-1, in their old order."""
     _, codes = np.unique(np.concatenate([source, target]), return_inverse=True)
     return codes[: len(source)], codes[len(source) :]
 
@@ -178,4 +178,4 @@ def write_named(file: io.BufferedWriter, *columns: Array) -> None:
 
 def _write_columns(file: io.BufferedWriter, *columns: Any) -> None:
     options = pa.csv.WriteOptions(include_header=False, delimiter="\t", quoting_style="none")
-    pa.csv.write_csv(pa.table({str(place): column for place, column in enumerate(columns)}), file, options)
+    pa.csv.write_csv(pa.table({str(number): column for number, column in enumerate(columns)}), file, options)

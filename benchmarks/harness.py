@@ -1,8 +1,8 @@
-"""Runs tools as processes of their own and turns what they report into rows, tables and files.
+"""Runs tools as processes of their own and converts their reports to rows.
 
 A *child* is a script that does one job (a JSON object, its only argument) and prints one JSON line: work done, wall
-seconds, CPU seconds and peak memory. Whatever else happens to it (an error, a signal, the time limit) becomes a row
-that says so, and the run goes on. A finished row goes to a journal at once, from which a cut-off run resumes.
+seconds, CPU seconds and peak memory. An error, a signal or the time limit becomes the note of a row without a value,
+and the run continues. A finished row is appended to a journal at once, from which an interrupted run resumes.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ __all__ = [
     "finished",
     "ratio",
     "run_child",
+    "shorten_paths",
     "to_json",
-    "without_places",
 ]
 
 OURS = "cge"
@@ -52,7 +52,7 @@ _THREAD_VARIABLES = (
 class Row:
     """One measurement: a tool on a case with a number of threads.
 
-    `value` is a rate per wall second, higher is better; None where there is none, and then `note` says why.
+    `value` is a rate per wall second, higher is better; where it is None, `note` has the reason.
     """
 
     case: str
@@ -65,11 +65,12 @@ class Row:
     seconds: float | None = None
     cpu_seconds: float | None = None
     note: str = ""
-    facts: dict[str, Any] | None = None
+    details: dict[str, Any] | None = None
+    date: str = ""
 
     @property
-    def place(self) -> tuple[str, str, int]:
-        """What the row measures; a run has one row for each place."""
+    def key(self) -> tuple[str, str, int]:
+        """Case, tool and number of threads, of which a run has one row each."""
         return self.case, self.tool, self.n_jobs
 
 
@@ -84,7 +85,7 @@ def cache_folder() -> Path:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a child ended: its report, or what went wrong; and how many cores other processes used meanwhile."""
+    """The report of a child, or what went wrong; and how many cores other processes used meanwhile."""
 
     report: dict[str, Any] | None
     problem: str = ""
@@ -96,10 +97,10 @@ def run_child(
 ) -> Outcome:
     """Run `script` with `job` for at most `limit` seconds and return its last line, read as JSON.
 
-    The child may use `n_jobs` cores, whatever it thinks it can use.
+    The child is restricted to `n_jobs` cores.
     """
-    # Pipes could stay open in a grandchild after the child is gone; files cannot block.
-    begin, busy, own = time.perf_counter(), _busy_seconds(), _children_seconds()
+    # Pipes could stay open in a grandchild after the child has ended; files cannot block.
+    start, busy, own = time.perf_counter(), _busy_seconds(), _children_seconds()
     with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
         with _cores(n_jobs):
             child = subprocess.Popen(
@@ -118,11 +119,11 @@ def run_child(
             _end_group(child)
         out.seek(0)
         err.seek(0)
-        lines, complaint = out.read().decode(errors="replace").split("\n"), err.read().decode(errors="replace")
+        lines, errors = out.read().decode(errors="replace").split("\n"), err.read().decode(errors="replace")
     if code < 0:
         return Outcome(None, f"crashed with {signal.Signals(-code).name}")
     if code > 0:
-        return Outcome(None, f"failed: {_last_line(complaint) or f'exit code {code}'}")
+        return Outcome(None, f"failed: {_last_line(errors) or f'exit code {code}'}")
     try:
         report = json.loads(next(line for line in reversed(lines) if line.strip()))
     except (StopIteration, ValueError):
@@ -133,12 +134,12 @@ def run_child(
     others = None
     if busy is not None and busy_now is not None:
         used = (busy_now - busy) - (_children_seconds() - own)
-        others = max(0.0, used / (time.perf_counter() - begin))
+        others = max(0.0, used / (time.perf_counter() - start))
     return Outcome(report, others=others)
 
 
 def _busy_seconds() -> float | None:
-    """Return the CPU seconds that all processes of this machine have used so far, None where that is not told."""
+    """Return the CPU seconds that all processes of this machine have used so far; None where this is unknown."""
     status = Path("/proc/stat")
     if not status.exists():
         return None
@@ -154,7 +155,7 @@ def _children_seconds() -> float:
 
 @contextlib.contextmanager
 def _cores(count: int | None) -> Iterator[None]:
-    """Keep this thread, and so the processes it starts meanwhile, to `count` cores."""
+    """Restrict this thread, and so the processes it starts meanwhile, to `count` cores."""
     if count is None or not hasattr(os, "sched_setaffinity"):
         yield
         return
@@ -167,7 +168,7 @@ def _cores(count: int | None) -> Iterator[None]:
 
 
 def _end_group(child: subprocess.Popen[bytes]) -> None:
-    """End the child and whatever it started: it leads a process group of its own."""
+    """End the process group of the child, and so the processes it started."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
@@ -175,22 +176,22 @@ def _end_group(child: subprocess.Popen[bytes]) -> None:
 
 def _last_line(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return without_places(lines[-1])[:160] if lines else ""
+    return shorten_paths(lines[-1])[:160] if lines else ""
 
 
-def without_places(text: str) -> str:
-    """Cut paths and addresses down to their last part: results are published, this machine is not.
+def shorten_paths(text: str) -> str:
+    """Shorten paths and addresses to their last part: results are published, paths of this machine are not.
 
-    >>> without_places("no file '/home/me/a.npz' at https://there.org/b/c")
+    >>> shorten_paths("no file '/home/me/a.npz' at https://there.org/b/c")
     "no file '…/a.npz' at …/c"
     """
     return re.sub(r"(?:\w+:)?/\S*/", "…/", text)
 
 
 def finished(case: str, tool: str, n_jobs: int, unit: str, report: dict[str, Any], note: str = "") -> Row:
-    """Turn a child's report into a row: rates are work by the best wall seconds and by the best CPU seconds."""
+    """Return the row of a child's report: rates are work divided by the best wall and CPU seconds."""
     notes = [text for text in (note, str(report.get("note", ""))) if text]
-    known = {"work", "seconds", "cpu_seconds", "peak_mb", "note"}
+    columns = {"work", "seconds", "cpu_seconds", "peak_mb", "note"}
     return Row(
         case,
         tool,
@@ -202,13 +203,13 @@ def finished(case: str, tool: str, n_jobs: int, unit: str, report: dict[str, Any
         report["seconds"],
         report["cpu_seconds"],
         "; ".join(notes),
-        {name: value for name, value in report.items() if name not in known},
+        {name: value for name, value in report.items() if name not in columns},
     )
 
 
-def failed(case: str, tool: str, n_jobs: int, unit: str, why: str) -> Row:
-    """Return the row of a tool that has no number."""
-    return Row(case, tool, n_jobs, None, unit, note=why)
+def failed(case: str, tool: str, n_jobs: int, unit: str, reason: str) -> Row:
+    """Return the row of a tool that could not be measured."""
+    return Row(case, tool, n_jobs, None, unit, note=reason)
 
 
 # ---------------------------------------------------------------------- ratios
@@ -237,13 +238,13 @@ def ratio(rows: Sequence[Row], row: Row) -> float | None:
 
 
 def to_json(bench: str, rows: Sequence[Row]) -> dict[str, Any]:
-    """Return what `--json` prints: the rows, each with its ratio to the best peer, without empty keys."""
-    return {"bench": bench, "rows": [_plain(row, ratio(rows, row)) for row in rows]}
+    """Return the rows as `--json` prints them, each with its ratio to the best peer, without empty values."""
+    return {"bench": bench, "rows": [_as_json(row, ratio(rows, row)) for row in rows]}
 
 
-def _plain(row: Row, against_best: float | None) -> dict[str, Any]:
+def _as_json(row: Row, ratio_to_best: float | None) -> dict[str, Any]:
     always = ("case", "tool", "n_jobs", "value", "unit", "peak_mb")
-    entry = asdict(row) | {"ratio_to_best_peer": against_best}
+    entry = asdict(row) | {"ratio_to_best_peer": ratio_to_best}
     return {name: value for name, value in entry.items() if name in always or value not in (None, "", {})}
 
 
@@ -251,19 +252,19 @@ def _plain(row: Row, against_best: float | None) -> dict[str, Any]:
 
 
 class Journal:
-    """Rows on disk, one JSON line each, appended as they come.
+    """Rows on disk, one JSON line each, appended as they are measured.
 
     Parameters
     ----------
     path : Path
     resume : bool
-        Keep the rows that are there; without it the journal starts empty.
+        Keep the stored rows; without it the journal starts empty.
     """
 
     def __init__(self, path: Path, resume: bool) -> None:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
-        self._rows = {row.place: row for row in _journal_rows(path)} if resume else {}
+        self._rows = {row.key: row for row in _journal_rows(path)} if resume else {}
         path.write_text("".join(_line(row) for row in self._rows.values()), encoding="utf-8")
 
     def get(self, case: str, tool: str, n_jobs: int) -> Row | None:
@@ -271,8 +272,8 @@ class Journal:
         return self._rows.get((case, tool, n_jobs))
 
     def add(self, row: Row) -> None:
-        """Append a row and see to it that it is on disk."""
-        self._rows[row.place] = row
+        """Append a row and sync the file."""
+        self._rows[row.key] = row
         with self.path.open("a", encoding="utf-8") as file:
             file.write(_line(row))
             file.flush()
@@ -284,11 +285,11 @@ def _line(row: Row) -> str:
 
 
 def _journal_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a journal; a line that was cut off while it was written is left out."""
+    """Yield the rows of a journal, without a half-written last line."""
     if not path.exists():
         return
     for line in path.read_text(encoding="utf-8").splitlines():
         try:
             yield Row(**json.loads(line))
         except (TypeError, ValueError):
-            print(f"{path}: a broken line was left out", file=sys.stderr)
+            print(f"{path}: a broken line was skipped", file=sys.stderr)

@@ -1,15 +1,14 @@
-"""Graphs with classes to find, written once to the cache folder as files that a user would have.
+"""Graphs with planted classes, written once to the cache folder as files that a user would have.
 
-Ten classes, and 100 dense features: the mean of the class and noise so strong that features alone tell little. In
-generated graphs, of ten edges per node, 70 % of the edges are led to an end of the same class. The edges of npm are
-given, so there classes follow the edges: a node is of the class whose random field, smoothed over neighbors, is
-strongest there. Files of a graph:
+Ten classes, and 100 dense features: the mean of the class and strong noise. In generated graphs, of ten edges per node,
+70 % of the edges are rewired to a node of the same class. The edges of npm are given, so there the classes follow the
+edges: a node gets the class whose random field, smoothed over neighbors, is largest. Files of a graph:
 
 - the edges, one per line, tab-separated, with node v called `node-v`;
 - `<name>.nodes.txt`: all nodes, in the order of the features;
 - `<name>.features.npy`: `(n, 100)` float32;
 - `<name>.labels.csv`: node and class of 1 % of the nodes, and of 50 at least;
-- `<name>.classes.npy`: `(n,)` the class of every node, to measure by.
+- `<name>.classes.npy`: `(n,)` the class of every node, to measure the accuracy.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ CLASSES = 10
 _FORMAT = 1  # part of the folder's name: raise it when the files change
 _SEED = 0
 _EDGES = 10  # per node
-_SPARE = 1.25  # times the edges are drawn, for some meet others when they are led elsewhere
-_WITHIN = 0.7  # share of the edges that are led to an end of the same class
+_SPARE = 1.25  # times as many edges are drawn, since some coincide after rewiring
+_WITHIN = 0.7  # share of the edges that are rewired to a node of the same class
 _FEATURES = 100
-_SPREAD = 0.1  # standard deviation of the means of classes, where that of the noise is 1
-_ROUNDS = 12  # of smoothing: about half of the edges of npm are then within a class
-_KNOWN, _FEWEST = 0.01, 50  # share of the nodes whose classes are told, and how many at least
+_SPREAD = 0.1  # standard deviation of the class means; that of the noise is 1
+_SMOOTHING = 12  # steps: about half of the edges of npm are then within a class
+_LABELED, _FEWEST = 0.01, 50  # share of labeled nodes, and their smallest number
 
 
 @dataclass(frozen=True)
 class PlantedFiles:
-    """Where the files of one graph are."""
+    """The files of a graph."""
 
     edges: Path
     nodes: Path
@@ -55,12 +54,12 @@ class PlantedFiles:
 
 
 def planted_files(name: str) -> PlantedFiles:
-    """Return the files of a generated graph, a name of `SIZES`, or of npm, written now if they are not there."""
+    """Return the files of a generated graph, a name of `SIZES`, or of npm, written if they do not exist."""
     folder = cache_folder() / f"planted-{_FORMAT}"
-    ends = ("nodes.txt", "features.npy", "labels.csv", "classes.npy")
+    suffixes = ("nodes.txt", "features.npy", "labels.csv", "classes.npy")
     generated = name in SIZES
     edges = folder / f"{name}.edges.tsv" if generated else graph_files(name).strings
-    files = PlantedFiles(edges, *(folder / f"{name}.{end}" for end in ends))
+    files = PlantedFiles(edges, *(folder / f"{name}.{suffix}" for suffix in suffixes))
     if all(path.exists() for path in vars(files).values()):
         return files
     folder.mkdir(parents=True, exist_ok=True)
@@ -72,8 +71,8 @@ def planted_files(name: str) -> PlantedFiles:
     else:
         with np.load(graph_files(name).arrays) as arrays:
             classes = spread_classes(arrays["indptr"], arrays["indices"], _SEED)
-    known = np.sort(random.permutation(len(classes))[: max(round(_KNOWN * len(classes)), _FEWEST)])
-    lines = [f"node-{node},class-{classes[node]}\n" for node in known.tolist()]
+    labeled = np.sort(random.permutation(len(classes))[: max(round(_LABELED * len(classes)), _FEWEST)])
+    lines = [f"node-{node},class-{classes[node]}\n" for node in labeled.tolist()]
     write_file(files.nodes, lambda file: write_named(file, np.arange(len(classes))))
     write_file(files.features, lambda file: np.save(file, planted_features(classes, _SEED)))
     write_file(files.labels, lambda file: file.writelines(line.encode() for line in ["node,label\n", *lines]))
@@ -82,38 +81,38 @@ def planted_files(name: str) -> PlantedFiles:
 
 
 def planted_edges(classes: Array, edges: int, seed: int) -> tuple[Array, Array]:
-    """Return `edges` distinct undirected edges, or fewer where these are hard to find, most of them within a class.
+    """Return about `edges` distinct undirected edges, most of them within a class.
 
-    They are those of a power-law graph; then most second ends are exchanged for second ends of the first end's class,
-    so hubs stay hubs.
+    They are those of a power-law graph; then most target nodes are exchanged for target nodes of the source's class, so
+    hubs stay hubs.
     """
     nodes, random = len(classes), np.random.default_rng(seed)
     source, target = power_law_edges(nodes, round(_SPARE * edges), seed)
-    ends = target[np.argsort(classes[target], kind="stable")]
+    targets = target[np.argsort(classes[target], kind="stable")]
     count = np.bincount(classes[target], minlength=CLASSES)
     first = np.cumsum(count) - count
-    led = np.flatnonzero(random.random(len(source)) < _WITHIN)
-    own = classes[source[led]]
-    target[led] = ends[first[own] + (random.random(len(led)) * count[own]).astype(np.int64)]
+    rewired = np.flatnonzero(random.random(len(source)) < _WITHIN)
+    label = classes[source[rewired]]
+    target[rewired] = targets[first[label] + (random.random(len(rewired)) * count[label]).astype(np.int64)]
     keys = distinct(edge_keys(source, target, nodes))[:edges]
     return keys // nodes, keys % nodes
 
 
 def spread_classes(indptr: Array, indices: Array, seed: int) -> Array:
-    """Return classes that neighbors tend to share, `(n,)`, none of them rare."""
+    """Return classes `(n,)` that neighbors tend to share, of similar sizes."""
     nodes = len(indptr) - 1
-    near = sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(nodes, nodes))
+    adjacency = sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(nodes, nodes))
     degrees = np.maximum(np.diff(indptr), 1).astype(np.float32)[:, None]
     field = np.random.default_rng(seed).standard_normal((nodes, CLASSES), np.float32)
-    for _ in range(_ROUNDS):
-        field += near @ field / degrees
+    for _ in range(_SMOOTHING):
+        field += adjacency @ field / degrees
         field = (field - field.mean(axis=0)) / field.std(axis=0)
-    found: Array = field.argmax(axis=1)
-    return found
+    classes: Array = field.argmax(axis=1)
+    return classes
 
 
 def planted_features(classes: Array, seed: int) -> Array:
-    """Return features of nodes, `(n, 100)` float32: the mean of each one's class plus noise."""
+    """Return features of nodes, `(n, 100)` float32: the mean of the class plus noise."""
     random = np.random.default_rng(seed)
     means = _SPREAD * random.standard_normal((CLASSES, _FEATURES), np.float32)
     features: Array = random.standard_normal((len(classes), _FEATURES), np.float32)

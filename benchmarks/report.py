@@ -1,4 +1,4 @@
-"""Rows as a table on the terminal, as a Markdown table and as JSON, with the facts of the machine they come from."""
+"""Rows as a table on the terminal, and as JSON and Markdown files with a description of the machine."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import platform
 import re
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from datetime import UTC, datetime
 from importlib import metadata
 from pathlib import Path
@@ -17,11 +18,14 @@ from rich.table import Table
 
 from benchmarks.environments import TOOLS, versions
 from benchmarks.harness import OURS, Row, ratio, to_json
+from cge.errors import InputError
 
-__all__ = ["cells", "machine_facts", "markdown", "save", "show"]
+__all__ = ["cells", "machine_description", "markdown", "save", "show", "stored_rows"]
 
-_HEADINGS = ("case", "tool", "n_jobs", "M {unit}", "M per CPU s", "peak MB", "× best peer", "note")
+_HEADINGS = ("case", "tool", "threads", "M {unit}", "M per CPU s", "peak MB", "× best peer", "note")
+_TEXT_COLUMNS = (0, 1, 7)
 _OWN_PACKAGES = ("cge", "numpy", "numba", "pyarrow", "scipy")
+_SAME_MACHINE = ("cpu", "cores", "memory_gb", "system")
 
 
 def cells(rows: Sequence[Row], row: Row) -> tuple[str, ...]:
@@ -51,48 +55,48 @@ def _headings(rows: Sequence[Row]) -> list[str]:
 
 
 def show(bench: str, rows: Sequence[Row], missing: Sequence[str] = ()) -> None:
-    """Print the table; it tells which tools are `missing`, for ratios are to the best of those that ran."""
+    """Print the table, and which tools are `missing`: ratios are to the best of those that ran."""
     console = Console()
     if not console.is_terminal:
         console = Console(width=150)  # a pipe has no width
     table = Table(title=f"cge bench {bench}: best of several repeats", caption=_missing(missing))
-    for place, heading in enumerate(_headings(rows)):
-        table.add_column(heading, justify="left" if place in (0, 1, 7) else "right")
-    for before, row in zip([None, *rows], rows, strict=False):
-        if before is not None and before.case != row.case:
+    for column, heading in enumerate(_headings(rows)):
+        table.add_column(heading, justify="left" if column in _TEXT_COLUMNS else "right")
+    for previous, row in zip([None, *rows], rows, strict=False):
+        if previous is not None and previous.case != row.case:
             table.add_section()
         table.add_row(*cells(rows, row), style="bold" if row.tool == OURS else None)
     console.print(table)
 
 
 def _missing(tools: Sequence[str]) -> str | None:
-    return f"not run, so not among the peers compared with: {', '.join(tools)}" if tools else None
+    return f"not run, so not among the peers: {', '.join(tools)}" if tools else None
 
 
-def markdown(bench: str, rows: Sequence[Row], facts: dict[str, Any], missing: Sequence[str] = ()) -> str:
-    """Return the table with the facts of the machine as a Markdown page."""
-    headings = _headings(rows)
+def markdown(bench: str, rows: Sequence[Row], machine: dict[str, Any], missing: Sequence[str] = ()) -> str:
+    """Return the table and the description of the machine as a Markdown page."""
+    headings, dates = _headings(rows), " and ".join(sorted({row.date for row in rows if row.date}))
+    description = f"{machine['cpu']}, {machine['cores']} cores, {machine['memory_gb']} GB, Python {machine['python']}"
     lines = [
         f"# cge bench {bench}",
         "",
-        f"{facts['date']}, {facts['cpu']}, {facts['cores']} cores, {facts['memory_gb']} GB, Python {facts['python']}.",
-        "One run, the best of several repeats. `× best peer` compares with the fastest other tool on at most as many",
-        "threads.",
+        f"Measured on {dates or machine['date']}: {description}.",
+        "The best of several repeats. `× best peer` compares with the fastest other tool on at most as many threads.",
         "",
         "| " + " | ".join(headings) + " |",
-        "|" + "|".join("---" if place in (0, 1, 7) else "--:" for place in range(len(headings))) + "|",
+        "|" + "|".join("---" if column in _TEXT_COLUMNS else "--:" for column in range(len(headings))) + "|",
     ]
     for row in rows:
         texts = [text.replace("|", "\\|") for text in cells(rows, row)]
         lines.append("| " + " | ".join(f"**{text}**" if row.tool == OURS and text else text for text in texts) + " |")
     if missing:
         lines += ["", f"{_missing(missing)}."]
-    lines += ["", "Versions: " + "; ".join(facts["versions"].values()) + ".", ""]
+    lines += ["", "Versions: " + "; ".join(machine["versions"].values()) + ".", ""]
     return "\n".join(lines)
 
 
-def machine_facts(tools: Sequence[str]) -> dict[str, Any]:
-    """Return what numbers depend on: processor, cores, memory, Python, versions of packages, date."""
+def machine_description(tools: Sequence[str]) -> dict[str, Any]:
+    """Return what the numbers depend on: processor, cores, memory, Python, versions of packages, date."""
     own = ", ".join(f"{name} {metadata.version(name)}" for name in _OWN_PACKAGES)
     peers = {name: versions(TOOLS[name]) for name in tools if TOOLS[name].requirements}
     return {
@@ -108,20 +112,40 @@ def machine_facts(tools: Sequence[str]) -> dict[str, Any]:
 
 def _cpu() -> str:
     try:
-        found = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
+        match = re.search(r"model name\s*:\s*(.+)", Path("/proc/cpuinfo").read_text())
     except OSError:
-        found = None
-    return found[1].strip() if found else platform.processor() or "unknown processor"
+        match = None
+    return match[1].strip() if match else platform.processor() or "unknown processor"
+
+
+def stored_rows(content: dict[str, Any]) -> list[Row]:
+    """Return the rows of a saved JSON object."""
+    names = {field.name for field in fields(Row)}
+    return [Row(**{name: value for name, value in row.items() if name in names}) for row in content["rows"]]
 
 
 def save(
     bench: str, rows: Sequence[Row], tools: Sequence[str], folder: Path, missing: Sequence[str] = ()
 ) -> list[Path]:
-    """Write `bench-<name>.json` and `bench-<name>.md` and return their paths."""
-    facts = machine_facts(tools)
+    """Write `bench-<name>.json` and `bench-<name>.md` and return their paths.
+
+    Rows of other cases, tools or numbers of threads that the files already have stay; a file of another machine is
+    refused.
+    """
+    machine = machine_description(tools)
     folder.mkdir(parents=True, exist_ok=True)
     data, page = folder / f"bench-{bench}.json", folder / f"bench-{bench}.md"
-    content = to_json(bench, rows) | {"machine": facts, "tools_not_run": list(missing)}
+    merged = {row.key: replace(row, date=machine["date"]) for row in rows}
+    if data.exists():
+        stored = json.loads(data.read_text(encoding="utf-8"))
+        if any(stored["machine"][name] != machine[name] for name in _SAME_MACHINE):
+            raise InputError(f"{data} has rows of another machine; move it away first")
+        earlier = {row.key: row for row in stored_rows(stored)}
+        merged = earlier | merged
+        machine["versions"] = stored["machine"]["versions"] | machine["versions"]
+    rows, ran = list(merged.values()), {row.tool for row in merged.values()}
+    missing = [tool for tool in missing if tool not in ran]
+    content = to_json(bench, rows) | {"machine": machine, "tools_not_run": missing}
     data.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    page.write_text(markdown(bench, rows, facts, missing), encoding="utf-8")
+    page.write_text(markdown(bench, rows, machine, missing), encoding="utf-8")
     return [data, page]

@@ -1,15 +1,14 @@
-"""`cge bench scale`: seconds and memory of the whole journey, from files to vectors, as graphs grow.
+"""`cge bench scale`: seconds and memory of the whole pipeline, from files to vectors, as graphs grow.
 
-The journey is what a user does: read edges, features and labels from files, `CGE().fit` with the defaults, vectors of
+The pipeline is what a user does: read edges, features and labels from files, `CGE().fit` with the defaults, vectors of
 all nodes, export to Parquet, save the model, predict. Graphs are generated with 10 k, 100 k and 1 M nodes, ten edges
 per node, 100 dense features, ten planted classes and labels of 1 % of the nodes; `npm` has 304 k nodes and planted
-classes too. Each journey runs in a process of its own, after one over 1,000 nodes that compiles; the memory of that
-one is the baseline.
+classes too. Each pipeline runs in a process of its own, after a warm-up on 1,000 nodes; the memory of the warm-up is
+the baseline.
 
-`M nodes/s` counts the nodes once, over the seconds of the whole journey. The note tells the seconds of each step,
-memory above the baseline, accuracy on nodes without labels, and how steeply time (fit, embed and export) and memory
-above the baseline grow from the next smaller generated graph: the slope between the two on logarithmic scales. 1 is
-linear.
+`M nodes/s` is the number of nodes divided by the seconds of the whole pipeline. The note has the seconds of each step,
+memory above the baseline, accuracy on nodes without labels, and how time (fit, embed and export) and memory above the
+baseline grow from the next smaller generated graph: the slope between the two on logarithmic scales. 1 is linear.
 """
 
 from __future__ import annotations
@@ -38,25 +37,27 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = options("scale", str(__doc__).splitlines()[0], _CASES, (OURS,), limit=7200)
     parser.set_defaults(n_jobs="all", repeats=1)
     parser.add_argument("--seed", type=int, default=0, help="default: %(default)s")
-    parser.add_argument("--max-epochs", type=int, help="epochs at most, for a trial (default: those of CGE)")
-    given = parser.parse_args(argv)
-    return run("scale", list(_tasks(given)), given)
+    parser.add_argument(
+        "--max-epochs", type=int, help="largest number of epochs, for a quick test (default: that of CGE)"
+    )
+    args = parser.parse_args(argv)
+    return run("scale", list(_tasks(args)), args)
 
 
-def _tasks(given: Any) -> Iterator[Task]:
-    note = "" if given.max_epochs is None else f"a trial of {given.max_epochs} epochs at most"
-    for n_jobs in given.n_jobs:
-        for case in given.cases:
-            yield Task(case, OURS, n_jobs, "nodes/s", partial(_job, case, n_jobs, given), note)
+def _tasks(args: Any) -> Iterator[Task]:
+    note = "" if args.max_epochs is None else f"at most {args.max_epochs} epochs"
+    for n_jobs in args.n_jobs:
+        for case in args.cases:
+            yield Task(case, OURS, n_jobs, "nodes/s", partial(_job, case, n_jobs, args), note)
 
 
-def _job(case: str, n_jobs: int, given: Any) -> dict[str, Any]:
+def _job(case: str, n_jobs: int, args: Any) -> dict[str, Any]:
     return {
         "files": _paths(planted_files(case)),
         "warm_up": _paths(planted_files(_WARM_UP)),
-        "seed": given.seed,
-        "max_epochs": given.max_epochs,
-        "repeats": given.repeats,
+        "seed": args.seed,
+        "max_epochs": args.max_epochs,
+        "repeats": args.repeats,
         "smaller": _measured_smaller(case, n_jobs),
     }
 
@@ -66,15 +67,15 @@ def _paths(files: PlantedFiles) -> dict[str, str]:
 
 
 def _measured_smaller(case: str, n_jobs: int) -> dict[str, float] | None:
-    """Return what the next smaller generated graph took in this run; None where there is no such number."""
-    place = _GROWING.index(case) if case in _GROWING else 0
-    if not place:
+    """Return size, time and memory of the next smaller generated graph in this run, if it was measured."""
+    position = _GROWING.index(case) if case in _GROWING else 0
+    if not position:
         return None
     journal = Journal(cache_folder() / "journal-scale.jsonl", resume=True)
-    row = journal.get(_GROWING[place - 1], OURS, n_jobs)
-    if row is None or row.facts is None:
+    row = journal.get(_GROWING[position - 1], OURS, n_jobs)
+    if row is None or row.details is None:
         return None
-    return {name: row.facts[name] for name in ("nodes", "growing_seconds", "above_mb")}
+    return {name: row.details[name] for name in ("nodes", "slope_seconds", "above_baseline_mb")}
 
 
 if __name__ == "__main__":

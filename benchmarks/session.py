@@ -1,4 +1,4 @@
-"""What all benchmarks share: the options, and running every task into a row."""
+"""Shared by all benchmarks: the options, and measuring a row for every task."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from cge.errors import CgeError
 __all__ = ["Task", "options", "run"]
 
 _ROOT = Path(__file__).parents[1]
-_BUSY = 0.2  # cores used by other processes that make a measurement doubtful
+_BUSY = 0.2  # cores used by other processes above which the note has a warning
 
 
 @dataclass(frozen=True)
 class Task:
-    """One row to be measured: a tool on a case with a number of threads.
+    """A row to be measured: a tool on a case with a number of threads.
 
-    `job` makes the child's job when it is needed; it raises `CgeError` where the data is not to be had.
+    `job` returns the child's job when it is needed; it raises `CgeError` where the data are missing.
     """
 
     case: str
@@ -38,14 +38,16 @@ class Task:
 
 
 def options(
-    bench: str, about: str, cases: Sequence[str], tools: Sequence[str], limit: float
+    bench: str, description: str, cases: Sequence[str], tools: Sequence[str], limit: float
 ) -> argparse.ArgumentParser:
     """Return the parser of the options that every benchmark has."""
-    parser = argparse.ArgumentParser(prog=f"cge bench {bench}", description=about)
+    parser = argparse.ArgumentParser(prog=f"cge bench {bench}", description=description)
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a table")
-    parser.add_argument("--save", action="store_true", help=f"write results/bench-{bench}.json and .md")
-    parser.add_argument("--resume", action="store_true", help="keep the rows of a run that was cut off, do the others")
-    parser.add_argument("--jobs", type=_threads, default="1,all", help="numbers or all (default: %(default)s)")
+    parser.add_argument("--save", action="store_true", help=f"write the rows to results/bench-{bench}.json and .md")
+    parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
+    parser.add_argument(
+        "--jobs", dest="n_jobs", type=_threads, default="1,all", help="threads: numbers or all (default: %(default)s)"
+    )
     parser.add_argument("--cases", type=_choice(cases), default=",".join(cases), help="default: %(default)s")
     parser.add_argument("--tools", type=_choice(tools), default=",".join(tools), help="default: %(default)s")
     parser.add_argument("--repeats", type=int, default=3, help="the best one counts (default: %(default)s)")
@@ -58,20 +60,20 @@ def options(
     return parser
 
 
-def _choice(known: Sequence[str]) -> Callable[[str], list[str]]:
+def _choice(names: Sequence[str]) -> Callable[[str], list[str]]:
     def parse(text: str) -> list[str]:
         chosen = [part.strip() for part in text.split(",") if part.strip()]
-        wrong = [one for one in chosen if one not in known]
+        wrong = [name for name in chosen if name not in names]
         if wrong or not chosen:
-            raise argparse.ArgumentTypeError(f"{', '.join(wrong) or 'nothing'} is not among {', '.join(known)}")
-        return [one for one in known if one in chosen]
+            raise argparse.ArgumentTypeError(f"{', '.join(wrong) or 'nothing'} is not among {', '.join(names)}")
+        return [name for name in names if name in chosen]
 
     return parse
 
 
 def _threads(text: str) -> list[int]:
-    every = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    numbers = {every if part.strip() == "all" else _count(part) for part in text.split(",")}
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    numbers = {cores if part.strip() == "all" else _count(part) for part in text.split(",")}
     return sorted(numbers)
 
 
@@ -81,45 +83,45 @@ def _count(text: str) -> int:
     return int(text)
 
 
-def run(bench: str, tasks: Sequence[Task], given: argparse.Namespace) -> int:
-    """Measure every task, print the table or the JSON object, and save them where asked to."""
-    journal = Journal(cache_folder() / f"journal-{bench}.jsonl", given.resume)
-    missing = [tool for tool in given.all_tools if tool not in given.tools]
+def run(bench: str, tasks: Sequence[Task], args: argparse.Namespace) -> int:
+    """Measure every task, print the table or the JSON object, and save it with `--save`."""
+    journal = Journal(cache_folder() / f"journal-{bench}.jsonl", args.resume)
+    missing = [tool for tool in args.all_tools if tool not in args.tools]
     rows: list[Row] = []
     for task in tasks:
         row = journal.get(task.case, task.tool, task.n_jobs)
         if row is None:
-            _say(f"{bench}: {task.case}, {task.tool}, {task.n_jobs} thread(s) …")
-            row = _measure(bench, task, given.limit)
+            _print_progress(f"{bench}: {task.case}, {task.tool}, {task.n_jobs} thread(s) …")
+            row = _measure(bench, task, args.limit)
             journal.add(row)
         rows.append(row)
-    if given.json:
+    if args.json:
         print(json.dumps(to_json(bench, rows), ensure_ascii=False))
     else:
         show(bench, rows, missing)
-    if given.save:
-        for path in save(bench, rows, given.tools, given.results, missing):
-            _say(f"wrote {path.name}")
+    if args.save:
+        for path in save(bench, rows, args.tools, args.results, missing):
+            _print_progress(f"wrote {path.name}")
     return 0
 
 
 def _measure(bench: str, task: Task, limit: float) -> Row:
-    place = (task.case, task.tool, task.n_jobs, task.unit)
+    columns = (task.case, task.tool, task.n_jobs, task.unit)
     try:
         python, job = python_of(TOOLS[task.tool]), task.job()
-    except (NotInstalledError, CgeError) as problem:
-        return failed(*place, str(problem))
+    except (NotInstalledError, CgeError) as error:
+        return failed(*columns, str(error))
     script = Path(__file__).parent / "peers" / f"{bench}_{task.tool}.py"
     outcome = run_child(python, script, job | {"n_jobs": task.n_jobs}, limit, task.n_jobs)
     if outcome.report is None:
-        return failed(*place, outcome.problem)
+        return failed(*columns, outcome.problem)
     note = task.note
     if outcome.others is not None and outcome.others > _BUSY:
-        note = "; ".join(filter(None, [note, f"others used {outcome.others:.1f} cores meanwhile"]))
-    return finished(*place, outcome.report | {"other_load": outcome.others}, note)
+        note = "; ".join(filter(None, [note, f"other processes used {outcome.others:.1f} cores"]))
+    return finished(*columns, outcome.report | {"other_load": outcome.others}, note)
 
 
-def _say(text: str) -> None:
-    """Tell how far the run is, on a terminal only."""
+def _print_progress(text: str) -> None:
+    """Print a line on the error stream, on a terminal only."""
     if sys.stderr.isatty():
         print(text, file=sys.stderr)

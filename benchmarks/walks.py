@@ -1,9 +1,9 @@
-"""`cge bench walks`: steps per second of random walks, ours and the peers', in one run.
+"""`cge bench walks`: steps per second of random walks, of cge and other packages, in one run.
 
 Uniform walks and node2vec's (p = 1, q = 0.5), 80 nodes long. Graph loading, imports and compilation are not measured,
-nor are the tables that a peer prepares; what cge prepares is, with at least one walk per node. A slow peer makes fewer
-walks. The walks of every tool are checked after the measurement: each step must be an edge. `return_rate` in the JSON
-rows (how often a step leads back to the node before the last) shows whether tools mean the same by p and q.
+nor is the preprocessing of a peer; that of cge is, with at least one walk per node. A slow peer makes fewer walks. The
+walks of every tool are checked after the measurement: each step must be an edge. `return_rate` in the JSON rows (how
+often a step leads back to the node before the last) shows whether p and q have the same meaning in all tools.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ _TOOLS = {
     "uniform": ("cge", "numpy", "ensmallen", "dgl", "fastnode2vec", "csrgraph", "pecanpy"),
     "node2vec": ("cge", "ensmallen", "dgl", "fastnode2vec", "pecanpy"),
 }
-_ONE_THREAD = ("numpy", "fastnode2vec")  # have no setting for more
-_WHOLE = (OURS, "numpy")  # make at least one walk per node, however long that takes
+_ONE_THREAD = ("numpy", "fastnode2vec")  # have no setting for threads
+_WHOLE = (OURS, "numpy")  # make at least one walk per node
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the benchmark."""
     parser = options("walks", str(__doc__).splitlines()[0], GRAPHS, _TOOLS["uniform"], limit=180)
     parser.add_argument("--kinds", choices=[*_KINDS, "both"], default="both", help="default: %(default)s")
-    given = parser.parse_args(argv)
-    kinds = tuple(_KINDS) if given.kinds == "both" else (given.kinds,)
-    tasks = [task for kind in kinds for case in given.cases for task in _tasks(kind, case, given)]
-    return run("walks", tasks, given)
+    args = parser.parse_args(argv)
+    kinds = tuple(_KINDS) if args.kinds == "both" else (args.kinds,)
+    tasks = [task for kind in kinds for case in args.cases for task in _tasks(kind, case, args)]
+    return run("walks", tasks, args)
 
 
-def _tasks(kind: str, case: str, given: Any) -> Iterator[Task]:
+def _tasks(kind: str, case: str, args: Any) -> Iterator[Task]:
     def job(whole: bool) -> dict[str, Any]:
         files, (p, q) = graph_files(case), _KINDS[kind]
         return {
@@ -55,13 +55,13 @@ def _tasks(kind: str, case: str, given: Any) -> Iterator[Task]:
             "whole": whole,
             "p": p,
             "q": q,
-            "repeats": given.repeats,
-            "seconds": given.seconds,
+            "repeats": args.repeats,
+            "seconds": args.seconds,
         }
 
-    for n_jobs in given.n_jobs:
+    for n_jobs in args.n_jobs:
         for tool in _TOOLS[kind]:
-            if tool in given.tools and (n_jobs == 1 or tool not in _ONE_THREAD):
+            if tool in args.tools and (n_jobs == 1 or tool not in _ONE_THREAD):
                 yield Task(f"{case} {kind}", tool, n_jobs, "steps/s", partial(job, tool in _WHOLE))
 
 

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found"
-"""A whole run of CGE and of its twin without weights, with a clock in each part of the training."""
+"""A whole run of `PaperCGE`, after one with uniform weights, with the time spent in each part of the training."""
 
 import time
 import warnings
@@ -16,39 +16,39 @@ from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_training import Trainer
 
 _PARTS: list[tuple[Any, str, str]] = [
-    (Trainer, "__init__", "set-up"),
+    (Trainer, "__init__", "setup"),
     (InnerTraining, "train_paths", "paths"),
     (InnerTraining, "train_head", "head"),
-    (PathWeightLearner, "update_weights", "weights"),
-    (PathWeightLearner, "batch_weights", "weights"),
+    (PathWeightLearner, "update_weights", "path weights"),
+    (PathWeightLearner, "batch_weights", "path weights"),
     (PathWeightLearner, "train", "outer problem"),
-    (Trainer, "_validate", "looking"),
-    (Trainer, "_path_loss", "looking"),
+    (Trainer, "_validate", "validation"),
+    (Trainer, "_path_loss", "validation"),
 ]
 
 
-class Clock:
-    """Seconds spent in each part, not counting the parts it calls."""
+class Profile:
+    """Seconds spent in each part, without the parts it calls."""
 
     def __init__(self) -> None:
         self.seconds: dict[str, float] = defaultdict(float)
         self.pairs = 0
-        self._inside: list[float] = []
-        for place, method, part in _PARTS:
-            setattr(place, method, self._wrapped(getattr(place, method), part))
+        self._nested: list[float] = []
+        for owner, method, part in _PARTS:
+            setattr(owner, method, self._wrapped(getattr(owner, method), part))
 
     def _wrapped(self, function: Callable[..., Any], part: str) -> Callable[..., Any]:
         def call(*arguments: Any, **named: Any) -> Any:
-            self._inside.append(0.0)
-            began = time.perf_counter()
-            found = function(*arguments, **named)
-            whole = time.perf_counter() - began
-            self.seconds[part] += whole - self._inside.pop()
-            if self._inside:
-                self._inside[-1] += whole
+            self._nested.append(0.0)
+            start = time.perf_counter()
+            result = function(*arguments, **named)
+            seconds = time.perf_counter() - start
+            self.seconds[part] += seconds - self._nested.pop()
+            if self._nested:
+                self._nested[-1] += seconds
             if part == "paths":
-                self.pairs += found
-            return found
+                self.pairs += result
+            return result
 
         return call
 
@@ -59,40 +59,39 @@ def main() -> None:
     warnings.simplefilter("ignore")
     data: Any = cge.load_dataset(task["data"])
     small = cge.load_dataset("cora")
-    clock = Clock()
+    profile = Profile()
 
-    def fit(of: Any, weighting: str, **training: Any) -> cge.PaperCGE:
-        labels = [np.full(of.graph.num_nodes, -1) for _ in range(2)]
-        for known, nodes in zip(labels, (of.split.train, of.split.validation), strict=True):
-            known[nodes] = of.labels[nodes]
+    def fit(dataset: Any, weighting: str, **training: Any) -> cge.PaperCGE:
+        split = dataset.split
         common = {"random_state": task["seed"], "n_jobs": task["n_jobs"]}
         model = cge.PaperCGE(task["setting"], weighting, training=training, **common)
-        return model.fit(of.graph, *labels)
+        return model.fit(dataset.graph, dataset.labels_of(split.train), dataset.labels_of(split.validation))
 
     for weighting in ("uniform", task["weighting"]):
         fit(small, weighting, pretrain=1, max_epochs=1)  # compiles
-    twin, twin_wall, _ = timed(lambda: fit(data, "uniform"))
-    clock.seconds.clear()
-    clock.pairs = 0
+    uniform, uniform_wall, _ = timed(lambda: fit(data, "uniform"))
+    profile.seconds.clear()
+    profile.pairs = 0
     model, wall, cpu = timed(lambda: fit(data, task["weighting"]))
-    per_round, twins = (float(np.mean(one.history_.column("seconds"))) for one in (model, twin))
+    per_epoch, uniform_per_epoch = (float(np.mean(fitted.history_.column("seconds"))) for fitted in (model, uniform))
     test = data.graph.node_ids[data.split.test], data.labels[data.split.test]
-    accuracy = {"accuracy": model.score(*test), "twin_accuracy": twin.score(*test)}
-    shares = sorted(((part, seconds / wall) for part, seconds in clock.seconds.items()), key=lambda one: -one[1])
-    named = ", ".join(f"{part} {share:.0%}" for part, share in shares if share >= 0.005)
+    accuracy = {"accuracy": model.score(*test), "uniform_accuracy": uniform.score(*test)}
+    shares = {part: seconds / wall for part, seconds in profile.seconds.items()}
+    largest = sorted((part for part in shares if shares[part] >= 0.005), key=lambda part: -shares[part])
     report(
-        work=clock.pairs,
+        work=profile.pairs,
         seconds=wall,
         cpu_seconds=cpu,
         peak_mb=peak_mb(),
-        max_epochs=len(model.history_),
-        seconds_per_round=per_round,
-        twin_seconds=twin_wall,
-        times_twin=per_round / twins,
+        epochs=len(model.history_),
+        seconds_per_epoch=per_epoch,
+        uniform_seconds=uniform_wall,
+        times_uniform=per_epoch / uniform_per_epoch,
         **accuracy,
-        split={part: round(seconds, 3) for part, seconds in clock.seconds.items()},
-        note=f"{wall:.1f} s a run, {per_round:.2f} s a round: {per_round / twins:.2f} × the twin's; test "
-        f"{accuracy['accuracy']:.3f}, twin {accuracy['twin_accuracy']:.3f}; {named}",
+        profile={part: round(seconds, 3) for part, seconds in profile.seconds.items()},
+        note=f"{wall:.1f} s per run, {per_epoch:.2f} s per epoch: {per_epoch / uniform_per_epoch:.2f} × uniform "
+        f"weights; test accuracy {accuracy['accuracy']:.3f}, with uniform weights {accuracy['uniform_accuracy']:.3f}; "
+        + ", ".join(f"{part} {shares[part]:.0%}" for part in largest),
     )
 
 

@@ -1,4 +1,4 @@
-"""What the scripts of all tools share: reading the job, timing, checking walks, reporting. Needs NumPy only."""
+"""Shared by the scripts of all tools: reading the job, timing, checking walks, reporting. Needs NumPy only."""
 
 import gc
 import json
@@ -18,13 +18,13 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-_CHECKED = 20_000  # walks looked at after the measurement
+_CHECKED = 20_000  # walks that are checked after the measurement
 
 
 def job() -> dict[str, Any]:
     """Return the job: the JSON object that is the script's argument."""
-    given: dict[str, Any] = json.loads(sys.argv[1])
-    return given
+    task: dict[str, Any] = json.loads(sys.argv[1])
+    return task
 
 
 def arrays(path: str) -> tuple[Array, Array]:
@@ -37,9 +37,9 @@ def peak_mb() -> float:
     """Return the largest resident size of this process so far, in MB."""
     # getrusage's maximum survives exec, so a child would report at least its parent's size; VmHWM does not.
     status = Path("/proc/self/status")
-    found = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
-    if found:
-        return int(found[1]) * 1024 / 1e6
+    match = re.search(r"VmHWM:\s+(\d+) kB", status.read_text()) if status.exists() else None
+    if match:
+        return int(match[1]) * 1024 / 1e6
     size = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return size / 1e6 if sys.platform == "darwin" else size * 1024 / 1e6
 
@@ -52,35 +52,36 @@ def timed(work: Callable[[], Any]) -> tuple[Any, float, float]:
     return result, time.perf_counter() - wall, time.process_time() - cpu
 
 
-def chosen_by(model: Any) -> tuple[dict[str, Any], str]:
-    """Return what a trained `CGE` chose: facts, and words for a note."""
-    facts = {
+def selected_by(model: Any) -> tuple[dict[str, Any], str]:
+    """Return what a trained `CGE` selected, as a dict and as a text for the note."""
+    details = {
         "epochs": len(model.history_),
-        "weights": model.weighting_,
+        "weighting": model.weighting_,
         "classifiers": model.classifiers_,
         "label_propagation": model.label_propagation_,
-        "compared": len(model.search_results_),
+        "candidates": len(model.search_results_),
     }
-    votes = "with votes" if model.label_propagation_ else "no votes"
-    return facts, f"weights {model.weighting_}, read by {' and '.join(model.classifiers_)}, {votes}"
+    with_labels = "with" if model.label_propagation_ else "no"
+    classifiers = " and ".join(model.classifiers_)
+    return details, f"weighting {model.weighting_}, classifier {classifiers}, {with_labels} label propagation"
 
 
-def report(**facts: Any) -> None:
+def report(**values: Any) -> None:
     """Print the report."""
-    print(json.dumps(facts))
+    print(json.dumps(values))
 
 
 # ---------------------------------------------------------------------- walks
 
 
 def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: Callable[[Any], Array]) -> None:
-    """Time `walk(starts)`, check what it returned and report.
+    """Time `walk(starts)`, check the walks and report.
 
-    `walk` makes one walk of `task["length"]` nodes from each of `starts (k,)`, in whatever form the tool gives them.
-    `to_array` turns that, or the last of it, into `(k, length)` node numbers, ended walks filled up with −1; it is not
-    timed. The work is `task["walks"]` walks per node; a slow tool does fewer and a quick one does them several times,
-    so that each of `task["repeats"]` repeats takes about `task["seconds"]`; with `task["whole"]` no fewer than one per
-    node. The best repeat counts.
+    `walk` makes a walk of `task["length"]` nodes from each of `starts (k,)`, in the format of the tool. `to_array`,
+    which is not timed, converts them, or the last of them, to `(k, length)` node numbers, shorter walks padded with −1.
+    The work is `task["walks"]` walks per node; a slow tool does fewer and a fast one repeats them, so that each of
+    `task["repeats"]` repeats takes about `task["seconds"]`; with `task["whole"]` at least one walk per node. The best
+    repeat counts.
     """
     indptr, indices = arrays(task["graph"])
     nodes = len(indptr) - 1
@@ -91,46 +92,46 @@ def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: 
     def starts(count: int) -> Array:
         return np.resize(order, count)  # repeats the order as often as needed
 
-    def rounds_of(count: int, max_epochs: int) -> tuple[Any, float, float]:
-        chosen, walks = starts(count), None
+    def run(count: int, repetitions: int) -> tuple[Any, float, float]:
+        sources, walks = starts(count), None
 
         def work() -> Any:
             nonlocal walks
-            for _ in range(max_epochs):
+            for _ in range(repetitions):
                 walks = None
-                walks = walk(chosen)
+                walks = walk(sources)
             return walks
 
         return timed(work)
 
     walk(starts(min(full, 100)))  # compiles
-    count, max_epochs = min(full, 500), 1
+    count, repetitions = min(full, 500), 1
     while True:
-        seconds = rounds_of(count, max_epochs)[1]
+        seconds = run(count, repetitions)[1]
         if seconds >= 0.8 * task["seconds"] and count % unit == 0:
             break
-        wanted = math.ceil(count * max_epochs * min(10.0, 1.1 * task["seconds"] / seconds))
-        count, max_epochs = min(full, math.ceil(wanted / unit) * unit), max(1, math.ceil(wanted / full))
+        wanted = math.ceil(count * repetitions * min(10.0, 1.1 * task["seconds"] / seconds))
+        count, repetitions = min(full, math.ceil(wanted / unit) * unit), max(1, math.ceil(wanted / full))
     walls, cpus, walks = [], [], None
     for _ in range(task["repeats"]):
         walks = None
-        walks, wall, cpu = rounds_of(count, max_epochs)
+        walks, wall, cpu = run(count, repetitions)
         walls.append(wall)
         cpus.append(cpu)
     peak = peak_mb()
     table = to_array(walks)
     if table.ndim != 2 or table.shape[1] != task["length"] or not 0 < len(table) <= count:
-        raise SystemExit(f"an array of shape {table.shape} was made, not {count} walks of {task['length']} nodes")
+        raise SystemExit(f"got an array of shape {table.shape}, expected {count} walks of {task['length']} nodes")
     table = table[:_CHECKED].astype(np.int64)
     wrong, steps = wrong_steps(indptr, indices, table)
     if wrong > 1e-3 * steps:
         raise SystemExit(f"{wrong:,} of {steps:,} steps are not edges of the graph")
     report(
-        work=count * (task["length"] - 1) * max_epochs,
+        work=count * (task["length"] - 1) * repetitions,
         seconds=min(walls),
         cpu_seconds=min(cpus),
         peak_mb=peak,
-        walks=count * max_epochs,
+        walks=count * repetitions,
         checked_walks=len(table),
         return_rate=return_rate(table),
         note=f"{wrong:,} of {steps:,} steps are not edges" if wrong else "",
@@ -138,20 +139,20 @@ def measure_walks(task: dict[str, Any], walk: Callable[[Array], Any], to_array: 
 
 
 def wrong_steps(indptr: Array, indices: Array, walks: Array) -> tuple[int, int]:
-    """Return how many steps of `walks (k, length)` are not edges, and how many there are."""
+    """Return how many steps of `walks (k, length)` are not edges, and the number of steps."""
     nodes = len(indptr) - 1
     keys = np.repeat(np.arange(nodes), np.diff(indptr)) * nodes + indices  # ascending, as rows are
     source, target = walks[:, :-1].ravel(), walks[:, 1:].ravel()
-    there = target >= 0
-    steps = source[there] * nodes + target[there]
-    place = np.minimum(np.searchsorted(keys, steps), len(keys) - 1)
-    return int(np.count_nonzero(keys[place] != steps)), len(steps)
+    valid = target >= 0
+    steps = source[valid] * nodes + target[valid]
+    position = np.minimum(np.searchsorted(keys, steps), len(keys) - 1)
+    return int(np.count_nonzero(keys[position] != steps)), len(steps)
 
 
 def return_rate(walks: Array) -> float:
     """Return how often a step leads back to the node before the last: tools with the same p and q agree on it."""
-    there = walks[:, 2:] >= 0
-    return float(np.mean((walks[:, 2:] == walks[:, :-2])[there])) if there.any() else 0.0
+    valid = walks[:, 2:] >= 0
+    return float(np.mean((walks[:, 2:] == walks[:, :-2])[valid])) if valid.any() else 0.0
 
 
 # ---------------------------------------------------------------------- loading
@@ -169,12 +170,12 @@ def measure_load(task: dict[str, Any], load: Callable[[str], tuple[int, int]]) -
     peak = peak_mb()
     if (nodes, entries) != (task["nodes"], 2 * task["edges"]):
         raise SystemExit(f"read {nodes} nodes and {entries} entries, not {task['nodes']} and {2 * task['edges']}")
-    max_epochs = max(1, min(1000, round(task["seconds"] / wall)))
+    repetitions = max(1, min(1000, round(task["seconds"] / wall)))
     walls, cpus = [wall], [cpu]
-    while len(walls) < task["repeats"] and sum(walls) * max_epochs + wall < task["patience"]:
-        _, wall, cpu = timed(lambda: [load(task["path"]) for _ in range(max_epochs)])
-        walls.append(wall / max_epochs)
-        cpus.append(cpu / max_epochs)
+    while len(walls) < task["repeats"] and sum(walls) * repetitions + wall < task["patience"]:
+        _, wall, cpu = timed(lambda: [load(task["path"]) for _ in range(repetitions)])
+        walls.append(wall / repetitions)
+        cpus.append(cpu / repetitions)
     report(work=task["edges"], seconds=min(walls), cpu_seconds=min(cpus), peak_mb=peak, repeats=len(walls))
 
 
@@ -210,7 +211,7 @@ def measure_pairs(task: dict[str, Any], prepare: Callable[[int], Callable[[], tu
     pairs = 0.0
     walls: list[float] = []
     cpus: list[float] = []
-    made: list[Array] = []
+    all_vectors: list[Array] = []
     for seed in range(task["seeds"]):
         if task["patience"] is not None and sum(walls) > task["patience"]:
             break
@@ -218,18 +219,18 @@ def measure_pairs(task: dict[str, Any], prepare: Callable[[int], Callable[[], tu
         walls.append(wall)
         cpus.append(cpu)
         if task["scorer"]:
-            made.append(np.array(vectors, np.float32))
+            all_vectors.append(np.array(vectors, np.float32))
     peak = peak_mb()
-    known = {"work": pairs, "seconds": min(walls), "cpu_seconds": min(cpus), "peak_mb": peak, "runs": len(walls)}
-    report(**known, **scored(task, made))
+    times = {"work": pairs, "seconds": min(walls), "cpu_seconds": min(cpus), "peak_mb": peak, "runs": len(walls)}
+    report(**times, **scored(task, all_vectors))
 
 
 def measure_deepwalk(task: dict[str, Any], script: str, deepwalk: Callable[[int], Array]) -> None:
     """Time processes that read an edge list and make vectors, and report.
 
-    This process starts others with the same script; in them `task["vectors"]` says where the vectors of
-    `deepwalk(seed)` go. The first one does `task["warm_up"]`, a small job, so that what a tool compiles and keeps is
-    there. The others, `task["seeds"]` or fewer where they take longer than `task["patience"]`, have a seed each; the
+    This process starts others with the same script; in them `task["vectors"]` is the file for the vectors of
+    `deepwalk(seed)`. The first one does `task["warm_up"]`, a small job, so that kernels that a tool stores on disk are
+    compiled. The others, `task["seeds"]` or fewer where they take longer than `task["patience"]`, have a seed each; the
     best one counts.
     """
     if "vectors" in task:
@@ -237,7 +238,7 @@ def measure_deepwalk(task: dict[str, Any], script: str, deepwalk: Callable[[int]
         report(peak_mb=peak_mb())
         return
     runs: list[tuple[float, float, float]] = []
-    made: list[Array] = []
+    all_vectors: list[Array] = []
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "vectors.npy"
         _run_script(script, task | task["warm_up"] | {"vectors": str(path), "seed": 0})
@@ -245,26 +246,26 @@ def measure_deepwalk(task: dict[str, Any], script: str, deepwalk: Callable[[int]
             if sum(run[0] for run in runs) > task["patience"]:
                 break
             runs.append(_run_script(script, task | {"vectors": str(path), "seed": seed}))
-            made.append(np.load(path))
-    wrong = [vectors.shape for vectors in made if vectors.shape != (task["nodes"], task["dim"])]
+            all_vectors.append(np.load(path))
+    wrong = [vectors.shape for vectors in all_vectors if vectors.shape != (task["nodes"], task["dim"])]
     if wrong:
-        raise SystemExit(f"vectors of shape {wrong[0]} were made, not {(task['nodes'], task['dim'])}")
-    scores = scored(task, made)
-    wall, cpu, peak = (min(run[place] for run in runs) for place in range(3))
-    held = 2 * 4 * task["nodes"] * task["dim"] + 8 * (task["nodes"] + 1) + 4 * 2 * task["edges"]
-    told = f"{wall:.1f} s, {cpu:.1f} CPU s"
-    size = "" if task["scorer"] else f"peak {peak * 1e6 / held:.2f} × tables and rows"
-    note = "; ".join(filter(None, [told, size, scores.pop("note", "")]))
+        raise SystemExit(f"got vectors of shape {wrong[0]}, expected {(task['nodes'], task['dim'])}")
+    scores = scored(task, all_vectors)
+    wall, cpu, peak = (min(run[column] for run in runs) for column in range(3))
+    size = 2 * 4 * task["nodes"] * task["dim"] + 8 * (task["nodes"] + 1) + 4 * 2 * task["edges"]
+    time_text = f"{wall:.1f} s, {cpu:.1f} CPU s"
+    memory_text = "" if task["scorer"] else f"peak {peak * 1e6 / size:.2f} × tables and graph"
+    note = "; ".join(filter(None, [time_text, memory_text, scores.pop("note", "")]))
     pairs = task["nodes"] * task["walks"] * pairs_of_walk(task["length"], task["window"], shrink=False)
-    known = {"work": pairs, "seconds": wall, "cpu_seconds": cpu, "peak_mb": peak, "runs": len(runs)}
-    report(**known, memory_ratio=peak * 1e6 / held, note=note, **scores)
+    times = {"work": pairs, "seconds": wall, "cpu_seconds": cpu, "peak_mb": peak, "runs": len(runs)}
+    report(**times, memory_ratio=peak * 1e6 / size, note=note, **scores)
 
 
 def _run_script(script: str, task: dict[str, Any]) -> tuple[float, float, float]:
     """Run a script on a task; return its wall and CPU seconds from start to end and its peak memory in MB."""
-    before, begin = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
+    before, start = resource.getrusage(resource.RUSAGE_CHILDREN), time.perf_counter()
     done = subprocess.run([sys.executable, script, json.dumps(task)], capture_output=True, text=True, check=False)
-    wall, after = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_CHILDREN)
+    wall, after = time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN)
     if done.returncode:
         sys.stderr.write(done.stderr)
         raise SystemExit(1)
@@ -272,13 +273,13 @@ def _run_script(script: str, task: dict[str, Any]) -> tuple[float, float, float]
     return wall, cpu, json.loads(done.stdout.splitlines()[-1])["peak_mb"]
 
 
-def scored(task: dict[str, Any], made: list[Array]) -> dict[str, Any]:
-    """Return what the project's own scorer says of vectors: mean accuracies, each of them, and a note."""
-    if not task["scorer"] or not made:
+def scored(task: dict[str, Any], all_vectors: list[Array]) -> dict[str, Any]:
+    """Return the accuracies of logistic regression on vectors: their means, each of them, and a note."""
+    if not task["scorer"] or not all_vectors:
         return {}
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{number}.npy" for number in range(len(made))]
-        for path, vectors in zip(paths, made, strict=True):
+        paths = [Path(folder) / f"{number}.npy" for number in range(len(all_vectors))]
+        for path, vectors in zip(paths, all_vectors, strict=True):
             np.save(path, vectors)
         done = subprocess.run([*task["scorer"], *map(str, paths)], capture_output=True, text=True, check=False)
     if done.returncode:

@@ -1,21 +1,23 @@
-"""The benchmarks' own machinery: children that fail in every way, ratios, tables, the journal. No peer is installed."""
+"""Benchmarks: children that fail in every way, ratios, tables, saved files, the journal. No peer is installed."""
 
 import json
 import sys
 import time
+from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 import measure  # noqa: E402
 
 from benchmarks import environments, graphs, harness, load, report, session, skipgram, walks  # noqa: E402
 from benchmarks.harness import Journal, Row, run_child  # noqa: E402
+from cge.errors import InputError  # noqa: E402
 
 ROWS = [
     Row("cora uniform", "cge", 1, 90e6, "steps/s", 200.4, 100e6),
@@ -38,31 +40,31 @@ def child(tmp_path):
     return run
 
 
-def test_a_report_is_the_last_line_printed(child):
+def test_the_report_is_the_last_printed_line(child):
     outcome = child("print('hello')\nprint(json.dumps({'work': job['n'] * 2}))", n=21)
     assert outcome.report == {"work": 42}
     assert outcome.problem == ""
 
 
-def test_a_child_is_kept_to_its_cores(child):
+def test_a_child_is_restricted_to_its_cores(child):
     outcome = child("print(json.dumps([len(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS']]))", n_jobs=1)
-    assert outcome.problem == "ended without a report"  # a list is none
+    assert outcome.problem == "ended without a report"  # a list is no report
     outcome = child("print(json.dumps({'cores': len(os.sched_getaffinity(0))}))", n_jobs=1)
     assert outcome.report == {"cores": 1}
 
 
-def test_a_crash_is_told_by_its_signal(child):
+def test_a_crash_is_reported_with_its_signal(child):
     assert child("os.kill(os.getpid(), signal.SIGILL)").problem == "crashed with SIGILL"
 
 
-def test_an_error_is_told_by_its_last_line_without_paths(child):
+def test_an_error_is_reported_by_its_last_line_without_paths(child):
     outcome = child("open('/no/such/folder/file.npz')")
     assert outcome.problem.startswith("failed: FileNotFoundError")
     assert "…/file.npz" in outcome.problem
     assert "such" not in outcome.problem.split("directory: ")[1]
 
 
-def test_a_child_that_says_nothing_has_no_report(child):
+def test_a_child_without_output_has_no_report(child):
     assert child("pass").problem == "ended without a report"
     assert child("print('done')").problem == "ended without a report"
 
@@ -73,9 +75,9 @@ def test_the_time_limit_ends_a_child(child):
     assert outcome.problem == "stopped at the time limit of 0.3 s"
 
 
-def test_what_a_child_started_ends_with_it(child):
+def test_processes_of_a_child_end_with_it(child):
     body = "import subprocess\nprint(json.dumps({'pid': subprocess.Popen(['sleep', '60']).pid}))"
-    outcome = child(body)  # ends by itself, and its own child has not
+    outcome = child(body)  # ends by itself, but its own child does not
     assert outcome.report is not None
     status = Path(f"/proc/{outcome.report['pid']}/stat")
     deadline = time.monotonic() + 10
@@ -85,10 +87,10 @@ def test_what_a_child_started_ends_with_it(child):
 
 
 def test_rates_come_from_wall_and_cpu_seconds():
-    told = {"work": 100, "seconds": 2.0, "cpu_seconds": 4.0, "peak_mb": 7.0, "walks": 3, "note": "b"}
-    row = harness.finished("c", "t", 2, "x/s", told, "a")
+    result = {"work": 100, "seconds": 2.0, "cpu_seconds": 4.0, "peak_mb": 7.0, "walks": 3, "note": "b"}
+    row = harness.finished("c", "t", 2, "x/s", result, "a")
     assert (row.value, row.per_cpu_second, row.peak_mb, row.note) == (50.0, 25.0, 7.0, "a; b")
-    assert row.facts == {"walks": 3}
+    assert row.details == {"walks": 3}
 
 
 def test_the_best_peer_used_at_most_as_many_threads():
@@ -99,14 +101,14 @@ def test_the_best_peer_used_at_most_as_many_threads():
 
 
 def test_json_has_the_agreed_keys_in_every_row():
-    told = json.loads(json.dumps(harness.to_json("walks", ROWS)))
-    assert told["bench"] == "walks"
-    assert len(told["rows"]) == len(ROWS)
-    for row in told["rows"]:
+    result = json.loads(json.dumps(harness.to_json("walks", ROWS)))
+    assert result["bench"] == "walks"
+    assert len(result["rows"]) == len(ROWS)
+    for row in result["rows"]:
         assert {"case", "tool", "n_jobs", "value", "unit", "peak_mb"} <= set(row)
-    assert told["rows"][3]["value"] is None
-    assert told["rows"][3]["note"] == "crashed with SIGILL"
-    assert told["rows"][0]["ratio_to_best_peer"] == 3.0
+    assert result["rows"][3]["value"] is None
+    assert result["rows"][3]["note"] == "crashed with SIGILL"
+    assert result["rows"][0]["ratio_to_best_peer"] == 3.0
 
 
 def test_the_table_shows_millions_ratios_and_notes(capsys):
@@ -117,49 +119,102 @@ def test_the_table_shows_millions_ratios_and_notes(capsys):
     assert any("crashed with SIGILL" in line for line in lines)
 
 
-def test_a_partial_run_says_which_peers_are_not_compared_with(capsys):
+def test_a_partial_run_prints_which_tools_were_not_run(capsys):
     report.show("walks", ROWS, ["numpy", "dgl"])
-    assert "not run, so not among the peers compared with: numpy, dgl" in capsys.readouterr().out
+    assert "not run, so not among the peers: numpy, dgl" in capsys.readouterr().out
     report.show("walks", ROWS)
     assert "not run" not in capsys.readouterr().out
 
 
-def test_the_load_of_other_processes_is_told(child):
+def test_the_load_of_other_processes_is_measured(child, monkeypatch):
+    """Other processes use 3 CPU seconds while the child, which uses none, runs for 2 seconds."""
+    busy, clock = iter([10.0, 13.0]), iter([100.0, 102.0])
+    monkeypatch.setattr(harness, "_busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(harness, "_children_seconds", lambda: 5.0)
+    monkeypatch.setattr(harness.time, "perf_counter", lambda: next(clock))
     outcome = child("print(json.dumps({'work': 1}))")
-    assert outcome.others is None or outcome.others >= 0
+    assert outcome.others == 1.5
 
 
-def test_saved_files_carry_the_machine(tmp_path):
+def test_the_load_of_a_child_is_its_own(child, monkeypatch):
+    busy, used = iter([10.0, 13.0]), iter([5.0, 8.0])
+    monkeypatch.setattr(harness, "_busy_seconds", lambda: next(busy))
+    monkeypatch.setattr(harness, "_children_seconds", lambda: next(used))
+    assert child("print(json.dumps({'work': 1}))").others == 0.0
+    monkeypatch.setattr(harness, "_busy_seconds", lambda: None)  # a system that does not count them
+    monkeypatch.setattr(harness, "_children_seconds", lambda: 0.0)
+    assert child("print(json.dumps({'work': 1}))").others is None
+
+
+@pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs /proc/stat")
+def test_busy_seconds_grow_with_work():
+    before = harness._busy_seconds()
+    start = time.process_time()
+    while time.process_time() - start < 0.1:
+        pass
+    assert harness._busy_seconds() - before >= 0.05
+
+
+def test_saved_files_describe_the_machine(tmp_path):
     data, page = report.save("walks", ROWS, ["cge", "networkx"], tmp_path, ["numpy"])
     assert (data.name, page.name) == ("bench-walks.json", "bench-walks.md")
-    told = json.loads(data.read_text())
-    assert told["machine"]["cores"] >= 1
-    assert told["tools_not_run"] == ["numpy"]
-    assert told["machine"]["versions"]["networkx"].startswith("networkx ")
+    result = json.loads(data.read_text())
+    assert result["machine"]["cores"] >= 1
+    assert result["tools_not_run"] == ["numpy"]
+    assert result["machine"]["versions"]["networkx"].startswith("networkx ")
     text = page.read_text()
     assert "| **cora uniform** | **cge** | **1** | **90** |" in text
     assert "a\\|b" in text
 
 
-def test_a_journal_resumes_and_forgets_a_broken_line(tmp_path, capsys):
-    path = tmp_path / "consistency" / "journal.jsonl"
+def test_saving_a_case_keeps_the_other_rows(tmp_path, monkeypatch):
+    report.save("walks", ROWS, ["cge"], tmp_path, ["numpy"])
+    later = [Row("npm uniform", "cge", 1, 70e6, "steps/s", 310.0), Row("npm uniform", "numpy", 1, 7e6, "steps/s")]
+    monkeypatch.setattr(report, "datetime", SimpleNamespace(now=lambda _: datetime(2030, 1, 2, tzinfo=UTC)))
+    data, page = report.save("walks", later, ["cge", "numpy"], tmp_path, ["dgl"])
+    content = json.loads(data.read_text())
+    assert [row["case"] for row in content["rows"]] == [*(row.case for row in ROWS), "npm uniform"]
+    assert [row["value"] for row in content["rows"]] == [*(row.value for row in ROWS[:-1]), 70e6, 7e6]
+    assert [row["date"] == "2030-01-02" for row in content["rows"]] == [False] * 6 + [True] * 2
+    assert content["rows"][6]["ratio_to_best_peer"] == 10.0
+    assert content["tools_not_run"] == ["dgl"]
+    assert page.read_text().count("and 2030-01-02: ") == 1
+    assert page.read_text().count("| **npm uniform** |") == 1
+    content["machine"]["cores"] += 1
+    data.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="has rows of another machine; move it away first"):
+        report.save("walks", later, ["cge"], tmp_path)
+    assert json.loads(data.read_text()) == content
+
+
+@pytest.mark.parametrize("file", sorted((ROOT / "results").glob("bench-*.json")), ids=lambda file: file.stem)
+def test_stored_pages_are_those_of_the_stored_rows(file):
+    content = json.loads(file.read_text())
+    rows, name = report.stored_rows(content), file.stem.removeprefix("bench-")
+    assert harness.to_json(name, rows)["rows"] == content["rows"]
+    page = report.markdown(name, rows, content["machine"], content["tools_not_run"])
+    assert page == file.with_suffix(".md").read_text()
+
+
+def test_a_journal_resumes_and_skips_a_broken_line(tmp_path, capsys):
+    path = tmp_path / "deep" / "journal.jsonl"
     first = Journal(path, resume=False)
     for row in ROWS[:2]:
         first.add(row)
     with path.open("a") as file:
         file.write('{"case": "cora un')
     again = Journal(path, resume=True)
-    assert again.get(*ROWS[0].place) == ROWS[0]
-    assert again.get(*ROWS[2].place) is None
+    assert again.get(*ROWS[0].key) == ROWS[0]
+    assert again.get(*ROWS[2].key) is None
     assert "broken line" in capsys.readouterr().err
     again.add(ROWS[2])
     assert len(path.read_text().splitlines()) == 3
-    assert Journal(path, resume=False).get(*ROWS[0].place) is None
+    assert Journal(path, resume=False).get(*ROWS[0].key) is None
 
 
-def test_a_run_goes_on_where_it_was_cut_off(tmp_path, monkeypatch, capsys):
+def test_an_interrupted_run_continues(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
-    given = session.options("walks", "", ["cora"], ["cge", "numpy"], 10).parse_args(["--json", "--jobs", "1"])
+    args = session.options("walks", "", ["cora"], ["cge", "numpy"], 10).parse_args(["--json", "--jobs", "1"])
     measured = []
 
     def measure_one(_bench, task, _limit):
@@ -169,11 +224,11 @@ def test_a_run_goes_on_where_it_was_cut_off(tmp_path, monkeypatch, capsys):
         return Row(task.case, task.tool, task.n_jobs, 1e6, task.unit)
 
     monkeypatch.setattr(session, "_measure", measure_one)
-    tasks = [session.Task("cora uniform", tool, 1, "steps/s", dict) for tool in given.tools]
+    tasks = [session.Task("cora uniform", tool, 1, "steps/s", dict) for tool in args.tools]
     with pytest.raises(KeyboardInterrupt):
-        session.run("walks", tasks, given)
-    given.resume = True
-    assert session.run("walks", tasks, given) == 0
+        session.run("walks", tasks, args)
+    args.resume = True
+    assert session.run("walks", tasks, args) == 0
     assert measured == ["cge", "numpy", "numpy"]
     assert [row["tool"] for row in json.loads(capsys.readouterr().out)["rows"]] == ["cge", "numpy"]
 
@@ -197,7 +252,7 @@ def test_a_data_set_or_peer_that_is_missing_is_a_row(main, tmp_path, monkeypatch
     assert all(row["value"] is None for row in rows)
 
 
-def test_options_name_what_is_unknown(capsys):
+def test_unknown_options(capsys):
     with pytest.raises(SystemExit):
         walks.main(["--tools", "cge,magic"])
     assert "magic is not among cge, numpy" in capsys.readouterr().err
@@ -215,7 +270,7 @@ def test_every_tool_has_a_script_and_peers_have_pins():
         assert all("==" in pin for pin in tool.requirements)
 
 
-def test_the_generated_graph_is_simple_complete_and_skewed():
+def test_the_generated_graph_is_simple_and_skewed():
     source, target = graphs.power_law_edges(2000, 20_000, 0)
     low, high = np.minimum(source, target), np.maximum(source, target)
     assert len(np.unique(low * 2000 + high)) == 20_000
@@ -244,10 +299,10 @@ def test_files_of_a_graph_agree(tmp_path, monkeypatch):
     assert graphs.graph_files("powerlaw", 0.1).edges == 100
 
 
-def test_steps_that_are_no_edges_are_counted():
+def test_steps_that_are_not_edges_are_counted():
     indptr, indices = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)  # the path 0 - 1 - 2
-    walks_made = np.array([[0, 1, 2, 1], [2, 0, 1, -1]])
-    assert measure.wrong_steps(indptr, indices, walks_made) == (1, 5)
+    steps = np.array([[0, 1, 2, 1], [2, 0, 1, -1]])
+    assert measure.wrong_steps(indptr, indices, steps) == (1, 5)
     assert measure.return_rate(np.array([[0, 1, 0, 1], [0, 1, 2, -1]])) == pytest.approx(2 / 3)
 
 
@@ -260,33 +315,33 @@ def test_a_tool_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys):
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["value"] > 0
     assert row["peak_mb"] > 10
-    assert row["facts"]["checked_walks"] > 0
+    assert row["details"]["checked_walks"] > 0
 
 
-def test_pairs_are_counted_as_they_are_met():
-    def met(length, reach):
+def test_pairs_of_a_walk():
+    def pairs(length, reach):
         return sum(0 < abs(i - j) <= reach for i in range(length) for j in range(length))
 
-    assert measure.pairs_of_walk(20, 5, shrink=False) == met(20, 5)
-    assert measure.pairs_of_walk(20, 5, shrink=True) == sum(met(20, reach) for reach in range(1, 6)) / 5
-    assert measure.pairs_of_walk(3, 5, shrink=False) == met(3, 5)
+    assert measure.pairs_of_walk(20, 5, shrink=False) == pairs(20, 5)
+    assert measure.pairs_of_walk(20, 5, shrink=True) == sum(pairs(20, reach) for reach in range(1, 6)) / 5
+    assert measure.pairs_of_walk(3, 5, shrink=False) == pairs(3, 5)
 
 
 def test_uniform_walks_follow_edges():
     indptr, indices = np.array([0, 1, 3, 4]), np.array([1, 0, 2, 1], np.int32)  # the path 0 - 1 - 2
-    made = measure.uniform_walks(indptr, indices, np.array([0, 1, 2] * 50), 9, seed=0)
-    assert measure.wrong_steps(indptr, indices, made) == (0, 150 * 8)
-    assert set(made[:, 2].tolist()) == {0, 1, 2}
+    sampled = measure.uniform_walks(indptr, indices, np.array([0, 1, 2] * 50), 9, seed=0)
+    assert measure.wrong_steps(indptr, indices, sampled) == (0, 150 * 8)
+    assert set(sampled[:, 2].tolist()) == {0, 1, 2}
 
 
-def _small_skipgram(monkeypatch, tmp_path, capsys, *given):
+def _small_skipgram(monkeypatch, tmp_path, capsys, *arguments):
     """Run on a small graph that stands for npm; return the row."""
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(graphs, "_NODES", 100)
     monkeypatch.setattr(graphs, "_EDGES", 300)
     monkeypatch.setattr(skipgram, "_CASES", ("powerlaw",))
     monkeypatch.setitem(skipgram._WALKS, "powerlaw", (2, 10, 3))
-    assert skipgram.main(["--json", "--jobs", "1", "--tools", "cge", "--repeats", "1", *given]) == 0
+    assert skipgram.main(["--json", "--jobs", "1", "--tools", "cge", "--repeats", "1", *arguments]) == 0
     (row,) = json.loads(capsys.readouterr().out)["rows"]
     assert row["value"] > 0, row
     return row
@@ -300,8 +355,8 @@ def test_training_is_measured_from_start_to_report(tmp_path, monkeypatch, capsys
 
 def test_deepwalk_is_measured_as_processes_of_its_own(tmp_path, monkeypatch, capsys):
     row = _small_skipgram(monkeypatch, tmp_path, capsys, "--kinds", "deepwalk")
-    assert row["facts"]["runs"] == 1
-    assert row["facts"]["memory_ratio"] > 1
+    assert row["details"]["runs"] == 1
+    assert row["details"]["memory_ratio"] > 1
     assert " CPU s; peak " in row["note"]
 
 
@@ -309,7 +364,7 @@ def test_scores_of_vectors_are_means_over_seeds(tmp_path):
     scorer = tmp_path / "scorer.py"
     scorer.write_text("import json, sys\nprint(json.dumps([[0.5 + i, 0.25] for i in range(len(sys.argv) - 2)]))")
     task = {"scorer": [sys.executable, str(scorer), "cora"]}
-    found = measure.scored(task, [np.zeros((3, 2), np.float32)] * 2)
-    assert (found["validation"], found["test"]) == (1.0, 0.25)
-    assert found["note"] == "accuracy 1.000 validation, 0.250 test, 2 seeds"
+    scores = measure.scored(task, [np.zeros((3, 2), np.float32)] * 2)
+    assert (scores["validation"], scores["test"]) == (1.0, 0.25)
+    assert scores["note"] == "accuracy 1.000 validation, 0.250 test, 2 seeds"
     assert measure.scored({"scorer": None}, [np.zeros((3, 2), np.float32)]) == {}

@@ -1,4 +1,4 @@
-"""`cge bench scale`: the graphs it plants, the slopes it tells, the runs it asks for, and one from files to report."""
+"""`cge bench scale`: planted graphs, slopes, tasks, and one run from files to report."""
 
 import json
 import sys
@@ -10,20 +10,20 @@ import pytest
 import cge
 
 ROOT = Path(__file__).parents[2]
-sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "benchmarks" / "peers"))
 
 import scale_cge  # noqa: E402
 
 from benchmarks import graphs, planted, scale, session  # noqa: E402
 from benchmarks.harness import Journal, Row, cache_folder  # noqa: E402
+from tests.unit.bench_children import run_in_process  # noqa: E402
 
 TINY = {"1k": 200, "10k": 200, "100k": 300, "1M": 500}
 
 
 @pytest.fixture
 def tiny(tmp_path, monkeypatch):
-    """Make all graphs tiny, npm a circle of 100 nodes, and the cache folder an empty one."""
+    """Make all graphs tiny, npm a circle of 100 nodes, and use an empty cache folder."""
     monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr(planted, "SIZES", TINY)
     circle = np.arange(100)
@@ -33,17 +33,17 @@ def tiny(tmp_path, monkeypatch):
 
 @pytest.fixture
 def measured(tiny, monkeypatch):
-    """Replace the measurement; return what is asked for: task and job."""
-    asked = []
+    """Replace the measurement; return the list of measured tasks and jobs."""
+    calls = []
 
     def measure_one(_bench, task, _limit):
-        asked.append((task, task.job()))
+        calls.append((task, task.job()))
         nodes = TINY.get(task.case, 100)
-        facts = {"nodes": nodes, "growing_seconds": 0.1 * nodes * task.n_jobs, "above_mb": nodes**0.5}
-        return Row(task.case, task.tool, task.n_jobs, 1e3, task.unit, 100.0, facts=facts)
+        details = {"nodes": nodes, "slope_seconds": 0.1 * nodes * task.n_jobs, "above_baseline_mb": nodes**0.5}
+        return Row(task.case, task.tool, task.n_jobs, 1e3, task.unit, 100.0, details=details)
 
     monkeypatch.setattr(session, "_measure", measure_one)
-    return asked
+    return calls
 
 
 # ---------------------------------------------------------------------- planted graphs
@@ -55,7 +55,7 @@ def test_planted_edges_are_simple_and_mostly_within_a_class():
     assert np.all(source != target)
     low, high = np.minimum(source, target), np.maximum(source, target)
     assert len(np.unique(low * 5000 + high)) == 50_000
-    # 70 % are led to their class, and a tenth of the others are there by chance; some of the former meet others.
+    # 70 % are rewired to their class, and a tenth of the others are there by chance; some of the former coincide.
     assert np.mean(classes[source] == classes[target]) == pytest.approx(0.73, abs=0.03)
     degrees = np.bincount(np.concatenate([source, target]), minlength=5000)
     assert degrees.max() > 10 * np.median(degrees)
@@ -65,17 +65,17 @@ def test_planted_edges_are_simple_and_mostly_within_a_class():
     assert not np.array_equal([source, target], other)
 
 
-def test_planted_features_tell_of_classes_a_little():
+def test_planted_features_predict_classes_weakly():
     classes = np.random.default_rng(1).integers(0, planted.CLASSES, 20_000)
     features = planted.planted_features(classes, 0)
     assert (features.shape, features.dtype) == ((20_000, 100), np.float32)
     assert np.array_equal(features, planted.planted_features(classes, 0))
-    own = np.stack([features[:10_000][classes[:10_000] == one].mean(axis=0) for one in range(planted.CLASSES)])
-    nearest = (features[10_000:] @ own.T - (own**2).sum(axis=1) / 2).argmax(axis=1)
+    means = np.stack([features[:10_000][classes[:10_000] == label].mean(axis=0) for label in range(planted.CLASSES)])
+    nearest = (features[10_000:] @ means.T - (means**2).sum(axis=1) / 2).argmax(axis=1)
     assert 0.2 < np.mean(nearest == classes[10_000:]) < 0.5
 
 
-def test_spread_classes_are_shared_by_neighbors_and_none_is_rare():
+def test_spread_classes_are_shared_by_neighbors():
     source, target = graphs.power_law_edges(5000, 15_000, 0)
     graph = cge.Graph.from_edges((source, target), num_nodes=5000)
     classes = planted.spread_classes(graph.indptr, graph.indices, 0)
@@ -97,9 +97,9 @@ def test_files_are_read_as_the_graph_that_was_planted(name, nodes, tiny):
     assert graph.features.shape == (nodes, 100)
     assert classes.shape == (nodes,)
     assert set(classes.tolist()) <= set(range(planted.CLASSES))
-    known = np.flatnonzero(labels >= 0)
-    assert len(known) == 50
-    assert [names[labels[node]] for node in known] == [f"class-{classes[node]}" for node in known]
+    labeled = np.flatnonzero(labels >= 0)
+    assert len(labeled) == 50
+    assert [names[labels[node]] for node in labeled] == [f"class-{classes[node]}" for node in labeled]
     written = files.features.stat().st_mtime_ns
     assert planted.planted_files(name) == files
     assert files.features.stat().st_mtime_ns == written
@@ -116,9 +116,9 @@ def test_one_node_in_a_hundred_is_labeled(tiny, monkeypatch):
 
 
 @pytest.mark.parametrize(("time", "memory"), [(1.0, 1.0), (2.0, 0.5), (1.1, 0.0)])
-def test_slopes_are_the_powers_of_growth(time, memory):
+def test_slopes_are_the_exponents_of_growth(time, memory):
     sizes = [
-        {"nodes": nodes, "growing_seconds": 3e-4 * nodes**time, "above_mb": 0.2 * nodes**memory}
+        {"nodes": nodes, "slope_seconds": 3e-4 * nodes**time, "above_baseline_mb": 0.2 * nodes**memory}
         for nodes in (10_000, 100_000, 1_000_000)
     ]
     for smaller, larger in (sizes[:2], sizes[1:], sizes[::2]):
@@ -126,8 +126,8 @@ def test_slopes_are_the_powers_of_growth(time, memory):
 
 
 def test_memory_that_is_not_above_the_baseline_has_no_slope():
-    smaller = {"nodes": 10, "growing_seconds": 1.0, "above_mb": 0.0}
-    larger = {"nodes": 100, "growing_seconds": 10.0, "above_mb": 5.0}
+    smaller = {"nodes": 10, "slope_seconds": 1.0, "above_baseline_mb": 0.0}
+    larger = {"nodes": 100, "slope_seconds": 10.0, "above_baseline_mb": 5.0}
     assert scale_cge.slopes(smaller, larger) == pytest.approx({"time": 1.0})
 
 
@@ -145,8 +145,8 @@ def test_each_generated_graph_is_compared_with_the_next_smaller_one_on_as_many_t
         assert smaller["10k", n_jobs] is None
         assert smaller["npm", n_jobs] is None
         for case, before in (("100k", 200), ("1M", 300)):
-            told = {"nodes": before, "growing_seconds": 0.1 * before * n_jobs, "above_mb": before**0.5}
-            assert smaller[case, n_jobs] == told
+            size = {"nodes": before, "slope_seconds": 0.1 * before * n_jobs, "above_baseline_mb": before**0.5}
+            assert smaller[case, n_jobs] == size
     assert {job["warm_up"]["edges"] for _, job in measured} == {str(planted.planted_files("1k").edges)}
     assert {job["files"]["edges"] for task, job in measured if task.case == "npm"} == {
         str(graphs.graph_files("npm").strings)
@@ -173,10 +173,10 @@ def test_a_resumed_run_compares_with_the_rows_it_has(measured):
     assert measured[-1][1]["smaller"]["nodes"] == 200
 
 
-def test_a_trial_says_so_and_one_run_is_the_default(measured):
+def test_a_limit_of_epochs_is_noted(measured):
     assert scale.main(["--json", "--cases", "10k", "--max-epochs", "2"]) == 0
     ((task, job),) = measured
-    assert task.note == "a trial of 2 epochs at most"
+    assert task.note == "at most 2 epochs"
     assert (job["max_epochs"], job["repeats"]) == (2, 1)
 
 
@@ -190,24 +190,24 @@ def test_a_data_set_that_is_missing_is_a_row(tiny, monkeypatch, capsys):
     assert (row["value"], row["note"]) == (None, "npm is not on this machine")
 
 
-@pytest.mark.slow
-def test_the_journey_is_measured_from_files_to_report(tiny, capsys):
-    before = {"nodes": 200, "growing_seconds": 0.5, "above_mb": 0.1}
+def test_the_pipeline_is_measured_from_files_to_report(tiny, monkeypatch, capsys):
+    monkeypatch.setattr(session, "run_child", run_in_process)
+    before = {"nodes": 200, "slope_seconds": 0.5, "above_baseline_mb": 0.1}
     journal = Journal(cache_folder() / "journal-scale.jsonl", resume=False)
-    journal.add(Row("10k", "cge", 1, 1e3, "nodes/s", facts=before))
+    journal.add(Row("10k", "cge", 1, 1e3, "nodes/s", details=before))
     quick = ["--json", "--jobs", "1", "--cases", "10k,100k", "--max-epochs", "2", "--resume"]
     assert scale.main([*quick, "--save", "--results", str(tiny / "results")]) == 0
     _, row = json.loads(capsys.readouterr().out)["rows"]
-    facts = row["facts"]
+    details = row["details"]
     assert row["value"] * row["seconds"] == pytest.approx(300)
-    assert list(facts["steps"]) == ["read", "fit", "embed", "export", "save", "load", "predict", "new"]
-    assert row["seconds"] == pytest.approx(sum(step["seconds"] for step in facts["steps"].values()))
-    assert row["peak_mb"] == pytest.approx(facts["baseline_mb"] + facts["above_mb"])
-    assert (facts["nodes"], facts["repeats"]) == (300, 1)
-    assert 2000 < facts["edges"] <= 3000
-    assert 0 < facts["accuracy"] < 1
-    assert facts["compared"] > 0
-    assert "a trial of 2 epochs at most" in row["note"]
-    assert facts["slopes"] == pytest.approx(scale_cge.slopes(before, facts))
+    assert list(details["steps"]) == ["read", "fit", "embed", "export", "save", "load", "predict", "new"]
+    assert row["seconds"] == pytest.approx(sum(step["seconds"] for step in details["steps"].values()))
+    assert row["peak_mb"] == pytest.approx(details["baseline_mb"] + details["above_baseline_mb"])
+    assert (details["nodes"], details["repeats"]) == (300, 1)
+    assert 2000 < details["edges"] <= 3000
+    assert 0 < details["accuracy"] < 1
+    assert details["candidates"] > 0
+    assert "at most 2 epochs" in row["note"]
+    assert details["slopes"] == pytest.approx(scale_cge.slopes(before, details))
     for text in (row["note"], (tiny / "results" / "bench-scale.md").read_text()):
-        assert f"slope from 200 nodes: time {facts['slopes']['time']:.2f}" in text
+        assert f"slope from 200 nodes: time {details['slopes']['time']:.2f}" in text
