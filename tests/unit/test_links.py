@@ -124,17 +124,17 @@ def test_too_few_edges() -> None:
 # ---------------------------------------------------------------------- scores of neighbors
 
 
-@pytest.mark.parametrize("block", [3, 1000])
+@pytest.mark.parametrize("batch", [3, 1000])
 @pytest.mark.parametrize("directed", [False, True])
-def test_common_neighbors_by_counting(block: int, directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_pairs, "_BATCH", block)
+def test_common_neighbors_by_counting(batch: int, directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(node_pairs, "_BATCH", batch)
     graph = random_graph(15, 40, directed=directed)
-    beside = {node: {v for pair in joined(graph) for v in pair if node in pair and v != node} for node in range(15)}
-    every = list(combinations(range(15), 2))
-    scores = CommonNeighbors().fit(graph).link_scores(every)
-    shared = [beside[u] & beside[v] for u, v in every]
-    assert scores["common neighbors"].tolist() == [len(nodes) for nodes in shared]
-    expected = [sum(1 / np.log(len(beside[w])) for w in nodes) for nodes in shared]
+    neighbors = {node: {v for pair in joined(graph) for v in pair if node in pair and v != node} for node in range(15)}
+    pairs = list(combinations(range(15), 2))
+    scores = CommonNeighbors().fit(graph).link_scores(pairs)
+    common = [neighbors[u] & neighbors[v] for u, v in pairs]
+    assert scores["common neighbors"].tolist() == [len(nodes) for nodes in common]
+    expected = [sum(1 / np.log(len(neighbors[w])) for w in nodes) for nodes in common]
     assert np.allclose(scores["Adamic-Adar"], expected, rtol=1e-12)
 
 
