@@ -222,7 +222,7 @@ def test_contributions_are_divided_among_edge_types(which: str, request: pytest.
             expected[kind] += path.contributions / max(len(path.types), 1)
     for name, contributions in explanation.by_edge_type.items():
         np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
-    assert isinstance(model._explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
+    assert isinstance(model.explainer(0).paths, AllPaths if which == "fitted" else SampledPaths)
 
 
 @pytest.mark.parametrize("which", ["fitted", "sampled"])
@@ -327,7 +327,7 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
     every = np.arange(40)
     for index in (0, 1):
         own = [scores_of(model, node, index)[0].argmax() for node in every.tolist()]
-        assert model._explainer(index).predict_alone(every).tolist() == own
+        assert model.explainer(index).predict_alone(every).tolist() == own
     # A classifier that differs from the ensemble is reported.
     fitted: Any = model.fitted_
     with torch.no_grad():
@@ -438,7 +438,7 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     weights = model.path_weights([path.path for path in explanation])
     np.testing.assert_allclose([path.weight for path in explanation], weights, atol=1e-6)
     unit = model.embedding_ / np.linalg.norm(model.embedding_, axis=1, keepdims=True)
-    explainer = model._explainer(0)
+    explainer = model.explainer(0)
     linear = explainer.score_function.linearize(np.array([7]), np.zeros((1, 8)))
     contributions = np.array([path.contributions for path in explanation])
     sampled = explainer.paths.heaviest(7, 100_000)

@@ -76,13 +76,13 @@ def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
     curves = model.faithfulness([node], fractions=[0.0, 0.5, 1.0], repeats=3)
     column = int(model.predict_proba([node])[0].argmax())
     assert curves.deletion[0, 0] == pytest.approx(probability(model, model.embedding_[node], column), abs=1e-5)
-    constant = model._explainer(0).score_function.offset
+    constant = model.explainer(0).score_function.offset
     assert curves.deletion[0, -1] == pytest.approx(probability(model, constant, column), abs=1e-5)
     np.testing.assert_allclose(curves.insertion[:, ::-1][:, [0, -1]], curves.deletion[:, [0, -1]], atol=1e-6)
     # Half of the paths, those with the largest contributions, are deleted.
     every = sorted(model.explain(node, top=1000), key=lambda path: -path.contribution)
     deleted = every[: round(len(every) / 2)]
-    inputs = model._explainer(0).score_function.inputs
+    inputs = model.explainer(0).score_function.inputs
     coefficients = {each.path: _coefficient(model, each.path) for each in every}
     rest = model.embedding_[node] - sum(coefficients[each.path] * inputs[each.path[-1]] for each in deleted)
     assert curves.deletion[0, 1] == pytest.approx(probability(model, rest, column), abs=1e-5)

@@ -148,7 +148,8 @@ def test_a_model_with_uniform_weights_is_trained_on_request(multilabel: bool, pa
     assert comparison.gain == Gain.between(*correct)
     assert comparison.gain is not None
     assert comparison.gain.n_labels == len(validation.nodes)
-    assert comparison.sentences()[0] == f"Weighting: average, {comparison.gain}."
+    assert comparison.sentences()[0] == f"Weighting: average, {comparison.gain.describe('validation')}."
+    assert f" on {len(validation.nodes)} validation labels (95 % interval" in comparison.sentences()[0]
 
 
 def test_a_comparison_needs_validation_labels_and_weights() -> None:

@@ -141,17 +141,18 @@ def _fit(
 
 def _accuracies(papers: _Papers, model: CGE, uniform: CGE) -> list[dict[str, Any]]:
     """Return the test accuracy of each method, with its confidence interval."""
-    from cge.report import compared, measured_by
+    from cge.report import compare_methods, scored_nodes
 
-    measured = measured_by(model, papers.test_codes(model))
-    assert measured is not None  # noqa: S101 - there are test nodes
-    return compared(model, measured, twin=uniform)
+    scored = scored_nodes(model, papers.test_codes(model))
+    assert scored is not None  # noqa: S101 - there are test nodes
+    return compare_methods(model, scored, uniform_model=uniform)
 
 
 def _write_report(papers: _Papers, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
     from cge.report import write_page
 
-    write_page(model, file, truth=papers.test_codes(model), command="cge demo", name="CORA", accuracy=accuracy)
+    labels = papers.test_codes(model)
+    write_page(model, file, test_labels=labels, command="cge demo", name="CORA", method_scores=accuracy)
 
 
 def _explanations(papers: _Papers, model: CGE) -> list[dict[str, Any]]:

@@ -63,34 +63,34 @@ def report(
       cge report model --out report.html --labels test.csv
     """
     from cge.estimators.path_estimator import PathEstimator
-    from cge.report import compared, measured_by, write_page
-    from cge.report.maps import need_map
+    from cge.report import compare_methods, scored_nodes, write_page
+    from cge.report.projection import check_projection
 
     require_file("--labels", labels, {"node": node, "label": label})
     output_file(out, [".html", ".htm"], inputs=[labels])
-    need_map(projection)
+    check_projection(projection)
     model = load_model(folder, n_jobs)
     if not isinstance(model, PathEstimator):
         problem = f"{folder} contains a {type(model).__name__}, for which there is no report"
         raise InputError(problem, hint="train a model with 'cge fit'")
-    truth = None if labels is None else _read_labels(model, labels, node=column_of(node), label=column_of(label))
-    measured, rows = measured_by(model, truth), []
-    if labels is not None and measured is None:
+    test_labels = None if labels is None else _read_labels(model, labels, node=column_of(node), label=column_of(label))
+    scored, rows = scored_nodes(model, test_labels), []
+    if labels is not None and scored is None:
         problem = f"{labels}: every node in it has a training or validation label"
         raise InputError(problem, hint="give labels of other nodes")
-    if measured is not None and (len(model.graph_) <= _MAX_NODES if compare is None else compare):
-        rows = compared(model, measured, _print_method if sys.stderr.isatty() and not (quiet or as_json) else None)
+    if scored is not None and (len(model.graph_) <= _MAX_NODES if compare is None else compare):
+        rows = compare_methods(model, scored, _print_method if sys.stderr.isatty() and not (quiet or as_json) else None)
     elif compare:
         raise InputError(f"{folder} has no validation labels to compare on", hint="give test labels with --labels")
-    size = write_page(model, out, name=name or "", truth=truth, accuracy=rows, flat=projection)
+    size = write_page(model, out, name=name or "", test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
-        rows = rows or ([] if measured is None else [measured.row("cge", measured.probabilities)])
+        rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
         result = {
             "file": out,
             "bytes": size,
-            "scored_on": None if measured is None else {"labels": len(measured.nodes), "unseen": measured.unseen},
+            "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-            "calibration_error": None if measured is None else measured.reliability()["error"],
+            "calibration_error": None if scored is None else scored.reliability()["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),
         }
         print_json(result)

@@ -62,7 +62,7 @@ class ExplanationMixin:
         target_class : class, optional
             The class whose score is explained; by default the predicted one.
         """
-        explainer, number = self._explainer(classifier), self.graph_.index_of(node)
+        explainer, number = self.explainer(classifier), self.graph_.index_of(node)
         column = None if target_class is None else self._class_number(target_class)
         return explainer.explain_node(number, *_checked_list(explainer, top, hop), column)
 
@@ -73,7 +73,7 @@ class ExplanationMixin:
 
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
-        explainer = self._explainer(classifier)
+        explainer = self.explainer(classifier)
         return explainer.explain_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
 
     def explain_pair(
@@ -91,7 +91,7 @@ class ExplanationMixin:
         Sums are over all paths from `node` to `endpoint`; everything else in the scores is the remainder. Further
         arguments are those of `explain`.
         """
-        explainer, (first, last) = self._explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
+        explainer, (first, last) = self.explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
         column = None if target_class is None else self._class_number(target_class)
         return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), column)
 
@@ -121,7 +121,7 @@ class ExplanationMixin:
         classifier : int
             As for `explain`.
         """
-        explainer, numbers = self._explainer(classifier), self.graph_.indices_of(nodes)
+        explainer, numbers = self.explainer(classifier), self.graph_.indices_of(nodes)
         points = np.asarray(fractions)
         if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
             raise InputError(parameter="fractions", expected="numbers from 0 to 1", found=fractions)
@@ -141,7 +141,7 @@ class ExplanationMixin:
             Train a second model with uniform weights, all else equal, and compare with it on the validation labels. It
             takes as long as a fit.
         """
-        explainer, model = self._explainer(0), self._need_fit()
+        explainer, model = self.explainer(0), self._need_fit()
         gain: Gain | None = None
         if train_uniform:
             gain = gain_over_uniform(self)  # type: ignore[arg-type]
@@ -159,7 +159,8 @@ class ExplanationMixin:
             raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
         return int(classes.index(plain))
 
-    def _explainer(self, classifier: int) -> Explainer:
+    def explainer(self, classifier: int = 0) -> Explainer:
+        """Return the sums over paths behind `explain`, by node numbers, for one classifier of an ensemble."""
         model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
         if place not in self._explainers:
             self._explainers[place] = model.explainer(place, self.random_state)

@@ -63,13 +63,18 @@ class Gain:
         error = float(difference.std(ddof=1) / np.sqrt(n_labels)) if n_labels > 1 else np.inf
         return cls.from_mean(float(difference.mean()) if n_labels else 0.0, error, n_labels, **flags)
 
-    def __str__(self) -> str:
+    def describe(self, kind: str = "") -> str:
+        """Return the gain in words; `kind` is the kind of labels, such as "validation"."""
         side = "more accurate than" if self.mean > 0 else "less accurate than" if self.mean < 0 else "as accurate as"
         points = "" if self.mean == 0 else f"{100 * abs(self.mean):.1f} points "
         significant = self.mean == 0 or self.low > 0 or self.high < 0
         low, high = (f"{100 * bound:+.1f}".replace("-", "−") for bound in (self.low, self.high))
         interval = f"95 % interval {low} to {high}{'' if significant else ', not significant'}"
-        return f"{points}{side} uniform weights on {self.n_labels:,} labels ({interval})"
+        labels = f"{kind} labels" if kind else "labels"
+        return f"{points}{side} uniform weights on {self.n_labels:,} {labels} ({interval})"
+
+    def __str__(self) -> str:
+        return self.describe()
 
     @property
     def caveat(self) -> str:
@@ -131,7 +136,7 @@ class WeightingComparison:
         elif self.gain is None:
             sentences = [f"Weighting: {self.weighting}. It was not compared with uniform weights in training."]
         else:
-            sentences = [f"Weighting: {self.weighting}, {self.gain}."]
+            sentences = [f"Weighting: {self.weighting}, {self.gain.describe('validation')}."]
             sentences += [self.gain.caveat] if self.gain.caveat else []
         if self.collapsed:
             sentences.append("The weights have collapsed: almost no path has any weight.")

@@ -1,7 +1,7 @@
-"""One page that shows a trained model: how well it does, what it looks at, and why."""
+"""The report: one HTML page about a trained model, with its accuracy, a map of the nodes, paths and weights."""
 
-from cge.report.comparison import compared
+from cge.report.comparison import compare_methods
 from cge.report.page import write_page
-from cge.report.test_scores import measured_by
+from cge.report.scored_nodes import scored_nodes
 
-__all__ = ["compared", "measured_by", "write_page"]
+__all__ = ["compare_methods", "scored_nodes", "write_page"]

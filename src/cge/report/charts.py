@@ -1,4 +1,4 @@
-"""What the charts of a report show: training, weights of paths, classes on paths."""
+"""The data of charts: training curves, path weights, classes on paths."""
 
 from __future__ import annotations
 
@@ -8,80 +8,86 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["curves_of", "histogram_of", "lengths_of", "relevance_of"]
+from cge.estimators.path_estimator import PathEstimator
+
+__all__ = ["relevance_matrix", "training_curves", "weight_histogram", "weights_by_length"]
 
 Array = npt.NDArray[Any]
-Weighed = tuple[list[int], float]  # a path and its weight
+WeightedPath = tuple[list[int], float]  # nodes and weight
 
-_MOST_CLASSES = 60  # of a heat map
+_MAX_CLASSES = 60  # of a heatmap
+_CURVES = {
+    "supervised_loss": "supervised loss",
+    "consistency_loss": "consistency loss",
+    "path_loss": "path loss",
+    "outer_loss": "outer loss",
+    "validation_accuracy": "validation accuracy",
+}
 
 
-def curves_of(model: Any) -> list[dict[str, Any]]:
-    """Return losses and accuracy by epoch or round."""
+def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
+    """Return losses and validation accuracy by epoch."""
     history = model.history_ if model.selection_history_ is None else model.selection_history_
     rows = history.rows()
-    wanted = (
-        ("supervised_loss", "loss of the labels", False),
-        ("consistency_loss", "disagreement", False),
-        ("path_loss", "loss of paths", False),
-        ("outer_loss", "outer loss", False),
-        ("validation_accuracy", "accuracy on selection labels", True),
-    )
-    found = []
-    for key, name, share in wanted:
+    curves = []
+    for key, name in _CURVES.items():
         points = [(row["epoch"], row[key]) for row in rows if row.get(key) is not None]
         if points:
-            x, y = zip(*points, strict=True)
-            found.append({"name": name, "x": list(x), "y": [round(float(one), 5) for one in y], "share": share})
-    return found
+            epochs, values = zip(*points, strict=True)
+            rounded = [round(float(value), 5) for value in values]
+            curves.append({"name": name, "x": list(epochs), "y": rounded, "is_accuracy": key == "validation_accuracy"})
+    return curves
 
 
-def histogram_of(weights: Sequence[Weighed]) -> dict[str, Any] | None:
-    """Return how often |A| is how large, by powers of ten; weights of zero are left out."""
+def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:
+    """Return a histogram of |A| with logarithmic bins; weights of zero are left out."""
     values = np.abs([weight for _, weight in weights])
     values = np.log10(values[values > 0])
     if len(values) < 2:
         return None
     low, high = np.quantile(values, [0.001, 0.999])
     count, edges = np.histogram(values, bins=30, range=(low, max(high, low + 1e-6)))
-    return {"middle": [round(float(one), 4) for one in 10 ** ((edges[:-1] + edges[1:]) / 2)], "count": count.tolist()}
+    centers = 10 ** ((edges[:-1] + edges[1:]) / 2)
+    return {"center": [round(float(center), 4) for center in centers], "count": count.tolist()}
 
 
-def lengths_of(weights: Sequence[Weighed]) -> list[dict[str, Any]]:
-    """Return the geometric mean of |A| by number of steps and of distinct nodes, with a standard error."""
-    kept = [(path, abs(weight)) for path, weight in weights if weight]
-    if not kept:
+def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
+    """Return the geometric mean of |A| by number of hops and of distinct nodes, with a standard error."""
+    nonzero = [(path, abs(weight)) for path, weight in weights if weight]
+    if not nonzero:
         return []
-    values = np.log(np.array([weight for _, weight in kept]))
-    kinds = {
-        "by steps": np.array([len(path) - 1 for path, _ in kept]),
-        "by distinct nodes": np.array([len(set(path)) for path, _ in kept]),
+    values = np.log(np.array([weight for _, weight in nonzero]))
+    properties = {
+        "by hops": np.array([len(path) - 1 for path, _ in nonzero]),
+        "by distinct nodes": np.array([len(set(path)) for path, _ in nonzero]),
     }
-    found = []
-    for name, key in kinds.items():
+    curves = []
+    for name, key in properties.items():
         sizes = [size for size in np.unique(key).tolist() if (key == size).sum() > 1]
         means = [float(np.exp(values[key == size].mean())) for size in sizes]
         errors = [float(values[key == size].std(ddof=1) / np.sqrt((key == size).sum())) for size in sizes]
         spread = [mean * error for mean, error in zip(means, errors, strict=True)]
-        found.append({"name": name, "x": sizes, "y": means, "error": spread})
-    return found
+        curves.append({"name": name, "x": sizes, "y": means, "error": spread})
+    return curves
 
 
-def relevance_of(weights: Sequence[Weighed], said: Array, labels: Array) -> list[list[float | None]] | None:
-    """Return the geometric mean of |A| of paths that contain class i, of nodes predicted to be of class j.
+def relevance_matrix(
+    weights: Sequence[WeightedPath], predicted: Array, labels: Array
+) -> list[list[float | None]] | None:
+    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j.
 
-    `said` and `labels` are what is predicted and known of nodes, `(n, c)` booleans; a node may have several classes.
+    `predicted` and `labels` are `(n, c)` booleans.
     """
-    classes = labels.shape[1]
-    if classes > _MOST_CLASSES:
+    n_classes = labels.shape[1]
+    if n_classes > _MAX_CLASSES:
         return None
-    total, count = np.zeros((classes, classes)), np.zeros((classes, classes))
+    total, count = np.zeros((n_classes, n_classes)), np.zeros((n_classes, n_classes))
     for path, weight in weights:
         if weight:
-            both = np.outer(labels[path[1:]].any(0), said[path[0]])
-            total[both] += np.log(abs(weight))
-            count[both] += 1
+            cells = np.outer(labels[path[1:]].any(0), predicted[path[0]])
+            total[cells] += np.log(abs(weight))
+            count[cells] += 1
     if not count.any():
         return None
-    means = np.exp(total / np.maximum(count, 1))
-    return [[round(float(means[i, j]), 4) if count[i, j] else None for j in range(classes)] for i in range(classes)]
+    means, columns = np.exp(total / np.maximum(count, 1)), range(n_classes)
+    return [[round(float(means[i, j]), 4) if count[i, j] else None for j in columns] for i in columns]

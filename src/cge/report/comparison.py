@@ -1,4 +1,4 @@
-"""A trained model beside plain methods and its twin with A ≡ 1, trained on the same labels."""
+"""A trained model compared with baselines and with uniform weights, trained on the same labels."""
 
 from __future__ import annotations
 
@@ -6,43 +6,47 @@ from collections.abc import Callable
 from typing import Any
 
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
+from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.uniform_baseline import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.explain.weighting_comparison import Gain
-from cge.report.test_scores import Measured
+from cge.report.scored_nodes import ScoredNodes
 
-__all__ = ["compared"]
+__all__ = ["compare_methods"]
 
-_TWIN = "cge, A ≡ 1"
+_UNIFORM = "cge, uniform weights"
 
 
-def compared(
-    model: Any, measured: Measured, on_method: Callable[[str], object] | None = None, twin: Any = None
+def compare_methods(
+    model: PathEstimator,
+    scored: ScoredNodes,
+    on_method: Callable[[str], object] | None = None,
+    uniform_model: PathEstimator | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the scores of a trained `CGE` and of others, as rows of "method", "accuracy" and "interval".
+    """Return the scores of a trained model and of other methods, as rows of "method", "accuracy" and "interval".
 
-    All train on the labels that trained the model; those that chose for it choose for them. The row of the twin has the
-    "gain" of the model over it. `on_method` is told each method before it trains; a `twin` that is trained already is
-    taken as it is.
+    All methods use the training and validation labels of the model. The row of uniform weights has the "gain" of the
+    model over it. `on_method` is called with the name of each method before it is trained. A `uniform_model` that is
+    already trained is not trained again.
     """
-    rows = [measured.row("cge", measured.probabilities)]
-    labels = labels_of(model, as_passed=measured.unseen)
-    others: dict[str, Any] = {}
-    if twin is not None or model.weighting_ != "uniform":
-        others[_TWIN] = uniform_copy(model)
+    rows = [scored.row("cge", scored.probabilities)]
+    labels = labels_of(model, as_passed=scored.is_test)
+    methods: dict[str, Any] = {}
+    if uniform_model is not None or model.weighting_ != "uniform":
+        methods[_UNIFORM] = uniform_copy(model)
     if model.graph_.features is not None:
-        others |= {"SGC": SGC(), "features only": FeatureClassifier()}
-    others["label propagation"] = LabelPropagation()
-    for name, method in others.items():
-        if name == _TWIN and twin is not None:
-            method, probabilities = twin, twin.predict_proba()
+        methods |= {"SGC": SGC(), "features only": FeatureClassifier()}
+    methods["label propagation"] = LabelPropagation()
+    for name, method in methods.items():
+        if name == _UNIFORM and uniform_model is not None:
+            method, all_nodes = uniform_model, uniform_model.predict_proba()
         else:
             if on_method is not None:
                 on_method(name)
-            probabilities = fit_like(method, model, labels)
-        told = probabilities_of_nodes(method, probabilities, measured.nodes)
-        rows.append(measured.row(name, told))
-        if name == _TWIN:
-            both = (measured.right(one) for one in (measured.probabilities, told))
-            chose = not measured.unseen and model.fitted_.searched
-            rows[-1]["gain"] = Gain.between(*both, selected=chose)
-    return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _TWIN, -row["accuracy"]))]
+            all_nodes = fit_like(method, model, labels)
+        probabilities = probabilities_of_nodes(method, all_nodes, scored.nodes)
+        rows.append(scored.row(name, probabilities))
+        if name == _UNIFORM:
+            node_scores = (scored.node_scores(each) for each in (scored.probabilities, probabilities))
+            selected = not scored.is_test and model.fitted_.searched
+            rows[-1]["gain"] = Gain.between(*node_scores, selected=selected)
+    return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _UNIFORM, -row["accuracy"]))]

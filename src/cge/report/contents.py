@@ -1,249 +1,258 @@
-"""All that a report shows about a trained model, as JSON holds it."""
+"""Everything that a report shows of a trained model, as values for JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cge.data.label_arrays import labeled
 from cge.errors import InputError
 from cge.estimators.nearest import lengths, nearest_rows
-from cge.metrics import predicted_indicators
-from cge.report.charts import curves_of, histogram_of, lengths_of, relevance_of
-from cge.report.maps import MAPS, flattened, need_map
-from cge.report.sentences import (
-    call_of,
-    colors_of,
-    hints_of,
-    settings_of,
-    signs_of,
-    verdict_of,
-    weight_axis_of,
-    words_of,
-)
-from cge.report.strongest_paths import strongest_of
-from cge.report.test_scores import Measured, measured_by
+from cge.estimators.path_estimator import PathEstimator
+from cge.report import sentences
+from cge.report.charts import relevance_matrix, training_curves, weight_histogram, weights_by_length
+from cge.report.projection import PROJECTIONS, check_projection, project
+from cge.report.scored_nodes import ScoredNodes, scored_nodes
+from cge.report.strongest_paths import StrongPath, strongest_paths
 
-__all__ = ["facts_of"]
+__all__ = ["report_contents"]
 
 Array = npt.NDArray[Any]
 
-_MOST_NODES = 4000  # on the page
-_TAKEN = 40  # nodes whose paths are taken away
-_PATHS, _NEAR = 5, 6  # of a node
+_MAX_NODES = 4000  # on the page
+_FAITHFULNESS_NODES = 40
+_TOP_PATHS, _TOP_NEIGHBORS = 5, 6  # of a node
 _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
 )  # fmt: skip
-_ORDERS = {"strongest first": "", "heaviest first": "by_weight_", "random order": "random_"}  # in which paths go
-_OTHERS = "#8a94a3"
+_OTHER_COLOR = "#8a94a3"
+_ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": "random_"}
 
 
-def facts_of(
-    model: Any,
+@dataclass(frozen=True, eq=False)
+class _Nodes:
+    """Labels, as zeros and ones `(n, c)`, and predictions of all nodes, and which of them are on the page.
+
+    `shown` are on the map; `listed` are these and further nodes that are only on paths.
+    """
+
+    train_labels: Array
+    labels: Array
+    probabilities: Array
+    shown: Array
+    listed: Array
+
+    @property
+    def predicted(self) -> Array:
+        """The most probable class of each node, `(n,)`."""
+        return np.asarray(self.probabilities.argmax(1))
+
+    @property
+    def class_sizes(self) -> Array:
+        """Nodes on the map by label or, without a label, by prediction, `(c,)`."""
+        one_hot = np.eye(self.labels.shape[1], dtype=np.int64)[self.predicted]
+        return np.asarray(np.where(self.labels.any(1, keepdims=True), self.labels, one_hot)[self.shown].sum(0))
+
+    @property
+    def color_class(self) -> Array:
+        """The class that gives a node its color, `(n,)`: the largest of its labels, or else the predicted one."""
+        largest = np.where(self.labels > 0, self.class_sizes, -1).argmax(1)
+        return np.where(self.labels.any(1), largest, self.predicted)
+
+
+def report_contents(
+    model: PathEstimator,
     *,
     name: str = "",
-    truth: Array | None = None,
-    accuracy: Sequence[dict[str, Any]] = (),
-    titles: Array | None = None,
+    test_labels: Array | None = None,
+    method_scores: Sequence[dict[str, Any]] = (),
+    node_names: Array | None = None,
     class_names: Sequence[str] | None = None,
     command: str = "",
-    flat: str = "pca",
+    projection: str = "pca",
 ) -> dict[str, Any]:
-    """Return all that the page shows.
+    """Return everything that the page shows.
 
     Parameters
     ----------
     name : str
-        What to call the graph; it may be nothing.
-    truth : (n,) or (n, c), optional
+        The name of the graph; may be empty.
+    test_labels : (n,) or (n, c), optional
         Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
-        ones: they are shown, and measure the model. Without them, its selection labels do.
-    accuracy : rows of "method", "accuracy" and "interval", optional
-        The model beside others, as `cge.report.compared` tells; without them, the model alone.
-    titles : (n,), optional
-        What people call the nodes.
-    class_names : (c,), optional
-        What people call the classes.
+        ones: they are shown, and the model is scored on them. Without them it is scored on its validation labels.
+    method_scores : rows of "method", "accuracy" and "interval", optional
+        The scores of the model and of other methods, from `compare_methods`; without them, those of the model.
+    node_names, class_names : (n,), (c,), optional
+        Display names of nodes and classes.
     command : str, optional
-        What repeats the training; by default what the model remembers, or the call in Python.
-    flat : "pca" or "umap"
-        How vectors become a map of two dimensions; UMAP needs the package umap-learn.
+        The command that repeats the training; by default that of the model, or the call in Python.
+    projection : "pca" or "umap"
+        How vectors are projected to two dimensions; UMAP needs the package umap-learn.
     """
     if not hasattr(model, "fitted_"):
-        raise InputError("the report is about a trained model; call fit first")
-    need_map(flat)
-    probabilities = model.predict_proba()
-    told, classes = (
-        probabilities.argmax(1),
-        [str(one) for one in (model.classes_ if class_names is None else class_names)],
-    )
-    known = _members(model, None)
-    labels = known | _members(model, truth)
-    format_value = _chosen(labeled(known), labeled(labels))
-    measured = measured_by(model, truth)
-    rows = list(accuracy) or ([] if measured is None else [measured.row("cge", measured.probabilities)])
-    strongest = strongest_of(model, format_value, _PATHS)
-    weights = [(path, weight) for mine in strongest for path, weight, _ in mine]
-    met = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
-    format_list = np.concatenate(
-        [format_value, np.setdiff1d(met, format_value)]
-    )  # nodes that only paths lead to come last
-    said = predicted_indicators(probabilities, model.fitted_.target.multilabel)
-    sizes = np.where(labeled(labels)[:, None], labels, np.eye(len(classes), dtype=np.int64)[told])[format_value].sum(0)
-    shades = np.where(labeled(labels), np.where(labels > 0, sizes, -1).argmax(1), told)  # the classes that give colors
-    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
-    gates = (
-        sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1]))
-        if any(parameters["coefficients"].values())
-        else []
-    )
+        raise InputError("a report needs a trained model; call fit first")
+    check_projection(projection)
+    scored = scored_nodes(model, test_labels)
+    rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])
+    classes = [str(label) for label in (model.classes_ if class_names is None else class_names)]
+    train_labels, multilabel = _label_matrix(model, None), model.fitted_.target.multilabel
+    labels = train_labels | _label_matrix(model, test_labels)
+    shown = _select_nodes(train_labels, labels)
+    paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
+    weights = [(path, weight) for of_node in paths for path, weight, _ in of_node]
+    on_paths = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
+    listed = np.concatenate([shown, np.setdiff1d(on_paths, shown)])
+    nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
+    captions = sentences.captions(model, model.explainer().classifier, len(shown), scored, PROJECTIONS[projection])
+    captions["colors-caption"] = sentences.color_caption(multilabel, len(classes), len(_COLORS))
+    captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
     return {
-        "title": f"cge: {name or f'{len(told):,} nodes'}",
-        "words": words_of(model, name, measured, rows),
-        "verdict": verdict_of(model, rows),
-        "hints": {
-            **hints_of(model, len(told), len(format_value), measured, MAPS[flat]),
-            "colors-words": colors_of(model.fitted_.target.multilabel, len(classes), len(_COLORS)),
-            "signs-words": signs_of([weight for _, weight in weights]),
-        },
+        "title": f"cge: {name or f'{len(labels):,} nodes'}",
+        "summary": sentences.summary_sentences(model, name, scored, rows),
+        "weighting": sentences.weighting_sentences(model, scored, rows),
+        "captions": captions,
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-        "score": "right" if measured is None else measured.score_name,
-        "reliability": None if measured is None else measured.reliability(),
-        "confusion": None if measured is None else measured.confusion(),
-        "by_class": None if measured is None else measured.by_class(),
-        "curves": curves_of(model),
-        "step": "epoch",
+        "metric": model.fitted_.target.metric,
+        "reliability": None if scored is None else scored.reliability(),
+        "confusion": None if scored is None else scored.confusion(),
+        "by_class": None if scored is None else scored.by_class(),
+        "curves": training_curves(model),
         "classes": classes,
-        "groups": _groups(sizes),
-        "nodes": {
-            **_nodes(model, format_value, format_list, labels, labeled(known), probabilities, titles, flat),
-            "shade": shades[format_list].tolist(),
-            "said": _said(probabilities[format_list]) if model.fitted_.target.multilabel else None,
-        },
-        "paths": _numbered(strongest, format_list, len(told)),
-        "near": _near(model.embedding_, format_value),
-        "first": _first(model, format_value, measured),
-        "edges": [[key, round(value, 4)] for key, value in gates],
-        "hops": [round(one, 4) for one in parameters["hops"]],
-        "weight_axis": weight_axis_of(model),
-        "histogram": histogram_of(weights),
-        "lengths": lengths_of(weights),
-        "relevance": relevance_of(weights, said, labels > 0),
-        "faithful": _faithful(model, format_value),
-        "command": command or call_of(model),
-        "settings": settings_of(model),
-        "footer": "Made by cge. This page needs no network: chart library and data are inside.",
+        "groups": _color_groups(nodes.class_sizes),
+        "nodes": _node_table(model, nodes, node_names, projection),
+        "paths": _renumbered(paths, listed, len(labels)),
+        "neighbors": _neighbors(model.embedding_[shown]),
+        "first_node": _first_node(model, shown, scored),
+        **_weight_parameters(model),
+        "weight_axis": sentences.weight_axis_title(model),
+        "histogram": weight_histogram(weights),
+        "by_length": weights_by_length(weights),
+        "relevance": relevance_matrix(weights, model.fitted_.target.indicators(nodes.probabilities), labels > 0),
+        "faithfulness": _faithfulness(model, shown),
+        "command": command or sentences.fit_call(model),
+        "settings": sentences.settings_rows(model),
+        "footer": "Created by cge. This page works offline: chart library and data are part of it.",
     }
 
 
-def _members(model: Any, truth: Array | None) -> Array:
-    """Return the training labels, or others, as zeros and ones, `(n, c)`; rows of nodes without are zero."""
-    found = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
-    if truth is None:
-        found[model.fitted_.train.nodes] = model.fitted_.train.matrix
+def _label_matrix(model: PathEstimator, test_labels: Array | None) -> Array:
+    """Return the training labels, or test labels, as zeros and ones, `(n, c)`; rows of other nodes are zero."""
+    fitted = model.fitted_
+    matrix = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
+    if test_labels is None:
+        matrix[fitted.train.nodes] = fitted.train.matrix
     else:
-        nodes = np.flatnonzero(labeled(truth))
-        found[nodes] = model.fitted_.target.matrix(truth[nodes])
-    return found
+        nodes = np.flatnonzero(fitted.target.labeled(test_labels))
+        matrix[nodes] = fitted.target.matrix(test_labels[nodes])
+    return matrix
 
 
-def _chosen(trained: Array, labels: Array) -> Array:
-    """Return the nodes that are on the page: all, or in a large graph training nodes first, then others by chance."""
-    count = len(trained)
-    if count <= _MOST_NODES:
+def _select_nodes(train_labels: Array, labels: Array) -> Array:
+    """Return the nodes on the page: all, or in a large graph training nodes first, then evenly spaced others."""
+    count = len(labels)
+    if count <= _MAX_NODES:
         return np.arange(count)
-    first = np.flatnonzero(trained)
-    first = first[np.linspace(0, len(first) - 1, min(len(first), _MOST_NODES // 2)).astype(np.int64)]
-    rest = np.setdiff1d(np.flatnonzero(labels) if labels.sum() >= _MOST_NODES else np.arange(count), first)
-    more = rest[np.linspace(0, len(rest) - 1, _MOST_NODES - len(first)).astype(np.int64)]
+    first, labeled = np.flatnonzero(train_labels.any(axis=1)), np.flatnonzero(labels.any(axis=1))
+    first = first[np.linspace(0, len(first) - 1, min(len(first), _MAX_NODES // 2)).astype(np.int64)]
+    rest = np.setdiff1d(labeled if len(labeled) >= _MAX_NODES else np.arange(count), first)
+    more = rest[np.linspace(0, len(rest) - 1, _MAX_NODES - len(first)).astype(np.int64)]
     return np.unique(np.concatenate([first, more]))
 
 
-def _said(probabilities: Array) -> list[list[list[Any]]]:
-    """Return the classes that are predicted for each node, the most likely first, and their chances."""
+def _color_groups(sizes: Array) -> list[dict[str, Any]]:
+    """Return the classes with their own color, the largest first, and the others together."""
+    order = np.argsort(-sizes, kind="stable").tolist()
+    others = sorted(order[len(_COLORS) :])
+    groups: list[dict[str, Any]] = [
+        {"classes": [column], "color": color} for column, color in zip(order, _COLORS, strict=False)
+    ]
+    return [*groups, {"classes": others, "color": _OTHER_COLOR}] if others else groups
+
+
+def _node_table(model: PathEstimator, nodes: _Nodes, node_names: Array | None, projection: str) -> dict[str, Any]:
+    """Return the columns of the nodes on the page; those on the map come first, and have keys."""
+    explainer, listed = model.explainer(), nodes.listed
+    names = np.asarray(model.node_ids_ if node_names is None else node_names, object)[listed]
+    projected = project(model.embedding_[nodes.shown], projection, model.random_state)
+    confidence = nodes.probabilities[listed, nodes.predicted[listed]]
+    ensemble = explainer.classifier.count > 1
+    return {
+        "keys": list(range(len(nodes.shown))),
+        "id": [str(name) for name in names],
+        "label": [np.flatnonzero(row).tolist() for row in nodes.labels[listed]],
+        "is_training": nodes.train_labels[listed].any(1).astype(int).tolist(),
+        "predicted": nodes.predicted[listed].tolist(),
+        "confidence": [round(float(value), 4) for value in confidence],
+        "predicted_all": _predicted_all(nodes.probabilities[listed]) if model.fitted_.target.multilabel else None,
+        "classifier_prediction": explainer.predict_alone(nodes.shown).tolist() if ensemble else None,
+        "color_class": nodes.color_class[listed].tolist(),
+        "x": [round(float(value), 4) for value in projected[:, 0]],
+        "y": [round(float(value), 4) for value in projected[:, 1]],
+    }
+
+
+def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
+    """Return all predicted classes of each node in a multilabel task, the most probable first, with probabilities."""
     orders = np.argsort(-probabilities, axis=1, kind="stable").tolist()
     return [
-        [[one, round(float(mine[one]), 4)] for one in order if mine[one] > 0.5]
-        for mine, order in zip(probabilities, orders, strict=True)
+        [[column, round(float(row[column]), 4)] for column in order if row[column] > 0.5]
+        for row, order in zip(probabilities, orders, strict=True)
     ]
 
 
-def _groups(sizes: Array) -> list[dict[str, Any]]:
-    """Return the classes that have a color of their own, the largest ones first, and the others together."""
-    order = np.argsort(-sizes, kind="stable").tolist()
-    own, others = order[: len(_COLORS)], sorted(order[len(_COLORS) :])
-    found: list[dict[str, Any]] = [{"classes": [one], "color": color} for one, color in zip(own, _COLORS, strict=False)]
-    return [*found, {"classes": others, "color": _OTHERS}] if others else found
-
-
-def _nodes(
-    model: Any,
-    format_value: Array,
-    format_list: Array,
-    labels: Array,
-    trained: Array,
-    probabilities: Array,
-    titles: Array | None,
-    flat: str,
-) -> dict[str, Any]:
-    """Return what is told of each node on the page; those on the map come first, and have keys."""
-    explainer = model._explainer(0)
-    names = np.asarray(model.node_ids_ if titles is None else titles, object)[format_list]
-    across, told = flattened(model.embedding_[format_value], flat, model.random_state), probabilities.argmax(1)
-    return {
-        "keys": list(range(len(format_value))),
-        "id": [str(one) for one in names],
-        "label": [np.flatnonzero(row).tolist() for row in labels[format_list]],
-        "trained": trained[format_list].astype(int).tolist(),
-        "told": told[format_list].tolist(),
-        "sure": [round(float(one), 4) for one in probabilities[format_list, told[format_list]]],
-        "says": explainer.predict_alone(format_value).tolist() if explainer.classifier.count > 1 else None,
-        "x": [round(float(one), 4) for one in across[:, 0]],
-        "y": [round(float(one), 4) for one in across[:, 1]],
-    }
-
-
-def _numbered(strongest: list[list[Any]], format_list: Array, count: int) -> list[list[Any]]:
-    """Return the paths of each node as the page numbers nodes."""
-    places = np.empty(count, np.int64)
-    places[format_list] = np.arange(len(format_list))
+def _renumbered(paths: list[list[StrongPath]], listed: Array, count: int) -> list[list[Any]]:
+    """Return the paths of each node with the page's node numbers."""
+    numbers = np.empty(count, np.int64)
+    numbers[listed] = np.arange(len(listed))
     return [
-        [[places[path].tolist(), float(f"{weight:.4g}"), float(f"{brings:.4g}")] for path, weight, brings in mine]
-        for mine in strongest
+        [
+            [numbers[path].tolist(), float(f"{weight:.4g}"), float(f"{contribution:.4g}")]
+            for path, weight, contribution in of_node
+        ]
+        for of_node in paths
     ]
 
 
-def _near(vectors: Array, format_value: Array) -> list[list[int]]:
-    """Return the nodes on the page nearest to each, by cosine."""
-    some = vectors[format_value]
-    if len(some) < 2:
-        return [[] for _ in some]
-    found: list[list[int]] = nearest_rows(some, np.arange(len(some)), min(_NEAR, len(some) - 1), lengths(some))[
-        0
-    ].tolist()
-    return found
+def _neighbors(vectors: Array) -> list[list[int]]:
+    """Return the nearest of the other vectors, by cosine."""
+    if len(vectors) < 2:
+        return [[] for _ in vectors]
+    top = min(_TOP_NEIGHBORS, len(vectors) - 1)
+    nearest, _ = nearest_rows(vectors, np.arange(len(vectors)), top, lengths(vectors))
+    return [row.tolist() for row in nearest]
 
 
-def _faithful(model: Any, format_value: Array) -> dict[str, Any]:
-    """Return how the chance of the predicted class falls as paths go, and rises as they come: means over some nodes."""
-    some = format_value[np.linspace(0, len(format_value) - 1, min(_TAKEN, len(format_value))).astype(np.int64)]
-    found = model.faithfulness(model.node_ids_[np.unique(some)].tolist())
-    curves = {
-        way: {name: getattr(found, order + way) for name, order in _ORDERS.items()} for way in ("deletion", "insertion")
+def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
+    """Return the learned coefficients of edge weights, by size, and hop weights; empty where there are none."""
+    parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
+    coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1]))
+    learned = any(parameters["coefficients"].values())
+    return {
+        "edge_coefficients": [[name, round(value, 4)] for name, value in coefficients] if learned else [],
+        "hop_weights": [round(weight, 4) for weight in parameters["hops"]],
     }
+
+
+def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
+    """Return the curves of deletion and insertion: means over some nodes."""
+    places = np.linspace(0, len(shown) - 1, min(_FAITHFULNESS_NODES, len(shown))).astype(np.int64)
+    curves = model.faithfulness(model.node_ids_[np.unique(shown[places])].tolist())
     means = {
-        way: [{"name": name, "chance": [round(float(one), 4) for one in curve.mean(0)]} for name, curve in each.items()]
-        for way, each in curves.items()
+        change: [
+            {"name": name, "probability": [round(float(value), 4) for value in getattr(curves, order + change).mean(0)]}
+            for name, order in _ORDERS.items()
+        ]
+        for change in ("deletion", "insertion")
     }
-    return {"share": found.fractions.tolist(), **means}
+    return {"fractions": curves.fractions.tolist(), **means}
 
 
-def _first(model: Any, format_value: Array, measured: Measured | None) -> int:
-    """Return which node the explorer begins with: one that was measured, with several neighbors."""
-    good = model.graph_.degrees[format_value] >= 3
-    if measured is not None and measured.unseen:
-        good &= np.isin(format_value, measured.nodes)
-    return int(np.flatnonzero(good)[0]) if good.any() else 0
+def _first_node(model: PathEstimator, shown: Array, scored: ScoredNodes | None) -> int:
+    """Return which node the explorer shows first: a test node, if there are any, with at least three neighbors."""
+    suitable = model.graph_.degrees[shown] >= 3
+    if scored is not None and scored.is_test:
+        suitable &= np.isin(shown, scored.nodes)
+    return int(np.flatnonzero(suitable)[0]) if suitable.any() else 0

@@ -2,10 +2,10 @@
 (async () => {
   const element = (id) => document.getElementById(id);
   const make = (tag, text, kind) => {
-    const made = document.createElement(tag);
-    if (text !== undefined) made.textContent = text;
-    if (kind) made.className = kind;
-    return made;
+    const created = document.createElement(tag);
+    if (text !== undefined) created.textContent = text;
+    if (kind) created.className = kind;
+    return created;
   };
   const unpack = async (id) => {
     const bytes = Uint8Array.from(atob(element(id).textContent.trim()), (letter) => letter.charCodeAt(0));
@@ -13,7 +13,7 @@
     return new Response(stream).text();
   };
   if (typeof DecompressionStream === "undefined") {
-    element("words").append(make("p", "This browser is too old for the charts of this page; any of 2023 or later shows them."));
+    element("summary-text").append(make("p", "This browser is too old for the charts of this page; use one of 2023 or later."));
     return;
   }
   const data = JSON.parse(await unpack("data"));
@@ -29,19 +29,20 @@
   const color = (place) => colors.get(place);
   const named = (places) => (places.length ? places.map((place) => data.classes[place]).join("; ") : "unknown");
   const predicted = (key) => {
-    const said = data.nodes.said ? data.nodes.said[key] : [[data.nodes.told[key], data.nodes.sure[key]]];
-    if (said.length) return said.map(([place, chance]) => `${data.classes[place]} (${percent(chance)})`).join("; ");
-    return `nothing; the most likely is ${named([data.nodes.told[key]])} (${percent(data.nodes.sure[key])})`;
+    const most = [data.nodes.predicted[key], data.nodes.confidence[key]];
+    const classes = data.nodes.predicted_all ? data.nodes.predicted_all[key] : [most];
+    const text = (pairs) => pairs.map(([place, probability]) => `${data.classes[place]} (${percent(probability)})`).join("; ");
+    return classes.length ? text(classes) : `no class; the most probable is ${text([most])}`;
   };
-  // What a chart shows is text: Plotly reads some tags in it, so these are defused.
+  // Plotly interprets some tags in texts, so they are escaped.
   const plain = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 
-  // ---------------------------------------------------------------- words
+  // ---------------------------------------------------------------- texts
   document.title = data.title;
   element("title").textContent = data.title;
-  for (const line of data.words) element("words").append(make("p", line));
-  for (const line of data.verdict) element("verdict").append(make("p", line));
-  for (const [id, text] of Object.entries(data.hints)) if (element(id)) element(id).textContent = text;
+  for (const line of data.summary) element("summary-text").append(make("p", line));
+  for (const line of data.weighting) element("weighting-text").append(make("p", line));
+  for (const [id, text] of Object.entries(data.captions)) if (element(id)) element(id).textContent = text;
   element("command").textContent = data.command;
   for (const [name, value] of data.settings) {
     const row = make("tr");
@@ -53,7 +54,7 @@
   element("footer").textContent = data.footer;
 
   // ---------------------------------------------------------------- charts
-  // What a chart shows, for those who do not see it.
+  // Descriptions of charts for screen readers.
   const spoken = (text) => text.replace(/<br>/g, ", ").replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
   const summary = (trace) => {
     if (trace.type === "bar") {
@@ -61,9 +62,9 @@
       return values.map((value, place) => `${trace.customdata ? trace.customdata[place][0] : names[place]} ${digits(value)}`).join(", ");
     }
     if (trace.type === "heatmap") {
-      const most = Math.max(...trace.z.flat().filter((one) => one !== null));
-      const row = trace.z.findIndex((one) => one.includes(most));
-      return `the strongest color: ${trace.hovertext[row][trace.z[row].indexOf(most)]}`;
+      const most = Math.max(...trace.z.flat().filter((value) => value !== null));
+      const row = trace.z.findIndex((values) => values.includes(most));
+      return `the largest value: ${trace.hovertext[row][trace.z[row].indexOf(most)]}`;
     }
     if (trace.mode === "markers") return `${trace.name}: ${trace.x.length} nodes`;
     const last = trace.y.length - 1;
@@ -100,12 +101,12 @@
     };
     whole.xaxis = { ...axis, ...(layout.xaxis || {}) };
     whole.yaxis = { ...axis, ...(layout.yaxis || {}) };
-    // Every tick of powers of ten has all its digits: "0.2", where the library would write "2".
-    for (const one of [whole.xaxis, whole.yaxis]) if (one.type === "log") Object.assign(one, { tickformat: ".3~r", nticks: 4 });
+    // Ticks of logarithmic axes have all digits: "0.2", where the library would write "2".
+    for (const each of [whole.xaxis, whole.yaxis]) if (each.type === "log") Object.assign(each, { tickformat: ".3~r", nticks: 4 });
     return whole;
   };
   const still = { displaylogo: false, responsive: true, displayModeBar: false };
-  // Buttons by name: the library's own list has one that sends a chart away.
+  // Buttons by name: the library's default list has one that uploads a chart.
   const buttons = { displayModeBar: "hover", modeBarButtons: [["zoom2d", "pan2d", "resetScale2d", "toImage"]] };
 
   const rows = [...data.accuracy].reverse();
@@ -116,43 +117,43 @@
       error_x: { type: "data", symmetric: false, thickness: 1.2,
         array: rows.map((row) => row.interval[1] - row.accuracy), arrayminus: rows.map((row) => row.accuracy - row.interval[0]) },
       hovertemplate: "%{y}: %{x:.1%}<extra></extra>",
-    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], title: { text: data.score } },
-    margin: { l: 130, r: 14, t: 10, b: 50 }, showlegend: false });
-  const trust = data.reliability;
-  draw("reliability", trust ? [
-    { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { dash: "dot", color: "#97a5b8" }, name: "as they should be", hoverinfo: "skip" },
-    { type: "scatter", mode: "lines+markers", x: trust.confidence, y: trust.accuracy, customdata: trust.count, name: "this model",
-      marker: { color: "#2f6fd0", size: trust.count.map((count) => 5 + 15 * Math.sqrt(count / Math.max(...trust.count))) },
-      line: { color: "#2f6fd0", width: 1 }, hovertemplate: "given %{x:.0%}, came true %{y:.0%} (%{customdata})<extra></extra>" },
-  ] : null, { xaxis: { tickformat: ".0%", range: [0, 1.02], title: { text: "chance given" } },
-    yaxis: { tickformat: ".0%", range: [0, 1.05], title: { text: "came true" } } }, null, "calibration");
-  draw("curve", data.curves.map((one) => ({
-    type: "scatter", mode: "lines", name: one.name, x: one.x, y: one.y, yaxis: one.share ? "y2" : "y",
-  })), { xaxis: { title: { text: data.step } }, yaxis: { title: { text: "loss" } },
+    }] : null, { xaxis: { tickformat: ".0%", range: [0, 1], title: { text: data.metric } },
+    margin: { l: 150, r: 14, t: 10, b: 50 }, showlegend: false });
+  const diagram = data.reliability;
+  draw("reliability", diagram ? [
+    { type: "scatter", mode: "lines", x: [0, 1], y: [0, 1], line: { dash: "dot", color: "#97a5b8" }, name: "perfect calibration", hoverinfo: "skip" },
+    { type: "scatter", mode: "lines+markers", x: diagram.confidence, y: diagram.accuracy, customdata: diagram.count, name: "this model",
+      marker: { color: "#2f6fd0", size: diagram.count.map((count) => 5 + 15 * Math.sqrt(count / Math.max(...diagram.count))) },
+      line: { color: "#2f6fd0", width: 1 }, hovertemplate: "confidence %{x:.0%}, accuracy %{y:.0%} (%{customdata} predictions)<extra></extra>" },
+  ] : null, { xaxis: { tickformat: ".0%", range: [0, 1.02], title: { text: "confidence" } },
+    yaxis: { tickformat: ".0%", range: [0, 1.05], title: { text: "accuracy" } } }, null, "calibration");
+  draw("curve", data.curves.map((curve) => ({
+    type: "scatter", mode: "lines", name: curve.name, x: curve.x, y: curve.y, yaxis: curve.is_accuracy ? "y2" : "y",
+  })), { xaxis: { title: { text: "epoch" } }, yaxis: { title: { text: "loss" } },
     yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, place) => {
-    const mine = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.shade[key]));
+    const keys = data.nodes.keys.filter((key) => group.classes.includes(data.nodes.color_class[key]));
     const others = group.classes.length;
     return {
       type: "scatter", mode: "markers", name: others > 1 ? `${others} other classes` : plain(short(named(group.classes))),
-      x: mine.map((key) => data.nodes.x[key]), y: mine.map((key) => data.nodes.y[key]), customdata: mine,
+      x: keys.map((key) => data.nodes.x[key]), y: keys.map((key) => data.nodes.y[key]), customdata: keys,
       marker: { color: group.color, size: crowded ? 4 : 6, opacity: 0.7 }, legendrank: 1000 - place,
-      text: mine.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
+      text: keys.map((key) => `<b>${plain(short(data.nodes.id[key], 60))}</b><br>label: ${plain(named(data.nodes.label[key]))}` +
         `<br>predicted: ${plain(predicted(key))}`),
       hovertemplate: "%{text}<extra></extra>",
     };
   }).filter((trace) => trace.x.length), { xaxis: { showticklabels: false, zeroline: false }, yaxis: { showticklabels: false, zeroline: false },
     margin: { l: 8, r: 8, t: 30, b: 8 }, hovermode: "closest", legend: { orientation: "h", y: -0.02, yanchor: "top", itemsizing: "constant", maxheight: 400 } }, "pick");
   if (narrow) element("scatter").style.height = 340 + 21 * data.groups.length + "px"; // each class has a line below
-  // A heat map of classes by classes, with room for every name; places are numbers, for names may be alike when cut.
+  // A heatmap of classes by classes; axes are numbers, because shortened names may be equal.
   const many = data.classes.length;
-  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((one) => plain(short(one, narrow ? 12 : 22))),
+  const ticks = { tickvals: data.classes.map((_, place) => place), ticktext: data.classes.map((name) => plain(short(name, narrow ? 12 : 22))),
     tickfont: { size: many > 20 ? (narrow ? 8 : 9) : 12 }, showgrid: false, zeroline: false };
   const grid = (id, around, values, counts, scale, [down, along]) => {
     if (values) element(id).style.height = Math.max(440, 190 + 13 * many) + "px";
-    const hovertext = values && values.map((row, i) => row.map((one, j) =>
-      `${along} ${plain(data.classes[i])}<br>${down} ${plain(data.classes[j])}: ${counts ? counts[i][j] : (one === null ? "none" : one.toFixed(2))}`));
+    const hovertext = values && values.map((row, i) => row.map((value, j) =>
+      `${along} ${plain(data.classes[i])}<br>${down} ${plain(data.classes[j])}: ${counts ? counts[i][j] : (value === null ? "none" : value.toFixed(2))}`));
     draw(id, values ? [{
       type: "heatmap", z: values, hovertext, colorscale: scale, hovertemplate: "%{hovertext}<extra></extra>", hoverongaps: false,
       xgap: many > 20 ? 0 : 1, ygap: many > 20 ? 0 : 1, showscale: !counts,
@@ -161,44 +162,44 @@
     }] : null, { xaxis: { ...ticks, tickangle: narrow ? -90 : -45, title: { text: down, standoff: narrow ? 22 : 14 }, showticklabels: many <= 40 || !narrow }, yaxis: { ...ticks, autorange: "reversed", title: { text: along, standoff: 14 } } },
     null, around);
   };
-  const shares = data.confusion && data.confusion.map((row) => {
-    const sum = row.reduce((one, other) => one + other, 0) || 1;
-    return row.map((one) => one / sum);
+  const normalized = data.confusion && data.confusion.map((row) => {
+    const sum = row.reduce((total, count) => total + count, 0) || 1;
+    return row.map((count) => count / sum);
   });
-  grid("confusion", "confusions", shares, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted", "label"]);
+  grid("confusion", "confusion-section", normalized, data.confusion, [[0, "rgba(91,147,230,0.04)"], [1, "rgba(91,147,230,0.9)"]], ["predicted", "label"]);
   const byClass = data.by_class && data.classes.map((name, place) => ({ name, ...data.by_class[place] })).reverse();
   if (byClass) element("by-class").style.height = Math.max(300, 90 + 18 * many) + "px";
   draw("by-class", byClass ? [{
-    type: "bar", orientation: "h", x: byClass.map((one) => one.f1), y: byClass.map((_, place) => place), marker: { color: "#2f6fd0" },
-    customdata: byClass.map((one) => [plain(one.name), one.precision, one.recall, one.nodes]),
+    type: "bar", orientation: "h", x: byClass.map((row) => row.f1), y: byClass.map((_, place) => place), marker: { color: "#2f6fd0" },
+    customdata: byClass.map((row) => [plain(row.name), row.precision, row.recall, row.nodes]),
     hovertemplate: "%{customdata[0]}: F1 %{x:.2f}, precision %{customdata[1]:.2f}, recall %{customdata[2]:.2f}, %{customdata[3]} nodes<extra></extra>",
   }] : null, { xaxis: { range: [0, 1], title: { text: "F1" } }, showlegend: false,
-    yaxis: { ...ticks, ticktext: byClass && byClass.map((one) => plain(short(one.name, 22))) } }, null, "by-classes");
-  draw("gates", data.gates.length ? [{
-    type: "bar", orientation: "h", y: data.gates.map((one) => plain(one[0])), x: data.gates.map((one) => one[1]),
+    yaxis: { ...ticks, ticktext: byClass && byClass.map((row) => plain(short(row.name, 22))) } }, null, "by-class-section");
+  draw("edge-coefficients", data.edge_coefficients.length ? [{
+    type: "bar", orientation: "h", y: data.edge_coefficients.map((pair) => plain(pair[0])), x: data.edge_coefficients.map((pair) => pair[1]),
     hovertemplate: "%{y}: %{x:+.2f}<extra></extra>", marker: { color: "#2f6fd0" },
-  }] : null, { title: { text: "Which steps are followed (θ)" }, margin: { l: 140, r: 14, t: 40, b: 34 }, showlegend: false });
-  draw("hops", data.hops.length ? [{
-    type: "bar", x: data.hops.map((_, place) => place), y: data.hops, hovertemplate: "%{x} steps: %{y:.3f}<extra></extra>",
+  }] : null, { title: { text: "Coefficients of edge weights (θ)" }, margin: { l: 140, r: 14, t: 40, b: 34 }, showlegend: false });
+  draw("hop-weights", data.hop_weights.length ? [{
+    type: "bar", x: data.hop_weights.map((_, hops) => hops), y: data.hop_weights, hovertemplate: "%{x} hops: %{y:.3f}<extra></extra>",
     marker: { color: "#2f6fd0" },
-  }] : null, { title: { text: "How far (weight of hops)" }, xaxis: { title: { text: "steps" }, dtick: 1 }, showlegend: false });
+  }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, showlegend: false });
   draw("histogram", data.histogram ? [{
-    type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.middle, y: data.histogram.count, hovertemplate: "A ≈ %{x:.2f}: %{y} paths<extra></extra>",
+    type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.center, y: data.histogram.count, hovertemplate: "A ≈ %{x:.2f}: %{y} paths<extra></extra>",
   }] : null, { title: { text: "Weights of the strongest paths" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, showlegend: false });
-  draw("lengths", data.lengths.length ? data.lengths.map((one) => ({
-    type: "scatter", mode: "lines+markers", name: one.name, x: one.x, y: one.y,
-    error_y: { type: "data", array: one.error, thickness: 1 },
-  })) : null, { title: { text: "Typical weight by length and diversity" }, xaxis: { title: { text: "steps, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
-  grid("relevance", "relevances", data.relevance, null, "Viridis", ["predicted", "on the path"]);
-  const chances = ["deletion", "insertion"].flatMap((way) => data.faithful[way].flatMap((one) => one.chance));
-  const [lowest, highest] = [Math.min(...chances), Math.max(...chances)];
-  const beyond = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
-  for (const [way, title] of [["deletion", "paths taken away"], ["insertion", "paths given back"]]) {
-    draw(way, data.faithful[way].map((one) => ({
-      type: "scatter", mode: "lines+markers", name: one.name, x: data.faithful.share, y: one.chance,
-      hovertemplate: "%{x:.0%} of the paths: chance %{y:.0%}",
+  draw("by-length", data.by_length.length ? data.by_length.map((curve) => ({
+    type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
+    error_y: { type: "data", array: curve.error, thickness: 1 },
+  })) : null, { title: { text: "Mean weight by length and diversity" }, xaxis: { title: { text: "hops, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
+  grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted", "on the path"]);
+  const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
+  const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
+  const margin = 0.06 * (highest - lowest) + 0.002; // both charts have the same axis
+  for (const [change, title] of [["deletion", "paths deleted"], ["insertion", "paths inserted"]]) {
+    draw(change, data.faithfulness[change].map((curve) => ({
+      type: "scatter", mode: "lines+markers", name: curve.name, x: data.faithfulness.fractions, y: curve.probability,
+      hovertemplate: "%{x:.0%} of the paths: probability %{y:.0%}",
     })), { xaxis: { tickformat: ".0%", title: { text: title } },
-      yaxis: { title: { text: "chance" }, tickformat: ".1~%", range: [lowest - beyond, highest + beyond] } });
+      yaxis: { title: { text: "probability" }, tickformat: ".1~%", range: [lowest - margin, highest + margin] } });
   }
 
   const paint = () => {
@@ -215,13 +216,13 @@
   const theme = (name) => { document.documentElement.dataset.theme = name; };
   theme(dark.matches ? "dark" : "light");
   paint();
-  // Paper is light: what was there before a print comes back after it.
+  // Pages are printed in light colors.
   let before = null;
-  const printing = (begins) => {
-    if (begins === (before !== null)) return;
-    if (begins) before = document.documentElement.dataset.theme;
-    theme(begins ? "light" : before);
-    if (!begins) before = null;
+  const printing = (starts) => {
+    if (starts === (before !== null)) return;
+    if (starts) before = document.documentElement.dataset.theme;
+    theme(starts ? "light" : before);
+    if (!starts) before = null;
     paint();
   };
   addEventListener("beforeprint", () => printing(true));
@@ -249,42 +250,42 @@
 
   // ---------------------------------------------------------------- explorer
   const places = new Map(data.nodes.keys.map((key) => [data.nodes.id[key], key]));
-  const offered = Math.min(2000, data.nodes.keys.length);
-  if (offered < data.nodes.keys.length) {
-    element("offered").textContent = `${offered.toLocaleString("en")} ids are offered while you type; the others are found as well.`;
+  const suggested = Math.min(2000, data.nodes.keys.length);
+  if (suggested < data.nodes.keys.length) {
+    element("suggestions").textContent = `${suggested.toLocaleString("en")} ids are suggested while you type; the others can be entered as well.`;
   }
-  for (const id of data.nodes.id.slice(0, offered)) {
+  for (const id of data.nodes.id.slice(0, suggested)) {
     const option = make("option");
     option.value = id;
     element("ids").append(option);
   }
-  const svg = (tag, given) => {
-    const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(given)) made.setAttribute(name, value);
-    return made;
+  const svg = (tag, attributes) => {
+    const created = document.createElementNS("http://www.w3.org/2000/svg", tag);
+    for (const [name, value] of Object.entries(attributes)) created.setAttribute(name, value);
+    return created;
   };
-  const drawn = (nodes) => {
-    const each = narrow ? 92 : 150; // there is less room, and letters must be as large
-    const wide = each * nodes.length;
-    const box = svg("svg", { viewBox: `0 0 ${wide} 56`, role: "img" });
-    box.style.maxWidth = wide + "px";
+  const drawPath = (nodes) => {
+    const step = narrow ? 92 : 150; // less space for each node, with letters of the same size
+    const width = step * nodes.length;
+    const box = svg("svg", { viewBox: `0 0 ${width} 56`, role: "img" });
+    box.style.maxWidth = width + "px";
     const title = svg("title", {});
-    title.textContent = nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.shade[key]])})`).join(" → ");
+    title.textContent = nodes.map((key) => `${data.nodes.id[key]} (${named([data.nodes.color_class[key]])})`).join(" → ");
     box.append(title);
     nodes.forEach((key, place) => {
-      const x = each * (place + 0.5);
+      const x = step * (place + 0.5);
       if (place) {
-        box.append(svg("line", { x1: x - each + 11, y1: 16, x2: x - 11, y2: 16, stroke: "var(--soft)", "stroke-width": 2 }));
+        box.append(svg("line", { x1: x - step + 11, y1: 16, x2: x - 11, y2: 16, stroke: "var(--soft)", "stroke-width": 2 }));
       }
-      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.shade[key]),
-        stroke: data.nodes.trained[key] ? "var(--ink)" : "none", "stroke-width": 2 }));
+      box.append(svg("circle", { cx: x, cy: 16, r: 9, fill: color(data.nodes.color_class[key]),
+        stroke: data.nodes.is_training[key] ? "var(--ink)" : "none", "stroke-width": 2 }));
       const label = svg("text", { x, y: 46, "text-anchor": "middle", "font-size": 13, fill: "var(--ink)" });
-      label.textContent = short(data.nodes.id[key], each < 150 ? 11 : 19);
+      label.textContent = short(data.nodes.id[key], step < 150 ? 11 : 19);
       box.append(label);
     });
     return box;
   };
-  const way = (key) => {
+  const nodeButton = (key) => {
     const item = make("li");
     const button = make("button", short(data.nodes.id[key], 30));
     button.type = "button";
@@ -292,36 +293,36 @@
     item.append(button);
     return item;
   };
-  const alike = (wanted) => {
-    for (let begin = wanted.toLowerCase(); begin; begin = begin.slice(0, -1)) {
-      const found = data.nodes.keys.filter((key) => data.nodes.id[key].toLowerCase().startsWith(begin));
-      if (found.length) return found.slice(0, 5);
+  const similarIds = (wanted) => {
+    for (let prefix = wanted.toLowerCase(); prefix; prefix = prefix.slice(0, -1)) {
+      const keys = data.nodes.keys.filter((key) => data.nodes.id[key].toLowerCase().startsWith(prefix));
+      if (keys.length) return keys.slice(0, 5);
     }
     return [];
   };
-  const miss = (wanted) => {
-    const words = make("p", "There is no such node on this page.");
+  const showMissing = (wanted) => {
+    const message = make("p", "This node is not on this page.");
     const list = make("ul", undefined, "near");
-    list.append(...alike(wanted.slice(0, 100)).map(way));
-    if (list.childElementCount) words.append(" These ids begin alike:");
-    element("one").replaceChildren();
-    element("not-found").replaceChildren(words, list);
+    list.append(...similarIds(wanted.slice(0, 100)).map(nodeButton));
+    if (list.childElementCount) message.append(" Similar ids:");
+    element("node-card").replaceChildren();
+    element("not-found").replaceChildren(message, list);
   };
   const show = (key) => {
-    const box = element("one");
+    const box = element("node-card");
     box.replaceChildren();
     element("not-found").replaceChildren();
     element("node").value = data.nodes.id[key];
     const card = make("div", undefined, "card");
     const head = make("h3", short(data.nodes.id[key], 120));
     if (head.textContent !== data.nodes.id[key]) head.title = data.nodes.id[key];
-    const told = make("p", `Predicted: ${predicted(key)}. Label: ${data.nodes.label[key].length ? named(data.nodes.label[key]) : "not known here"}.`);
-    card.append(head, told);
-    if (data.nodes.says && data.nodes.says[key] !== data.nodes.told[key])
-      card.append(make("p", `The explained reader by itself says ${named([data.nodes.says[key]])}; chances are averaged over all readers.`, "hint"));
-    const mine = data.paths[key];
+    card.append(head, make("p", `Predicted: ${predicted(key)}. Label: ${named(data.nodes.label[key])}.`));
+    const alone = data.nodes.classifier_prediction;
+    if (alone && alone[key] !== data.nodes.predicted[key])
+      card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over the ensemble.`, "caption"));
+    const paths = data.paths[key];
     const legend = make("ul", undefined, "classes");
-    for (const place of new Set([key, ...mine.flatMap((one) => one[0])].map((one) => data.nodes.shade[one]))) {
+    for (const place of new Set([key, ...paths.flatMap((path) => path[0])].map((node) => data.nodes.color_class[node]))) {
       const item = make("li");
       const dot = make("span", "", "dot");
       dot.style.background = color(place);
@@ -329,40 +330,40 @@
       legend.append(item);
     }
     card.append(legend);
-    if (mine.length) {
-      const most = Math.max(...mine.map((one) => Math.abs(one[2]))) || 1;
-      for (const [nodes, weight, brings] of mine) {
+    if (paths.length) {
+      const largest = Math.max(...paths.map((path) => Math.abs(path[2]))) || 1;
+      for (const [nodes, weight, contribution] of paths) {
         const row = make("div", undefined, "path");
         const numbers = make("div", undefined, "numbers");
-        numbers.append(`weight ${digits(weight)}, brings ${brings >= 0 ? "+" : ""}${digits(brings)}`);
-        const bar = make("div", "", brings >= 0 ? "bar" : "bar against");
-        bar.style.width = (100 * Math.abs(brings)) / most + "%";
+        numbers.append(`weight ${digits(weight)}, contribution ${contribution >= 0 ? "+" : ""}${digits(contribution)}`);
+        const bar = make("div", "", contribution >= 0 ? "bar" : "bar negative");
+        bar.style.width = (100 * Math.abs(contribution)) / largest + "%";
         numbers.append(bar);
-        row.append(drawn(nodes), numbers);
+        row.append(drawPath(nodes), numbers);
         card.append(row);
       }
-    } else card.append(make("p", "No path brings anything to this node.", "hint"));
-    if (data.near[key] && data.near[key].length) {
-      card.append(make("p", "Nearest in the embedding:", "hint"));
+    } else card.append(make("p", "No path contributes to the prediction of this node.", "caption"));
+    if (data.neighbors[key] && data.neighbors[key].length) {
+      card.append(make("p", "Nearest nodes in the embedding:", "caption"));
       const list = make("ul", undefined, "near");
-      for (const other of data.near[key]) list.append(way(other));
+      for (const other of data.neighbors[key]) list.append(nodeButton(other));
       card.append(list);
     }
     box.append(card);
   };
   element("search").addEventListener("submit", (event) => {
     event.preventDefault();
-    const given = element("node").value;
-    const wanted = places.has(given) ? given : given.trim();
+    const text = element("node").value;
+    const wanted = places.has(text) ? text : text.trim();
     if (places.has(wanted)) show(places.get(wanted));
-    else miss(wanted);
+    else showMissing(wanted);
   });
   element("random").addEventListener("click", () => show(Math.floor(Math.random() * data.nodes.keys.length)));
-  const cloud = element("scatter");
-  if (cloud && cloud.on) cloud.on("plotly_click", (event) => {
+  const scatter = element("scatter");
+  if (scatter && scatter.on) scatter.on("plotly_click", (event) => {
     show(event.points[0].customdata);
     element("explorer").scrollIntoView();
   });
-  if (data.nodes.keys.length) show(data.first);
+  if (data.nodes.keys.length) show(data.first_node);
   document.documentElement.dataset.ready = "yes";
 })();

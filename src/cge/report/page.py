@@ -1,7 +1,7 @@
-"""The report: one HTML file that opens offline. What it shows is in facts.py; how, in page.html, page.css, page.js.
+"""The report as one HTML file that opens offline: contents.py has the data; page.html, page.css and page.js show it.
 
-Data and the chart library (Plotly) lie in the page as compressed text. Nothing of the user's is ever read as markup.
-JSON escapes what is not ASCII, for ids may hold half of a surrogate pair, which no encoding can write.
+Data and the chart library (Plotly) are in the page as compressed text. The user's texts are never inserted as markup.
+JSON escapes what is not ASCII, because ids may contain half of a surrogate pair, which UTF-8 cannot encode.
 """
 
 from __future__ import annotations
@@ -14,24 +14,26 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from cge.report.contents import facts_of
+from cge.estimators.path_estimator import PathEstimator
+from cge.report.contents import report_contents
 from cge.store.atomic import writable_file, write_files
 
 __all__ = ["write_page"]
 
 
-def write_page(model: Any, out: str | Path, **told: Any) -> int:
-    """Write the report of a trained `CGE` to a file, at once or not at all; return its size in bytes.
+def write_page(model: PathEstimator, out: str | Path, **options: Any) -> int:
+    """Write the report of a trained model to a file, atomically; return its size in bytes.
 
-    `told` goes to `facts_of`.
+    `options` are those of `report_contents`.
     """
     path = writable_file(out)
-    home = files("cge.report")
-    page = Template((home / "page.html").read_text("utf-8")).substitute(
-        style=(home / "page.css").read_text("utf-8"),
-        script=(home / "page.js").read_text("utf-8"),
-        library=_packed(_library()),
-        data=_packed(json.dumps(facts_of(model, **told), ensure_ascii=True, allow_nan=False)),
+    folder = files("cge.report")
+    contents = report_contents(model, **options)
+    page = Template((folder / "page.html").read_text("utf-8")).substitute(
+        style=(folder / "page.css").read_text("utf-8"),
+        script=(folder / "page.js").read_text("utf-8"),
+        library=_compressed(_library()),
+        data=_compressed(json.dumps(contents, ensure_ascii=True, allow_nan=False)),
     )
     content = page.encode()
     write_files({path: lambda stream: stream.write(content)})
@@ -44,5 +46,5 @@ def _library() -> str:
     return str(get_plotlyjs())
 
 
-def _packed(text: str) -> str:
+def _compressed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()

@@ -1,117 +1,129 @@
-"""What a report says in words."""
+"""The texts of a report."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from cge.estimators.configs import flat_params
 from cge.estimators.fitted_model import learned_weights_unused
+from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.storing import name_of
-from cge.report.test_scores import Measured
+from cge.explain.explanation import ClassifierInfo
+from cge.report.scored_nodes import ScoredNodes
 
 __all__ = [
-    "call_of",
-    "colors_of",
-    "hints_of",
-    "settings_of",
-    "signs_of",
-    "verdict_of",
-    "weight_axis_of",
-    "words_of",
+    "captions",
+    "color_caption",
+    "fit_call",
+    "settings_rows",
+    "sign_caption",
+    "summary_sentences",
+    "weight_axis_title",
+    "weighting_sentences",
 ]
 
 
-def words_of(model: Any, name: str, measured: Measured | None, rows: list[dict[str, Any]]) -> list[str]:
-    """Say what the model is about, and how well it does."""
+def summary_sentences(
+    model: PathEstimator, name: str, scored: ScoredNodes | None, rows: list[dict[str, Any]]
+) -> list[str]:
+    """Return what graph and labels the model was trained on, and its scores."""
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
-    weights = "weights of paths that are not used" if learned_weights_unused(model.fitted_) else "the weights of paths"
-    first = (
-        f"A model of {f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
-        f"{len(model.classes_)} classes. {seen['train']:,} labels trained it, {seen['outer']:,} taught {weights}"
-        f", {seen['validation']:,} chose what was left open."
+    graph_sentence = (
+        f"{f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
+        f"{len(model.classes_)} classes."
     )
-    if measured is None:
-        return [first, "There are no labels to measure it by."]
+    label_sentence = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
+    if seen["outer"]:
+        unused = ", which were not selected" if learned_weights_unused(model.fitted_) else ""
+        label_sentence += f" {seen['outer']:,} of the training labels were also used to learn path weights{unused}."
+    first = f"{graph_sentence} {label_sentence}"
+    if scored is None:
+        return [first, "There are no labels to score the model on."]
     low, high = rows[0]["interval"]
-    between = f"(95 % interval {100 * low:.1f} to {100 * high:.1f})"
-    score = f"{100 * rows[0]['accuracy']:.1f} %"
-    told = f"its micro-F1 is {score}" if measured.several else f"{score} are right"
-    count, chose = len(measured.nodes), "" if measured.unseen else ": these labels chose, so that is a little too good"
-    which = "whose labels it has not seen" if measured.unseen else "whose labels chose"
-    words = [first, f"{'On' if measured.several else 'Of'} {count:,} nodes {which}, {told} {between}{chose}."]
+    metric = scored.target.metric
+    score = (
+        f"{metric[0].upper()}{metric[1:]} on {len(scored.nodes):,} {scored.kind} labels: "
+        f"{100 * rows[0]['accuracy']:.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})."
+    )
+    if not scored.is_test:
+        score += " These labels also selected the model, so this is slightly optimistic."
+    sentences = [first, score]
     others = [f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:]]
     if others:
-        words.append(f"For comparison, trained on the same labels and measured by the same: {', '.join(others)}.")
-    return words
+        sentences.append(f"Other methods, trained and scored on the same labels: {', '.join(others)}.")
+    return sentences
 
 
-def verdict_of(model: Any, rows: list[dict[str, Any]]) -> list[str]:
-    """Say whether weights were worth it: what training asked, and what the comparison found."""
+def weighting_sentences(model: PathEstimator, scored: ScoredNodes | None, rows: list[dict[str, Any]]) -> list[str]:
+    """Return how the weighting compares with uniform weights: in training, and in the comparison of methods."""
     gains = [row["gain"] for row in rows if row.get("gain") is not None]
-    told = [" ".join([f"In this comparison they are {one}.", one.caveat]).strip() for one in gains]
-    return [*model.compare_weighting().sentences(), *told]
+    kind = "" if scored is None else scored.kind
+    compared = [" ".join([f"In the chart above, cge is {gain.describe(kind)}.", gain.caveat]).strip() for gain in gains]
+    return [*model.compare_weighting().sentences(), *compared]
 
 
-def hints_of(model: Any, nodes: int, format_value: int, measured: Measured | None, flat: str) -> dict[str, str]:
-    """Say what stands beside the charts, by section; `flat` says how the map came about."""
-    some = "" if nodes == format_value else f" {format_value:,} of {nodes:,} nodes are shown."
-    by = "" if measured is None else f"{len(measured.nodes):,} {measured.name}."
-    error = "" if measured is None else f"{100 * measured.reliability()['error']:.1f} %"
-    classifier = model._explainer(0).classifier
-    whose, which = (
-        f" {what} of {classifier}." if classifier.count > 1 else ""
-        for what in ("The chance is that", "Scores are those")
-    )
-    exact = "" if model.fitted_.exact else " With this encoder that is an attribution, no identity."
+def captions(
+    model: PathEstimator,
+    classifier: ClassifierInfo,
+    n_shown: int,
+    scored: ScoredNodes | None,
+    projection: str,
+) -> dict[str, str]:
+    """Return the captions of charts, by id; `n_shown` nodes are on the page, `projection` describes the map."""
+    n_nodes = len(model.graph_)
+    part = "" if n_nodes == n_shown else f" {n_shown:,} of {n_nodes:,} nodes are shown."
+    labels = "" if scored is None else f"{len(scored.nodes):,} {scored.kind} labels."
+    error = "" if scored is None else f"{100 * scored.reliability()['error']:.1f} %"
+    ensemble = classifier.count > 1
+    attributed = "" if model.fitted_.exact else " For PaperCGE contributions are an attribution, not an exact sum."
+    classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
     return {
-        "curves-words": f"The best epoch was number {model.best_epoch_}.",
-        "map-words": f"Every node by the direction of its vector, in two dimensions ({flat}), colored by its label or "
-        f"else by its prediction. Click a node to see its paths.{some}",
-        "explorer-words": "The paths that bring most to the score of the predicted class, for it or against it. A path "
-        f"may stay at a node. A ring marks a node whose label trained the model.{which}{exact}",
-        "confusion-words": f"{by} Colors are shares of a line.",
-        "by-class-words": by,
-        "reliability-words": "Of predictions that were given 80 %, 80 % should be right. The expected calibration "
-        f"error, the mean distance between the two, is {error}; {by}",
-        "faithful-words": "The chance of the predicted class as paths are taken away from a node, and as they are "
-        "given back to a node without any: those that bring most first, the heaviest first whatever they say, or in a "
-        "random order. The faster it falls, and the faster it rises, the more the explained paths matter; what lies "
-        "between the strongest and the heaviest is knowing what a path brings, and not only how much it weighs. A mean "
-        f"over some nodes.{whose}",
-        "strong-words": "What follows is of the paths that were selected for what they bring, the strongest of each "
-        "node, and not of all paths: heavy ones are more frequent among them.",
-        "weights-words": f"Weighting: {model.weighting_}.{_classifiers(model)}",
+        "curves-caption": f"Best epoch: {model.best_epoch_}.",
+        "map-caption": f"Node vectors, normalized to unit length, in two dimensions ({projection}). Colors show labels "
+        f"or, for nodes without a label, predictions. Click a node to see its paths.{part}",
+        "explorer-caption": "The paths with the largest contributions to the score of the predicted class, positive or "
+        "negative. A path may contain self-loops. A ring marks nodes with a training label."
+        + (f" Scores are those of {classifier}." if ensemble else "")
+        + attributed,
+        "confusion-caption": f"{labels} Colors are normalized by row.",
+        "by-class-caption": labels,
+        "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
+        f"calibrated. Expected calibration error: {error}, on {labels}",
+        "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
+        "inserted into a vector without paths: by contribution, by weight, or in random order; mean over some nodes. "
+        "A faster change means that these paths matter more for the prediction. The gap between “by contribution” and "
+        "“by weight” shows that contributions tell more than weights alone."
+        + (f" The probability is that of {classifier}." if ensemble else ""),
+        "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
+        "selected by contribution, so paths with large weights are more frequent.",
+        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers}",
     }
 
 
-def colors_of(several: bool, classes: int, colors: int) -> str:
-    """Say how a node comes to its color, and how to reach it without a mouse."""
-    which = "A node with several labels has the color of the largest of these classes; one without any label, that of "
-    few = f"The {colors} largest classes have colors, the others share one. " if classes > colors else ""
-    reach = "The path explorer below finds every node by its id, without a mouse as well."
-    return f"{f'{which}its most likely class. ' if several else ''}{few}{reach}"
+def color_caption(multilabel: bool, n_classes: int, n_colors: int) -> str:
+    """Return how colors are assigned, and how to find a node with the keyboard."""
+    several = "A node with several labels has the color of its largest class, a node without labels that of its most "
+    largest = f"The {n_colors} largest classes have their own color, the others share one. "
+    search = "To find a node by its id, use the path explorer below."
+    return f"{f'{several}probable class. ' if multilabel else ''}{largest if n_classes > n_colors else ''}{search}"
 
 
-def signs_of(weights: Sequence[float]) -> str:
-    """Say how many of the weights that charts show are negative, where any is."""
+def sign_caption(weights: Sequence[float]) -> str:
+    """Return how many of the weights in charts are negative; nothing if none is."""
     negative = sum(weight < 0 for weight in weights)
     if not negative:
         return ""
-    share = f"{100 * negative / len(weights):.0f} %"
     return (
-        f"{negative:,} of these {len(weights):,} paths weigh less than nothing ({share}), "
-        "because hops do: what their ends carry counts the other way round. The charts show sizes, |A|."
+        f"{negative:,} of these {len(weights):,} paths ({100 * negative / len(weights):.0f} %) have a negative weight, "
+        "because their hop weight is negative. The charts show |A|."
     )
 
 
-def _classifiers(model: Any) -> str:
-    return f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
-
-
-def settings_of(model: Any) -> list[list[str]]:
-    """Return the settings of a model, and what was selected where that was left open."""
+def settings_rows(model: PathEstimator) -> list[list[str]]:
+    """Return the settings of a model, with what was selected where a setting was open."""
     used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
     if hasattr(model, "classifiers_"):
         used["classifier"] = ", ".join(model.classifiers_)
@@ -120,29 +132,38 @@ def settings_of(model: Any) -> list[list[str]]:
             used[name] = "yes" if getattr(model, f"{name}_") else "no"
     rows = []
     for name, value in flat_params(model).items():
-        if name != "n_jobs":  # changes nothing
-            text = "by default" if value is None else str(value)
+        if name != "n_jobs":  # does not change the result
+            text = "default" if value is None else str(value)
             selected = used.get(name) if value is None or value == "auto" else None
             rows.append([name, f"{text}: {selected}" if selected else text])
     return rows
 
 
-def weight_axis_of(model: Any) -> str:
-    """Say what A is on an axis."""
+def weight_axis_title(model: PathEstimator) -> str:
+    """Return the title of an axis of path weights."""
     if model.fitted_.exact:
-        return "A, relative to a random walk"
-    return "A, the same for all" if model.weighting_ == "uniform" else "A, what the network says, from 0 to 1"
+        return "weight A, relative to a random walk"
+    return "weight A, uniform" if model.weighting_ == "uniform" else "weight A of the network, from 0 to 1"
 
 
-def call_of(model: Any) -> str:
-    """Return what trained the model: the command, or the call in Python with the settings that are not the defaults."""
+def fit_call(model: PathEstimator) -> str:
+    """Return the command that trained the model, or the call in Python with the settings that are not defaults."""
     if model.fit_call_["command"]:
         return str(model.fit_call_["command"])
     defaults = type(model)().get_params()
     settings = [
-        f"{name}={name_of(value) if callable(value) else repr(value)}"
+        f"{name}={_as_code(value)}"
         for name, value in model.get_params().items()
-        if value != defaults[name] or name == "random_state"  # the seed is told in any case
+        if value != defaults[name] or name == "random_state"
     ]
     labels = "y, validation" if model.fit_call_["validation"] else "y"
     return f"cge.{type(model).__name__}({', '.join(settings)}).fit(graph, {labels})"
+
+
+def _as_code(value: Any) -> str:
+    """Return a setting as it is written in Python; a config object as a dictionary of its settings."""
+    if is_dataclass(value) and not isinstance(value, type):
+        default = type(value)()
+        changed = {field.name: getattr(value, field.name) for field in fields(value)}
+        return repr({name: setting for name, setting in changed.items() if setting != getattr(default, name)})
+    return name_of(value) if callable(value) else repr(value)

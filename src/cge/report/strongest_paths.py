@@ -6,21 +6,22 @@ from typing import Any
 
 import numpy.typing as npt
 
-__all__ = ["strongest_of"]
+from cge.explain.explainer import Explainer
+
+__all__ = ["StrongPath", "strongest_paths"]
 
 Array = npt.NDArray[Any]
-Strong = tuple[list[int], float, float]  # nodes of a path, its weight, what it brings
+StrongPath = tuple[list[int], float, float]  # nodes, weight, contribution
 
 
-def strongest_of(model: Any, nodes: Array, top: int) -> list[list[Strong]]:
-    """Return for each of some nodes, ascending, the paths that bring most to the score of the predicted class.
+def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[list[StrongPath]]:
+    """Return for each node, ascending, the paths with the largest contributions to the score of the predicted class.
 
-    They are those that `model.explain` lists, with the same numbers.
+    They are the paths of `CGE.explain`.
     """
-    explainer = model._explainer(0)
-    found, brings = explainer.strongest(nodes, top)
-    each: dict[int, list[Strong]] = {node: [] for node in nodes.tolist()}
-    columns = found.nodes(explainer.paths.indices), found.length, explainer.paths.weights(found), brings
-    for path, length, weight, one in zip(*(column.tolist() for column in columns), strict=True):
-        each[path[0]].append((path[:length], weight, one))
-    return list(each.values())
+    paths, contributions = explainer.strongest(nodes, top)
+    of_node: dict[int, list[StrongPath]] = {node: [] for node in nodes.tolist()}
+    columns = paths.nodes(explainer.paths.indices), paths.length, explainer.paths.weights(paths), contributions
+    for path, length, weight, contribution in zip(*(column.tolist() for column in columns), strict=True):
+        of_node[path[0]].append((path[:length], weight, contribution))
+    return list(of_node.values())
