@@ -1,4 +1,4 @@
-"""`load`: the way back from a folder to a trained estimator."""
+"""`load`: read a saved estimator."""
 
 from __future__ import annotations
 
@@ -9,12 +9,8 @@ from typing import Any
 import numpy as np
 
 from cge.errors import CgeError, FileFormatError, InputError, format_value
-from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
-from cge.estimators.cge import CGE
 from cge.estimators.configs import make_estimator
-from cge.estimators.embeddings import DeepWalk, Node2Vec
-from cge.estimators.graph_networks import APPNP, GCN
-from cge.estimators.paper_cge import PaperCGE
+from cge.estimators.methods import estimator_classes
 from cge.estimators.settings import check_settings
 from cge.estimators.storing import CUSTOM, name_of
 from cge.models.path_networks import PathWeighting
@@ -23,57 +19,45 @@ from cge.store import Stored, read_folder, unpack_graph
 
 __all__ = ["load"]
 
-_KINDS: tuple[Any, ...] = (
-    CGE,
-    PaperCGE,
-    DeepWalk,
-    Node2Vec,
-    FeatureClassifier,
-    SGC,
-    LabelPropagation,
-    WalkClassifier,
-    GCN,
-    APPNP,
-)
 # What Python, NumPy and PyTorch raise where parts do not go together; a folder with a right hash may hold anything.
 _PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeError, TypeError, ValueError)
-_CLASSES: dict[str, Any] = {one.__name__: one for one in _KINDS}
 
 
 def load(
     folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None, n_jobs: int | None = None
 ) -> Any:
-    """Return the estimator that `save` wrote to a folder.
+    """Return the estimator that `save` wrote to a folder; it makes exactly the same predictions.
 
-    A damaged or foreign folder, or one of a newer version, raises `FileFormatError` with one sentence. No code in the
-    folder is ever run; a weighting of your own must therefore be given again.
+    A damaged folder, or one of another format version, raises `FileFormatError`. Folders contain no code, so your own
+    weighting has to be passed again.
 
     Parameters
     ----------
     folder : path
-        What `save` was given.
+        The folder that was passed to `save`.
     weighting : callable, optional
-        What made the `PathWeighting`, where the model was trained with one of your own.
-    threads : int, optional
-        How many threads it uses from now on; by default as many as in training. Results are the same.
+        The `PathWeighting` class that the model was trained with, if it was your own.
+    n_jobs : int, optional
+        Number of threads from now on; by default as in training. Results do not depend on it.
 
     Returns
     -------
-    CGE, DeepWalk, Node2Vec or another estimator of this package
-        As it was saved: it predicts the same, to the last bit.
+    CGE, PaperCGE, DeepWalk, Node2Vec or a baseline
+        As it was saved.
 
     Examples
     --------
     >>> from tempfile import TemporaryDirectory
+    >>> from cge.estimators.embeddings import DeepWalk
     >>> from cge.graph import Graph
     >>> model = DeepWalk(dim=8, walks_per_node=2, walk_length=5).fit(Graph.from_edges([("a", "b"), ("b", "c")]))
     >>> with TemporaryDirectory() as folder:
     ...     model.save(folder)
-    ...     again = load(folder)
-    >>> bool((again.embedding_ == model.embedding_).all())
+    ...     loaded = load(folder)
+    >>> bool((loaded.embedding_ == model.embedding_).all())
     True
     """
-    stored = read_folder(folder, tuple(_CLASSES))
+    stored = read_folder(folder, tuple(estimator_classes()))
     settings = stored.metadata.get("settings")
     if not isinstance(settings, dict):
         raise FileFormatError(folder, "the settings are missing; save the model again")
@@ -106,7 +90,7 @@ def load(
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
-    estimator = make_estimator(_CLASSES[stored.kind], settings)
+    estimator = make_estimator(estimator_classes()[stored.kind], settings)
     check_settings(estimator)
     graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
     estimator._unpack(graph, stored.metadata, stored.arrays)

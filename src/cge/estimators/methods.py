@@ -20,7 +20,17 @@ from cge.errors import InputError
 from cge.estimators.configs import flat_settings, make_estimator
 from cge.estimators.settings import Setting
 
-__all__ = ["Method", "Range", "Space", "find_method", "make", "methods_for", "register_method", "settings_from_text"]
+__all__ = [
+    "Method",
+    "Range",
+    "Space",
+    "estimator_classes",
+    "find_method",
+    "make",
+    "methods_for",
+    "register_method",
+    "settings_from_text",
+]
 
 
 @dataclass(frozen=True)
@@ -204,6 +214,12 @@ _TABLE = [
 def methods_for(task: str = "nodes") -> dict[str, Method]:
     """Return the methods of a task, "nodes" or "links", by name."""
     return {method.name: method for method in _TABLE if task in method.tasks}
+
+
+def estimator_classes() -> dict[str, Any]:
+    """Return the estimator classes of all methods that can be saved and loaded, by name."""
+    classes = [method.estimator_class() for method in _TABLE]
+    return {estimator.__name__: estimator for estimator in classes if hasattr(estimator, "_unpack")}
 
 
 def register_method(method: Method) -> None:
