@@ -26,6 +26,14 @@ def data_dir() -> Path:
 
 
 @pytest.fixture
+def own_data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty folder of the test's own as CGE_DATA_DIR, and an empty cache."""
+    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
+    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path
+
+
+@pytest.fixture
 def two_torch_threads() -> Iterator[None]:
     """Let PyTorch use two threads during a test."""
     import torch

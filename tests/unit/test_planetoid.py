@@ -403,10 +403,6 @@ def test_nell_with_ally_validates_on_the_nodes_after_the_training_nodes(tmp_path
     assert data.notes == ""
 
 
-def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_missing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CGE_DATA_DIR", str(tmp_path))
-    monkeypatch.setenv("CGE_CACHE_DIR", str(tmp_path / "cache"))
-    write_nell(tmp_path / "nell", "0.1", "0.01", "0.001")
-    assert load_dataset("NELL-0.1", trust=True).split == load_nell(tmp_path / "nell", "nell-0.1", trust=True).split
+def test_nell_is_loaded_from_its_pickles_where_the_arrays_are_missing(own_data_dir: Path) -> None:
+    write_nell(own_data_dir / "nell", "0.1", "0.01", "0.001")
+    assert load_dataset("NELL-0.1", trust=True).split == load_nell(own_data_dir / "nell", "nell-0.1", trust=True).split
