@@ -9,10 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
 from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
 from cge.estimators.label_roles import hold_out
+from cge.estimators.paper_cge import PaperCGE
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.training.candidates import Candidate, SearchProblem, list_candidates
@@ -56,7 +58,7 @@ class FitPlan:
         return [candidate.row() for candidate in self.candidates]
 
 
-def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
+def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
     """Return the plan of `model.fit(graph, y, validation)`; nothing is trained.
 
     Examples
@@ -67,23 +69,25 @@ def plan_fit(model: Any, graph: Graph, y: Any, validation: Any = None) -> FitPla
     >>> [(row["stage"], row["weighting"], row["classifier"]) for row in plan.rows()]  # too few labels to compare
     [('training', 'degree', 'mlp')]
     """
-    known = model.checked_labels(graph, y, validation)
-    given, train, held_out = len(known.validation) > 0, known.train, known.validation
-    if not given:
-        train, held_out = hold_out(known.strata, known.train, model.validation_fraction, model.random_state)
-    refit = bool(model.refit and not given and len(held_out))
-    labels = {"train": len(known.train if refit else train), "outer": 0, "validation": len(held_out)}
-    if hasattr(model, "classifier"):
-        return _plan_encoder(model, graph, known, len(train), labels, refit)
-    return _plan_paper(model, graph, labels, refit)
+    labels = model.checked_labels(graph, y, validation)
+    train_idx, validation_idx, refit = labels.train, labels.validation, False
+    if not len(validation_idx):
+        fraction, seed = model.validation_fraction, model.random_state
+        train_idx, validation_idx = hold_out(labels.strata, labels.train, fraction, seed)
+        refit = bool(model.refit and len(validation_idx))
+    counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
+    if isinstance(model, CGE):
+        return _plan_encoder(model, graph, labels, len(train_idx), counts, refit)
+    return _plan_paper(model, graph, counts, refit)
 
 
 def _plan_encoder(
-    model: Any, graph: Graph, known: TaskLabels, n_train: int, labels: dict[str, int], refit: bool
+    model: CGE, graph: Graph, labels: TaskLabels, n_train: int, counts: dict[str, int], refit: bool
 ) -> FitPlan:
-    settings, n_folds = encoder_settings(model, len(known.classes)), as_config(OuterConfig, model.outer_problem).n_folds
+    settings = encoder_settings(model, len(labels.classes))
+    n_folds = as_config(OuterConfig, model.outer_problem).n_folds
     features: Any = graph.features
-    inputs = resolve_inputs(model.inputs, graph, known.target)
+    inputs = resolve_inputs(model.inputs, graph, labels.target)
     entries, columns = graph.num_nodes, graph.num_nodes
     if inputs == "features":
         entries, columns = int(getattr(features, "nnz", features.size)), int(features.shape[1])
@@ -94,15 +98,15 @@ def _plan_encoder(
         transitions=len(graph.indices) + graph.num_nodes,
         entries=entries // DENSE if dense else entries,
         columns=columns if dense else 0,
-        labeled=n_train + labels["validation"],
-        classes=len(known.classes),
+        labeled=n_train + counts["validation"],
+        classes=len(labels.classes),
     )
     folds = min(n_folds, n_train) if n_train > 3 else 0
-    problem = SearchProblem(size, n_train, labels["validation"], folds, features is not None, inputs)
+    problem = SearchProblem(size, n_train, counts["validation"], folds, features is not None, inputs)
     candidates, work = list_candidates(problem, settings), Work(settings, size)
     names = [settings.weighting, *(each.weighting for each in candidates if each.stage == "weighting")]
     return FitPlan(
-        labels=labels | {"outer": n_train if any(map(is_learned, names)) else 0},
+        labels=counts | {"outer": n_train if any(map(is_learned, names)) else 0},
         refit=refit,
         sizes={"dim": settings.dim, "hops": settings.hops, "n_estimators": model.n_estimators},
         peak_bytes=encoder_memory(candidates, work, nodes=graph.num_nodes, entries=entries, columns=columns),
@@ -111,15 +115,15 @@ def _plan_encoder(
     )
 
 
-def _plan_paper(model: Any, graph: Graph, labels: dict[str, int], refit: bool) -> FitPlan:
+def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bool) -> FitPlan:
     params = flat_params(model)
     sizes = {name: params[name] for name in ("dim", "walks_per_node", "walk_length", "window")}
     entries = 0 if graph.features is None else int(getattr(graph.features, "nnz", graph.features.size))
     softmax = model.loss == "softmax" or (model.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
     name = model.weighting if isinstance(model.weighting, str) else "custom"
     if name != "uniform" and model.outer == "unrolled":
-        half = (labels["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
-        labels = labels | {"outer": half or labels["train"], "validation": labels["validation"] - half}
+        half = (counts["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
+        counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
     more = {
         "setting": model.setting,
         "weighting": name,
@@ -127,4 +131,4 @@ def _plan_paper(model: Any, graph: Graph, labels: dict[str, int], refit: bool) -
         "negatives": params["negatives"],
         "max_epochs": params["pretrain"] + params["max_epochs"],
     }
-    return FitPlan(labels, refit, sizes | more, paper_memory(PaperSize(graph.num_nodes, entries, **sizes), name))
+    return FitPlan(counts, refit, sizes | more, paper_memory(PaperSize(graph.num_nodes, entries, **sizes), name))

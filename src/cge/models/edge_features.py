@@ -108,23 +108,23 @@ def _distinct_entry(graph: Graph) -> Array:
     return np.cumsum(first) - 1
 
 
-def _row_dots(left: Any, right: Any) -> Array:
+def _row_dots(lhs: Any, rhs: Any) -> Array:
     """Return the inner product of each row with the same row of the other matrix, `(n,)` float32."""
-    if sp.issparse(left):
-        return np.asarray(left.multiply(right).sum(axis=1), np.float32).ravel()
-    dots: Array = np.einsum("ij,ij->i", left, right)
+    if sp.issparse(lhs):
+        return np.asarray(lhs.multiply(rhs).sum(axis=1), np.float32).ravel()
+    dots: Array = np.einsum("ij,ij->i", lhs, rhs)
     return dots
 
 
-def _edge_dots(near: sp.csr_array, left: Any, right: Any, n_jobs: int | None) -> Array:
+def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
     """Return for each entry (u, v) the inner product of row u of one matrix with row v of the other, `(m,)` float32."""
     dots = np.zeros(len(near.indices), np.float32)
     compute: Any = _dense_dots
-    parts: tuple[Any, ...] = (left, right)
-    if sp.issparse(left):
-        left.sort_indices()
-        right.sort_indices()
-        compute, parts = _sparse_dots, (left.indptr, left.indices, left.data, right.indptr, right.indices, right.data)
+    parts: tuple[Any, ...] = (lhs, rhs)
+    if sp.issparse(lhs):
+        lhs.sort_indices()
+        rhs.sort_indices()
+        compute, parts = _sparse_dots, (lhs.indptr, lhs.indices, lhs.data, rhs.indptr, rhs.indices, rhs.data)
     _run(near.shape[0], n_jobs, lambda a, b: compute(near.indptr, near.indices, *parts, a, b, dots))
     return dots
 
@@ -171,12 +171,12 @@ def _reverse_values(indptr: Array, indices: Array, values: Array, first: int, st
 def _sparse_dots(
     indptr: Array,
     indices: Array,
-    left_rows: Array,
-    left_columns: Array,
-    left_values: Array,
-    right_rows: Array,
-    right_columns: Array,
-    right_values: Array,
+    lhs_rows: Array,
+    lhs_columns: Array,
+    lhs_values: Array,
+    rhs_rows: Array,
+    rhs_columns: Array,
+    rhs_values: Array,
     first: int,
     stop: int,
     out: Array,
@@ -185,8 +185,8 @@ def _sparse_dots(
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
-            few, many, few_values, many_values = left_columns, right_columns, left_values, right_values
-            a, a_end, b, b_end = left_rows[u], left_rows[u + 1], right_rows[v], right_rows[v + 1]
+            few, many, few_values, many_values = lhs_columns, rhs_columns, lhs_values, rhs_values
+            a, a_end, b, b_end = lhs_rows[u], lhs_rows[u + 1], rhs_rows[v], rhs_rows[v + 1]
             if a_end - a > b_end - b:
                 few, many, few_values, many_values = many, few, many_values, few_values
                 a, a_end, b, b_end = b, b_end, a, a_end
@@ -210,11 +210,11 @@ def _sparse_dots(
 
 
 @float_kernel
-def _dense_dots(indptr: Array, indices: Array, left: Array, right: Array, first: int, stop: int, out: Array) -> None:
+def _dense_dots(indptr: Array, indices: Array, lhs: Array, rhs: Array, first: int, stop: int, out: Array) -> None:
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
             total = np.float32(0)
-            for d in range(left.shape[1]):
-                total += left[u, d] * right[v, d]
+            for d in range(lhs.shape[1]):
+                total += lhs[u, d] * rhs[v, d]
             out[entry] = total

@@ -27,6 +27,7 @@ __all__ = [
     "SearchRole",
     "WeightingSpec",
     "closed_form",
+    "is_hop_profile",
     "is_learned",
     "make_network",
     "network_descriptions",
@@ -122,6 +123,12 @@ def is_learned(weighting: str | Network) -> bool:
     if not isinstance(weighting, str):
         return True
     return weighting != "auto" and (weighting not in WEIGHTINGS or WEIGHTINGS[weighting].closed_form is None)
+
+
+def is_hop_profile(name: str) -> bool:
+    """Return whether a weighting uses only some hops."""
+    role = WEIGHTINGS[name].search if name in WEIGHTINGS else None
+    return role is not None and role.stage == "hop profile"
 
 
 def closed_form(name: str, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
-from cge.models.weightings import WEIGHTINGS, SearchRole, WeightingSpec
+from cge.models.weightings import WEIGHTINGS, SearchRole, WeightingSpec, is_hop_profile
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
@@ -127,12 +127,7 @@ _HETEROPHILY = Condition(
 _USES_EDGES = Condition("unless own inputs are best", lambda state: state.closed_form != "own")
 _CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.first)
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
-_NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not _is_hop_profile(state.closed_form))
-
-
-def _is_hop_profile(name: str) -> bool:
-    role = WEIGHTINGS[name].search if name in WEIGHTINGS else None
-    return role is not None and role.stage == "hop profile"
+_NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
 
 
 def _best_is(classifier: str) -> Condition:
@@ -140,7 +135,7 @@ def _best_is(classifier: str) -> Condition:
 
 
 def _base_is(name: str) -> Condition:
-    return Condition(f"if {name} is the base", lambda state: state.base == name or _is_hop_profile(state.base))
+    return Condition(f"if {name} is the base", lambda state: state.base == name or is_hop_profile(state.base))
 
 
 def first_weighting(settings: EncoderSettings, inputs: str) -> str:
@@ -247,8 +242,7 @@ class _Listing:
         base_open = self.first in {spec.name for spec in self._specs("base")}
         for spec in self._specs("base", "closed form", "hop profile"):
             if spec.name != self.first and spec.search is not None and self._possible(spec.search):
-                hop_profile = spec.search.stage == "hop profile"
-                classifier = DEFAULT_CLASSIFIER if hop_profile else self._classifier()
+                classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
                 margin = None if base_open and spec.search.stage == "base" else spec.search.margin
                 yield replace(self._weighting(spec, spec.search, classifier), margin=margin)
         learning = self.work.learning(self.problem.n_folds)

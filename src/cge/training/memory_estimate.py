@@ -28,9 +28,9 @@ def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, e
     settings, size = work.settings, work.size
     first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
     named = [classifier for classifier, _ in first if classifier != SELECTED]
-    challengers = {each.classifier for each in candidates if each.stage == "weighting"}
+    compares = any(each.stage == "weighting" for each in candidates)
     widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
-    alive = _total_dim(work, named) + (_total_dim(work, set(named)) if challengers else 0)
+    alive = _total_dim(work, named) + (_total_dim(work, set(named)) if compares else 0)
     sampled = settings.walks_per_node * (settings.hops + 1) if _uses_network(candidates) else 0
     counted = (
         200 * size.transitions

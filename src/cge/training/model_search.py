@@ -22,7 +22,7 @@ import numpy.typing as npt
 from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
-from cge.models.weightings import WEIGHTINGS, closed_form, is_learned, make_network
+from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
 from cge.training.candidate_evaluation import CandidateEvaluator, SearchResult
 from cge.training.candidates import (
     CUSTOM,
@@ -218,28 +218,26 @@ class ModelSearch:
         """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
         state, best_closed_form, reserve = self.state, incumbent, None
         state.base = state.closed_form = state.weighting = incumbent.name
-        score = self._best_score(incumbent, state.classifiers)
+        best_score = self._best_score(incumbent, state.classifiers)
         for candidate in self._reached("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
             classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
-            more = 0.0
+            more = 0.0  # work besides the evaluation
             if spec.closed_form is None:
                 more = self._learning_work()
-            elif spec.search is not None and spec.search.stage == "hop profile":
+            elif is_hop_profile(spec.name):
                 more = reserve = self._reserved_work() if reserve is None else reserve
             if candidate.margin is not None and not self.evaluator.within_budget(classifiers, more):
                 continue
             if spec.closed_form is None:
                 self.evaluator.budget -= more
-                profile = WEIGHTINGS[best_closed_form.name].search
-                keeps = profile is not None and profile.stage == "hop profile"
-                challenger = self.learn(spec.name, best_closed_form if keeps else self.initial_weighting())
+                start = best_closed_form if is_hop_profile(best_closed_form.name) else self.initial_weighting()
+                weighting = self.learn(spec.name, start)
             else:
-                challenger = self._closed_form(spec.name)
-            challenger_score = self._best_score(challenger, classifiers, score)
-            loser = challenger
-            if _replaces(candidate, challenger_score, score):
-                loser, incumbent, score = incumbent, challenger, challenger_score
+                weighting = self._closed_form(spec.name)
+            score, loser = self._best_score(weighting, classifiers, best_score), weighting
+            if _replaces(candidate, score, best_score):
+                loser, incumbent, best_score = incumbent, weighting, score
                 state.weighting = incumbent.name
                 if spec.closed_form is not None:
                     best_closed_form, state.closed_form = incumbent, incumbent.name
