@@ -94,7 +94,7 @@ def test_a_paper_fit_does_what_its_plan_says() -> None:
     assert plan.labels == model.labels_seen_
     assert not plan.candidates
     assert (plan.sizes["dim"], plan.sizes["loss"]) == (4, "softmax")
-    assert plan.sizes["max_epochs"] == model.history_[0].of
+    assert plan.sizes["max_epochs"] == model.history_[0].max_epochs
 
 
 def test_candidates_follow_from_graph_and_labels() -> None:
