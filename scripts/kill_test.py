@@ -1,9 +1,9 @@
 #!/usr/bin/env python
-"""Kill `cge fit`, `cge embed` and `cge report` at random moments, and look at what they leave.
+"""Kill `cge fit`, `cge embed` and `cge report` at random moments, and check their files.
 
-A file must be the old one or the new one, whole; `cge fit --resume` must lead to the bytes of a fit that was left
-alone; what is left over must have a temporary name and be gone after the next run. Half of the kills come at any moment
-of a run, half within milliseconds of a temporary file. Writes results/kills.json.
+A file must be the complete old or new one; `cge fit --resume` must lead to the bytes of a fit that was not interrupted;
+temporary files must be gone after the next run. Half of the kills come at any moment of a run, half within milliseconds
+of a temporary file. Writes results/kills.json.
 
     python scripts/kill_test.py --kills 20
 """
@@ -27,9 +27,9 @@ ROOT = Path(__file__).parents[1]
 sys.path[:0] = [str(ROOT / "src")]
 
 SIZE = 60  # nodes of each of two communities
-PATHS = ["--max-epochs", "30", "--classifier", "mlp", "--weighting", "degree"]
-TABLE = ["--encoder", "table", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
-TABLE += ["--pretrain", "2", "--max-epochs", "12", "--patience", "12", "--outer-steps", "2"]
+DEFAULT = ["--max-epochs", "30", "--classifier", "mlp", "--weighting", "degree"]
+PAPER = ["--method", "paper", "--dim", "16", "--walks-per-node", "4", "--walk-length", "8", "--window", "3"]
+PAPER += ["--pretrain", "2", "--max-epochs", "12", "--patience", "12", "--outer-steps", "2"]
 
 
 def write_graph(folder: Path) -> None:
@@ -45,8 +45,8 @@ def write_graph(folder: Path) -> None:
 # ---------------------------------------------------------------------- runs
 
 
-def started(words: list[str]) -> int:
-    """Start a command in a process of its own, in which the libraries are loaded already; return its number."""
+def start_command(words: list[str]) -> int:
+    """Start a command in a process of its own, in which the libraries are loaded already; return its id."""
     from cge.cli.main import run
 
     number = os.fork()
@@ -63,18 +63,18 @@ def started(words: list[str]) -> int:
 
 
 def done(words: list[str]) -> float:
-    """Run a command that must go well; return the seconds it took."""
-    began = time.monotonic()
-    code = os.waitstatus_to_exitcode(os.waitpid(started(words), 0)[1])
+    """Run a command that must succeed; return the seconds it took."""
+    start = time.monotonic()
+    code = os.waitstatus_to_exitcode(os.waitpid(start_command(words), 0)[1])
     if code:
         raise SystemExit(f"cge {' '.join(words)} ended with {code}")
-    return time.monotonic() - began
+    return time.monotonic() - start
 
 
 def killed(words: list[str], home: Path, seconds: float, aim: int, random: Random) -> bool:
-    """Kill a command at a random moment, or right after its temporary file number `aim`; say whether it still ran."""
+    """Kill a command at a random moment, or right after its temporary file `aim`; return whether it still ran."""
     seen = set(_temporary(home))
-    wanted, number = len(seen) + aim, started(words)
+    wanted, number = len(seen) + aim, start_command(words)
     ends = time.monotonic() + (20 * seconds if aim else random.uniform(0, seconds))
     while time.monotonic() < ends and not os.waitpid(number, os.WNOHANG)[0]:
         seen |= set(_temporary(home)) if aim else set()
@@ -97,16 +97,16 @@ def _temporary(home: Path) -> Iterator[str]:
             continue
 
 
-# ---------------------------------------------------------------------- what is left
+# ---------------------------------------------------------------------- files
 
 
-def learned(folder: Path) -> str:
-    """Return the hash of a saved model's tensors; what is not whole raises."""
+def tensor_hash(folder: Path) -> str:
+    """Return the hash of the tensors of a saved model; an incomplete model raises."""
     import cge
 
     cge.load(folder)
-    found: str = json.loads((folder / "model.json").read_text())["tensors"]["sha256"]
-    return found
+    sha256: str = json.loads((folder / "model.json").read_text())["tensors"]["sha256"]
+    return sha256
 
 
 def _fit(home: Path, settings: list[str], out: Path) -> list[str]:
@@ -115,18 +115,18 @@ def _fit(home: Path, settings: list[str], out: Path) -> list[str]:
 
 
 def fits(home: Path, settings: list[str], files: int, kills: int, random: Random) -> dict[str, Any]:
-    """Kill fits, look at the model, and go on to the new one; a fit writes `files` or more.
+    """Kill fits, check the model, and resume them; a fit writes `files` or more.
 
-    Two of three replace an old model, the third is the first into its folder. Half of them are killed a second time,
-    when they go on.
+    Two of three replace an old model, the third has an empty folder. Half of them are killed a second time, when they
+    are resumed.
     """
     model, other = home / "model", home / "other"
     shutil.rmtree(model, ignore_errors=True)
     words = _fit(home, settings, model)
     seconds = done(words)
-    new = learned(model)
+    new = tensor_hash(model)
     done([*_fit(home, settings, other), "--seed", "7"])
-    old = learned(other)
+    old = tensor_hash(other)
     counts = {"kills": 0, "half-written": 0, "resumed to other bytes": 0, "left over at the end": 0}
     more = {"old model kept": 0, "no model yet": 0, "new model whole": 0}
     more |= {"with a checkpoint": 0, "with a temporary file": 0, "killed again when resumed": 0}
@@ -140,20 +140,20 @@ def fits(home: Path, settings: list[str], files: int, kills: int, random: Random
         more["with a checkpoint"] += any((model / "checkpoint").glob("*.json"))
         if kill % 4 > 1:
             more["killed again when resumed"] += killed([*words, "--resume"], home, seconds, 0, random)
-        there = (model / "model.json").exists()
-        now = _state(lambda: learned(model)) if there else "none"
+        exists = (model / "model.json").exists()
+        now = _state(lambda: tensor_hash(model)) if exists else "none"
         more["old model kept"] += now == old
         more["no model yet"] += now == "none"
         more["new model whole"] += now == new
         counts["half-written"] += now not in (old if replacing else "none", new)
         done([*words, "--resume"])
-        counts["resumed to other bytes"] += _state(lambda: learned(model)) != new
+        counts["resumed to other bytes"] += _state(lambda: tensor_hash(model)) != new
         counts["left over at the end"] += len(list(model.iterdir())) != 2
     return counts | more | {"seconds of a run": round(seconds, 1)}
 
 
 def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str, Any]:
-    """Kill a command that replaces a file, and look at the file."""
+    """Kill a command that replaces a file, and check the file."""
     out = Path(words[-1])
     seconds = done(words)
     new, old = out.read_bytes(), b"the file that was there\n"
@@ -162,9 +162,9 @@ def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str,
     for kill in _until(lambda: counts["kills"], kills):
         out.write_bytes(old)
         counts["kills"] += killed(words, home, seconds, kill % 2, random)
-        left = len(list(_temporary(home)))
-        more["with a temporary file"] += left > 0
-        counts["most temporary files at once"] = max(counts["most temporary files at once"], left)
+        temporary = len(list(_temporary(home)))
+        more["with a temporary file"] += temporary > 0
+        counts["most temporary files at once"] = max(counts["most temporary files at once"], temporary)
         now = out.read_bytes()
         more["old file kept"] += now == old
         more["new file whole"] += now == new
@@ -175,55 +175,57 @@ def files(home: Path, words: list[str], kills: int, random: Random) -> dict[str,
 
 
 def _until(done: Callable[[], int], wanted: int) -> Iterator[int]:
-    """Count attempts until enough have been kills: a command may end before its moment has come."""
+    """Count attempts until enough have been kills: a command may end before it is killed."""
     for attempt in range(5 * wanted):
         if done() >= wanted:
             return
         yield attempt
 
 
-def _state(look: Callable[[], str]) -> str:
+def _state(read: Callable[[], str]) -> str:
     from cge.errors import CgeError
 
     try:
-        return look()
+        return read()
     except CgeError as error:
         return f"damaged: {error}"
 
 
 def main() -> int:
-    """Kill, look and count; leave with 1 where anything was not as promised."""
+    """Kill, check and count; return 1 if a file was damaged."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, default=20, help="of each command [20]")
-    parser.add_argument("--only", help="commands, separated by commas: fit, fit --encoder table, embed, report")
+    parser.add_argument("--only", help="commands, separated by commas: fit, fit --method paper, embed, report")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, default=ROOT / "results" / "kills.json")
-    told = parser.parse_args()
-    random, only = Random(told.seed), told.only.split(",") if told.only else None
+    options = parser.parse_args()
+    random, only = Random(options.seed), options.only.split(",") if options.only else None
     import cge.cli.app
     import cge.estimators.cge
     import cge.report
     import cge.store.exports  # noqa: F401 - loaded once, before processes fork
 
-    found = {}
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         write_graph(home)
-        for name, settings, written in (("fit", PATHS, 4), ("fit --encoder table", TABLE, 16)):
+        for name, settings, written in (("fit", DEFAULT, 4), ("fit --method paper", PAPER, 16)):
             if only is None or name in only:
-                found[name] = fits(home, settings, written, told.kills, random)
-                print(name, found[name], flush=True)
+                results[name] = fits(home, settings, written, options.kills, random)
+                print(name, results[name], flush=True)
         if not (home / "model").exists():
-            done(_fit(home, TABLE, home / "model"))
+            done(_fit(home, PAPER, home / "model"))
         for name, out in (("embed", "vectors.csv"), ("report", "report.html")):
             if only is None or name in only:
-                found[name] = files(home, [name, str(home / "model"), "--out", str(home / out)], told.kills, random)
-                print(name, found[name], flush=True)
+                results[name] = files(
+                    home, [name, str(home / "model"), "--out", str(home / out)], options.kills, random
+                )
+                print(name, results[name], flush=True)
     from cge.store.atomic import write_text
 
-    write_text(told.out, json.dumps(found, indent=1) + "\n")
+    write_text(options.out, json.dumps(results, indent=1) + "\n")
     wrong = ("half-written", "resumed to other bytes", "left over at the end")
-    return int(any(one.get(name, 0) for one in found.values() for name in wrong))
+    return int(any(counts.get(name, 0) for counts in results.values() for name in wrong))
 
 
 if __name__ == "__main__":
