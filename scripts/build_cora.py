@@ -81,7 +81,8 @@ def match(words: Array, classes: Array, edges: Array, standard: Dataset) -> tupl
     color = np.unique(np.packbits(rows, axis=1), axis=0, return_inverse=True)[1].reshape(-1)
     while True:
         signature = [
-            (color[one], *np.sort(color[both.indices[slice(*both.indptr[one : one + 2])]])) for one in range(2 * size)
+            (color[node], *np.sort(color[both.indices[slice(*both.indptr[node : node + 2])]]))
+            for node in range(2 * size)
         ]
         numbers = {key: number for number, key in enumerate(sorted(set(signature)))}
         refined = np.array([numbers[key] for key in signature])
@@ -93,8 +94,8 @@ def match(words: Array, classes: Array, edges: Array, standard: Dataset) -> tupl
         raise SystemExit("the papers of cora.content are not those of the Planetoid files")
     order = np.empty(size, np.int64)
     order[nodes] = papers
-    print(f"{len(np.unique(color)):,} of {size:,} papers are told apart by words and neighborhoods")
-    names = [np.unique(classes[order][standard.labels == one]) for one in range(standard.num_classes)]
+    print(f"{len(np.unique(color)):,} of {size:,} papers are distinguished by words and neighborhoods")
+    names = [np.unique(classes[order][standard.labels == label]) for label in range(standard.num_classes)]
     if any(len(name) != 1 for name in names):
         raise SystemExit("the classes of cora.content are not those of the Planetoid files")
     return order, tuple(str(name[0]) for name in names)

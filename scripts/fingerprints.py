@@ -16,6 +16,8 @@ from typing import Any
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
 from cge.data import load_dataset
 from cge.estimators.methods import make
 from cge.evaluation.protocol import split_of
