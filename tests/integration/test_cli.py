@@ -220,7 +220,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run([*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     methods = {row["method"]: row for row in result["accuracy"]}
-    assert list(methods) == ["cge", "cge, A ≡ 1", "SGC", "label propagation", "features only"]
+    assert list(methods) == ["cge", "cge, uniform weights", "SGC", "label propagation", "features only"]
     assert methods["SGC"]["accuracy"] == pytest.approx(0.815, abs=0.01)
     assert methods["label propagation"]["accuracy"] == pytest.approx(0.718, abs=0.01)
     assert methods["features only"]["accuracy"] == pytest.approx(0.604, abs=0.01)

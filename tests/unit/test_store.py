@@ -14,6 +14,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from cge.graph import Graph
 from cge.store import (
     locks,
     metadata_field,
+    metadata_record,
     pack_graph,
     pack_ids,
     pack_values,
@@ -597,6 +599,31 @@ def test_metadata_fields_have_types() -> None:
         metadata_field(metadata, "c", list, type(None))
     with pytest.raises(InputError, match=r"^'e' must be a number, found nothing$"):
         metadata_field(metadata, "e", float)
+
+
+@dataclass(frozen=True)
+class Record:
+    name: str
+    loss: float
+    gain: float | None
+    parts: dict[str, int]
+
+
+def test_records_have_all_fields_and_their_types() -> None:
+    row: dict[str, Any] = {"name": "a", "loss": 1, "gain": None, "parts": {"x": 1}}
+    assert metadata_record(Record, row) == Record("a", 1.0, None, {"x": 1})
+    for change, message in (
+        ({"loss": "low"}, "'loss' must be a number, found 'low'"),
+        ({"gain": True}, "'gain' must be a number or None, found True"),
+        ({"parts": [1]}, "'parts' must be an object, found [1]"),
+        ({"more": 1}, "Record has no field 'more'"),
+    ):
+        with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
+            metadata_record(Record, row | change)
+    with pytest.raises(InputError, match=r"^'name' must be a string, found nothing$"):
+        metadata_record(Record, {"loss": 1.0})
+    with pytest.raises(InputError, match=r"^expected an object with the fields of Record, found \[\]$"):
+        metadata_record(Record, [])
 
 
 def test_another_kind(folder: Path) -> None:

@@ -17,6 +17,7 @@ from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.models.weightings import closed_form, make_network
+from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
 from cge.training.candidate_evaluation import SearchResult
 from cge.training.classifier_registry import make_classifier
@@ -131,10 +132,12 @@ def restore_encoder(
 
 def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
     """Return how a fit went; `epoch` is the class of a row of its history."""
-    rows = metadata["selection_history"]
-    selection = None if rows is None else History([epoch(**row) for row in rows])
-    history = History([epoch(**row) for row in metadata["history"]])
-    return FitLog(history, int(metadata["best_epoch"]), selection, dict(metadata["labels_seen"]))
+    rows = metadata_field(metadata, "selection_history", list, type(None))
+    selection = None if rows is None else History([metadata_record(epoch, row) for row in rows])
+    history = History([metadata_record(epoch, row) for row in metadata_field(metadata, "history", list)])
+    counts = metadata_field(metadata, "labels_seen", dict)
+    labels_seen = {name: int(metadata_field(counts, name, int)) for name in ("train", "outer", "validation")}
+    return FitLog(history, metadata_field(metadata, "best_epoch", int), selection, labels_seen)
 
 
 def _restore_data(
@@ -156,9 +159,9 @@ def _restore_data(
 
 
 def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
-    by_evidence = {str(name): float(value) for name, value in metadata["by_evidence"].items()}
-    calibration = Calibration(float(metadata["temperature"]), bool(metadata["prior_corrected"]), by_evidence)
-    if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence.values())):
+    calibration = metadata_record(Calibration, metadata)
+    by_evidence = [metadata_field(calibration.by_evidence, name, float) for name in calibration.by_evidence]
+    if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence)):
         raise InputError("temperatures must be positive and finite")
     return calibration
 
@@ -200,6 +203,6 @@ def restore_selection(data: EncoderData, settings: EncoderSettings, saved: Train
         weighting,
         tuple(str(name) for name in metadata["classifiers"]),
         bool(metadata["label_propagation"]),
-        tuple(SearchResult(**row) for row in metadata["search_results"]),
+        tuple(metadata_record(SearchResult, row) for row in metadata_field(metadata, "search_results", list)),
         None if gain is None else (float(gain[0]), float(gain[1])),
     )

@@ -7,12 +7,13 @@ node ids and classes into plain arrays and back.
 
 from cge.store.folder import Stored, read_folder, write_folder
 from cge.store.graph_arrays import pack_graph, unpack_graph
-from cge.store.manifest import metadata_field
+from cge.store.manifest import metadata_field, metadata_record
 from cge.store.values import pack_ids, pack_values, unpack_ids, unpack_values
 
 __all__ = [
     "Stored",
     "metadata_field",
+    "metadata_record",
     "pack_graph",
     "pack_ids",
     "pack_values",

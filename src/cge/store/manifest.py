@@ -16,7 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from importlib import metadata as packages
 from pathlib import Path
-from typing import Any, NoReturn
+from types import UnionType
+from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -30,6 +31,7 @@ __all__ = [
     "environment",
     "is_manifest",
     "metadata_field",
+    "metadata_record",
     "parse",
     "plain",
     "tensor_name",
@@ -38,6 +40,8 @@ __all__ = [
 
 MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
 FORMAT_VERSION = 2
+
+Record = TypeVar("Record")
 
 _FORMAT = "cge"
 _TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "an integer", float: "a number", bool: "a bool"}
@@ -111,6 +115,24 @@ def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: typ
         names = " or ".join(_TYPE_NAMES.get(each, "None") for each in kinds)
         raise InputError(f"{key!r} must be {names}, found {format_value(value) if key in metadata else 'nothing'}")
     return value
+
+
+def metadata_record(kind: type[Record], row: Any) -> Record:
+    """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types.
+
+    >>> metadata_record(Manifest, {"kind": 3})
+    Traceback (most recent call last):
+    cge.errors.InputError: 'kind' must be a string, found 3
+    """
+    if not isinstance(row, dict):
+        raise InputError(f"expected an object with the fields of {kind.__name__}, found {format_value(row)}")
+    types = get_type_hints(kind)
+    unknown = [key for key in row if key not in types]
+    if unknown:
+        raise InputError(f"{kind.__name__} has no field {format_value(unknown[0])}")
+    allowed = {name: get_args(types[name]) if isinstance(types[name], UnionType) else (types[name],) for name in types}
+    plain_types = {name: [get_origin(each) or each for each in allowed[name]] for name in types}
+    return kind(**{name: metadata_field(row, name, *plain_types[name]) for name in types})
 
 
 def to_bytes(manifest: Manifest) -> bytes:
