@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels
+    from cge.data import Dataset, Split, load_dataset, read_features, read_graph, read_labels, register_format
     from cge.data.graph_update import GraphUpdate
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cge.estimators.edge_vectors import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.loading import load
+    from cge.estimators.methods import Method, register_method
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.subgraphs import subgraph_vectors
     from cge.graph import Graph
@@ -32,6 +33,7 @@ __all__ = [
     "EdgeWeighting",
     "Graph",
     "GraphUpdate",
+    "Method",
     "Node2Vec",
     "OuterConfig",
     "PaperCGE",
@@ -50,6 +52,8 @@ __all__ = [
     "read_graph",
     "read_labels",
     "register_classifier",
+    "register_format",
+    "register_method",
     "register_weighting",
     "subgraph_vectors",
 ]
@@ -65,6 +69,7 @@ _HOMES = {
     "EdgeWeighting": "cge.models",
     "Graph": "cge.graph",
     "GraphUpdate": "cge.data.graph_update",
+    "Method": "cge.estimators.methods",
     "Node2Vec": "cge.estimators.embeddings",
     "OuterConfig": "cge.estimators.configs",
     "PaperCGE": "cge.estimators.paper_cge",
@@ -82,6 +87,8 @@ _HOMES = {
     "read_graph": "cge.data",
     "read_labels": "cge.data",
     "register_classifier": "cge.training.classifier_registry",
+    "register_format": "cge.data",
+    "register_method": "cge.estimators.methods",
     "register_weighting": "cge.models",
     "subgraph_vectors": "cge.estimators.subgraphs",
 }

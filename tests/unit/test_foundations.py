@@ -182,6 +182,7 @@ def test_public_names() -> None:
         "EdgeWeighting",
         "Graph",
         "GraphUpdate",
+        "Method",
         "Node2Vec",
         "OuterConfig",
         "PaperCGE",
@@ -200,6 +201,8 @@ def test_public_names() -> None:
         "read_graph",
         "read_labels",
         "register_classifier",
+        "register_format",
+        "register_method",
         "register_weighting",
         "subgraph_vectors",
     ]
