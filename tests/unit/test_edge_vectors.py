@@ -81,9 +81,9 @@ def test_wrong_pairs(pairs: Any, how: str, message: str) -> None:
 
 def test_models_without_vectors_raise() -> None:
     for model in (cge.CGE(), LabelPropagation()):
-        with pytest.raises(NotFittedError, match=f"this {type(model).__name__} has no vectors of nodes; train a model"):
+        with pytest.raises(NotFittedError, match=f"this {type(model).__name__} has no node vectors; train a model"):
             cge.edge_vectors(model, [(0, 1)])
-        with pytest.raises(NotFittedError, match="has no vectors of nodes"):
+        with pytest.raises(NotFittedError, match="has no node vectors"):
             cge.subgraph_vectors(model, [[0, 1]])
 
 

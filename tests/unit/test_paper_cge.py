@@ -73,10 +73,10 @@ def test_the_callback_gets_each_epoch() -> None:
     [
         ("setting", "both", "one of 'transductive', 'inductive'"),
         ("weighting", "degree", "one of 'uniform', 'average', 'cnn', 'lstm' or a callable"),
-        ("dim", None, "a whole number of at least 1 and of at most 4096"),
-        ("window", 1, "a whole number of at least 2 and of at most 100"),
+        ("dim", None, "a whole number from 1 to 4096"),
+        ("window", 1, "a whole number from 2 to 100"),
         ("outer", "both", "one of 'unrolled', 'paper'"),
-        ("virtual_lr", -1, "a number of at least 0 and of at most 1e+06"),
+        ("virtual_lr", -1, "a number from 0 to 1e+06"),
     ],
 )
 def test_illegal_values_name_the_setting_and_what_is_legal(name: str, value: Any, legal: str) -> None:

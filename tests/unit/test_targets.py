@@ -72,6 +72,17 @@ def test_outputs_are_probabilities_or_values() -> None:
     assert np.allclose((values - VALUES.mean()) / VALUES.std(), SCORES[:, 0])
 
 
+def test_scores_of_predicted_classes_by_hand() -> None:
+    predicted = np.array([[1, 0, 0], [0, 1, 1]])
+    assert MULTI.score_predictions(predicted, [["a", "b"], ["c"]]) == pytest.approx(2 * 2 / (3 + 3))
+    assert MULTI.score_predictions(predicted, np.array([[0, 0, 1], [1, 0, 0]])) == 0
+    assert SINGLE.score_predictions(np.array(["a", "b"]), ["a", "c"]) == 0.5
+    assert MULTI.predict(np.array([[0.5, 0.6, 0.2]])).tolist() == [[0, 1, 0]]
+    assert SINGLE.predict(np.array([[0.1, 0.6, 0.3]])).tolist() == ["b"]
+    with pytest.raises(InputError, match="labels has the class 'z', which no training label has"):
+        MULTI.score_predictions(predicted, [["a"], ["z"]])
+
+
 def test_scores_are_accuracy_f1_and_r2() -> None:
     assert SINGLE.score(SCORES, CLASSES) == np.mean(SCORES.argmax(1) == CLASSES)
     top = np.zeros_like(INDICATORS)

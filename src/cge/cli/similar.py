@@ -59,7 +59,7 @@ def similar(
     search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
     neighbors = search.of(node_id, top)
     if as_json:
-        query = {"folder": folder, "node": node_id, "metric": metric, "method": search.used(1)}
+        query = {"folder": folder, "node": node_id, "metric": metric, "method": search.method_for(1)}
         print_json(query | {"nodes": len(model.node_ids_), "similar": [row._asdict() for row in neighbors]})
     elif quiet:
         for row in neighbors:

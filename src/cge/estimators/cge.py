@@ -51,16 +51,6 @@ class CGE(PathEstimator):
 
     Attributes
     ----------
-    embedding_ : (n, dim) float32
-        Vectors, a row for each of `node_ids_`.
-    graph_ : Graph
-        The graph of training.
-    node_ids_ : (n,)
-        The node ids of the graph.
-    classes_ : (c,)
-        The classes of `y`, sorted.
-    weighting_ : str
-        The path weighting that is used; with weighting="auto", the selected one.
     weight_parameters_ : dict
         Parameters of an edge weighting: "coefficients" (of each edge input; with a positive one, edges with
         large values get more weight), "self_loop", "normalization" (the exponent b) and "hops" (the weight of paths by
@@ -74,18 +64,6 @@ class CGE(PathEstimator):
     search_results_ : list of dict
         What the model search compared: weighting, classifier, validation accuracy, and the gain over the candidate it
         was compared with, with its standard error.
-    history_ : History
-        The epochs of the final training.
-    best_epoch_ : int
-        The epoch whose parameters are used.
-    selection_history_ : History or None
-        The epochs that selected `best_epoch_`, where a second training on all labels followed.
-    labels_seen_ : dict
-        The number of labels used for training ("train"), to learn weights ("outer") and to select ("validation").
-    fit_call_ : dict
-        How it was trained: whether "validation" labels were passed, and the "command" of `cge fit`, empty in Python.
-    fitted_ : FittedModel
-        The trained model behind these attributes.
 
     Examples
     --------

@@ -87,8 +87,14 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    classes_ : (c,)
+    graph_ : Graph
+        The graph of training.
     node_ids_ : (n,)
+        The node ids of the graph.
+    classes_ : (c,)
+        The classes of `y`, sorted.
+    target_ : Target
+        What is predicted.
     labels_seen_ : dict
         The number of labels used for training ("train"), to learn path weights ("outer") and to select hyperparameters
         ("validation").
@@ -141,14 +147,16 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`."""
-        return self.target_.predict(self.predict_proba(nodes))
+        probabilities = self.predict_proba(nodes)
+        return self.target_.predict(probabilities)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the accuracy of the predictions; in a multilabel task, micro-F1.
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return self.target_.score_predictions(self.predict(nodes), labels)
+        predicted = self.predict(nodes)
+        return self.target_.score_predictions(predicted, labels)
 
     def save(self, folder: str | Path) -> None:
         """Write the predictions to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""

@@ -1,4 +1,4 @@
-"""What a method has to beat at telling which nodes are linked: the neighbors that they share."""
+"""The baseline of link prediction: common neighbors."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ Array = npt.NDArray[Any]
 
 
 class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
-    """Scores pairs of nodes by their common neighbors; directions and weights of edges do not count.
+    """Scores pairs of nodes by their common neighbors; directions and weights of edges are ignored.
 
     Attributes
     ----------
     node_ids_ : (n,)
+        The node ids of the graph.
 
     Examples
     --------
@@ -32,7 +33,7 @@ class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
     """
 
     def fit(self, graph: Graph, y: None = None) -> CommonNeighbors:  # noqa: ARG002 - scikit-learn passes it
-        """Look at a graph."""
+        """Store the neighbors of all nodes of a graph."""
         matrix = graph.to_scipy()
         matrix = sp.csr_array(matrix + matrix.T)
         matrix.setdiag(0)
@@ -44,5 +45,5 @@ class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
     def link_scores(self, pairs: npt.ArrayLike) -> dict[str, Array]:
         """Return scores of pairs of node numbers `(k, 2)`, by the name of the score."""
         first, second = np.asarray(pairs).T
-        found = shared_neighbors(self._matrix, first, second)
-        return dict(zip(("common neighbors", "Adamic-Adar"), found, strict=True))
+        scores = shared_neighbors(self._matrix, first, second)
+        return dict(zip(("common neighbors", "Adamic-Adar"), scores, strict=True))

@@ -26,10 +26,10 @@ def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
     model
         A trained estimator: anything with `node_ids_` and `embedding_`.
     pairs : (m, 2) array or sequence of pairs
-        Ids.
+        Node ids.
     how : {"hadamard", "average", "l1", "l2", "concat"}
-        Number by number: the product, the mean, the absolute or the squared difference; or both vectors one after the
-        other, `(m, 2 dim)`, which alone tells (a, b) from (b, a).
+        Elementwise: the product, the mean, the absolute or the squared difference; or the concatenation of both
+        vectors, `(m, 2 dim)`, the only one that depends on the order of the pair.
 
     >>> from types import SimpleNamespace
     >>> model = SimpleNamespace(node_ids_=np.array(["x", "y"], object), embedding_=np.array([[1.0, 2.0], [3.0, 4.0]]))
@@ -48,5 +48,5 @@ def vectors_of(model: Any) -> tuple[Array, Array]:
     """Return the ids `(n,)` and vectors `(n, dim)` of a trained model."""
     if not hasattr(model, "embedding_") or not hasattr(model, "node_ids_"):
         kind = type(model).__name__
-        raise NotFittedError(f"this {kind} has no vectors of nodes; train a model that makes some, such as cge.CGE")
+        raise NotFittedError(f"this {kind} has no node vectors; train a model that has, such as cge.CGE")
     return model.node_ids_, np.asarray(model.embedding_)

@@ -1,4 +1,4 @@
-"""DeepWalk and node2vec: vectors from walks alone, on the same kernels as everything else."""
+"""DeepWalk and node2vec: vectors of random walks, without labels."""
 
 from __future__ import annotations
 
@@ -22,20 +22,33 @@ __all__ = ["DeepWalk", "Node2Vec"]
 
 Array = npt.NDArray[Any]
 
-Dim = Annotated[int, Setting("numbers in a vector", low=1, high=4096)]
+Dim = Annotated[int, Setting("size of the vectors", low=1, high=4096)]
 WalkLength = Annotated[int, Setting("nodes in a walk", low=2)]
 WalksPerNode = Annotated[int, Setting("walks from each node", low=1)]
-Window = Annotated[int, Setting("steps to each side of a node that make pairs", low=1, high=1000)]
+Window = Annotated[int, Setting("largest distance in a walk between the nodes of a pair", low=1, high=1000)]
 Negatives = Annotated[int, Setting("negative samples per pair", low=1, high=100)]
-Epochs = Annotated[int, Setting("rounds of walks, each with walks of its own", low=1)]
-LearningRate = Annotated[float, Setting("first learning rate; it falls linearly", above=0, high=10)]
+Epochs = Annotated[int, Setting("passes over new walks", low=1)]
+LearningRate = Annotated[float, Setting("initial learning rate, which falls linearly", above=0, high=10)]
 Seed = Annotated[int, Setting("seed; results do not depend on the number of threads", low=0)]
 Jobs = Annotated[int | None, Setting("threads", low=1, also=(-1,), optional=True, none="all cores")]
-Ratio = Annotated[float, Setting("1/p weighs the way back, 1/q the way away", low=1e-9, high=1e9)]
+Return = Annotated[float, Setting("return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)]
+InOut = Annotated[
+    float, Setting("in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)
+]
 
 
 class _WalkVectors(BaseEstimator):  # type: ignore[misc]
-    """What both estimators do; a subclass has the settings, `p` and `q` among them or not."""
+    """An estimator of vectors from random walks; a subclass has the settings, with or without `p` and `q`.
+
+    Attributes
+    ----------
+    embedding_ : (n, dim) float32
+        Vectors, a row for each of `node_ids_`.
+    graph_ : Graph
+        The graph of training.
+    node_ids_ : (n,)
+        The node ids of the graph.
+    """
 
     def fit(
         self,
@@ -49,34 +62,34 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         Parameters
         ----------
         graph : Graph
-            Any, with at least one node.
+            With at least one node.
         y : None
-            Not looked at.
+            Ignored.
         progress : callable, optional
-            Called with the share that is done.
+            Called with the finished fraction of the training.
         """
         check_settings(self)
         if not isinstance(graph, Graph):
             raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
-        given: Any = self.get_params()
+        params: Any = self.get_params()
         walker = Walker(
             graph,
-            given["walk_length"],
-            given["walks_per_node"],
-            p=given.get("p", 1.0),
-            q=given.get("q", 1.0),
-            seed=given["random_state"],
-            n_jobs=given["n_jobs"],
+            params["walk_length"],
+            params["walks_per_node"],
+            p=params.get("p", 1.0),
+            q=params.get("q", 1.0),
+            seed=params["random_state"],
+            n_jobs=params["n_jobs"],
             shuffle=True,
         )
         names = ("dim", "window", "negatives", "epochs", "learning_rate", "n_jobs")
-        settings = {name: given[name] for name in names}
-        self.embedding_ = embed_walks(walker, **settings, seed=given["random_state"], progress=progress).sources
+        settings = {name: params[name] for name in names}
+        self.embedding_ = embed_walks(walker, **settings, seed=params["random_state"], progress=progress).sources
         self.node_ids_, self.graph_ = graph.node_ids, graph
         if not np.isfinite(self.embedding_).all():
-            problem = Message.of("training overflowed with {learning_rate}", learning_rate=given["learning_rate"])
+            problem = Message.of("training overflowed with {learning_rate}", learning_rate=params["learning_rate"])
             raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
         return self
 
@@ -88,11 +101,11 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write vectors, ids and graph to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
-        self.transform()  # refuses where there are no vectors
+        self.transform()  # raises where there are no vectors
         save_estimator(self, folder, self.graph_, {}, {"embedding": self.embedding_})
 
-    def _unpack(self, graph: Graph, facts: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002 - as CGE
-        """Take over what `save` wrote."""
+    def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002 - as CGE
+        """Restore what `save` wrote."""
         dim = self.get_params()["dim"]
         if arrays["embedding"].shape != (graph.num_nodes, dim) or arrays["embedding"].dtype != np.float32:
             raise InputError(f"the vectors must be ({graph.num_nodes}, {dim}) of float32")
@@ -102,13 +115,6 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
 @documented
 class DeepWalk(_WalkVectors):
     """Vectors from uniform random walks and skip-gram with negative sampling (Perozzi et al. 2014).
-
-    Attributes
-    ----------
-    embedding_ : (n, dim) float32
-        A row for each of `node_ids_`.
-    node_ids_ : (n,)
-        The ids of the graph.
 
     Examples
     --------
@@ -146,14 +152,8 @@ class DeepWalk(_WalkVectors):
 class Node2Vec(_WalkVectors):
     """Vectors from node2vec's walks and skip-gram with negative sampling (Grover and Leskovec 2016).
 
-    `p` and `q` as in the paper: 1/p weighs the way back, 1/q the way to nodes that are not neighbors of the last one.
-
-    Attributes
-    ----------
-    embedding_ : (n, dim) float32
-        A row for each of `node_ids_`.
-    node_ids_ : (n,)
-        The ids of the graph.
+    As in the paper, 1/p is the weight of returning to the previous node, and 1/q that of going to a node that is no
+    neighbor of the previous one.
 
     Examples
     --------
@@ -166,8 +166,8 @@ class Node2Vec(_WalkVectors):
         self,
         dim: Dim = 128,
         *,
-        p: Ratio = 1.0,
-        q: Ratio = 1.0,
+        p: Return = 1.0,
+        q: InOut = 1.0,
         walk_length: WalkLength = 80,
         walks_per_node: WalksPerNode = 10,
         window: Window = 10,

@@ -1,4 +1,4 @@
-"""Graph networks as estimators: GCN, APPNP, and GCN with what `CGE` predicts among its features."""
+"""Graph neural networks as estimators: GCN, APPNP, and GCN with the class probabilities of `CGE` as features."""
 
 from __future__ import annotations
 
@@ -20,37 +20,40 @@ from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, train_network
 from cge.training.torch_state import seeded
 
-__all__ = ["APPNP", "GCN", "Epochs", "Waiting"]
+__all__ = ["APPNP", "GCN"]
 
 Array = npt.NDArray[Any]
 
-HiddenSize = Annotated[int, Setting("hidden numbers of a node", low=1, high=4096)]
+HiddenSize = Annotated[int, Setting("hidden units", low=1, high=4096)]
 DropoutRate = Annotated[float, Setting("dropout of the features and of the hidden layer", low=0, high=0.95)]
-Rate = Annotated[float, Setting("Adam's step", above=0, high=10)]
+Rate = Annotated[float, Setting("learning rate of Adam", above=0, high=10)]
 Decay = Annotated[float, Setting("weight decay of the first layer", low=0, high=10)]
-Epochs = Annotated[int, Setting("epochs at most", low=1, high=1_000_000)]
-Waiting = Annotated[int, Setting("epochs without a better one after which training ends", low=1, high=1_000_000)]
+Epochs = Annotated[int, Setting("largest number of epochs", low=1, high=1_000_000)]
+Patience = Annotated[
+    int,
+    Setting("epochs without a better validation accuracy after which training stops", low=1, high=1_000_000),
+]
 
 
 class _Network(NodeClassifier):
-    """Trains what `_network` makes."""
+    """A classifier that trains a network; a subclass implements `_network`."""
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
-        given = self.get_params()
-        data = EncoderData(graph, n_jobs=given["n_jobs"])
+        params = self.get_params()
+        data = EncoderData(graph, n_jobs=params["n_jobs"])
         features = self._features(data, task)
-        with seeded(given["random_state"], type(self).__name__):
+        with seeded(params["random_state"], type(self).__name__):
             network = self._network(data, int(features.shape[1]), len(task.classes))
         settings = NetworkSettings(
-            epochs=task.choice or given["epochs"],
-            patience=given["patience"],
-            dropout=given["dropout"],
-            learning_rate=given["learning_rate"],
-            weight_decay=given["weight_decay"],
-            seed=given["random_state"],
+            epochs=task.choice or params["epochs"],
+            patience=params["patience"],
+            dropout=params["dropout"],
+            learning_rate=params["learning_rate"],
+            weight_decay=params["weight_decay"],
+            seed=params["random_state"],
         )
-        labels, train, selection = (torch.tensor(one) for one in (task.codes, task.train, task.validation))
-        scores, epochs = train_network(network, features, labels, train, selection, settings)
+        labels, train, validation = (torch.tensor(array) for array in (task.codes, task.train, task.validation))
+        scores, epochs = train_network(network, features, labels, train, validation, settings)
         probabilities: Array = task.target.outputs(scores).numpy()
         return probabilities, epochs
 
@@ -63,23 +66,17 @@ class _Network(NodeClassifier):
 
 @documented
 class GCN(_Network):
-    """The graph convolutional network of Kipf and Welling (2017): two layers, each smooths over neighbors.
+    """The graph convolutional network of Kipf and Welling (2017), with two layers.
 
-    With `append="cge"` a `CGE` is trained on the same labels first, and the chances it gives a node's classes are
-    further features of the node, as in the CGE paper.
-
-    Attributes
-    ----------
-    classes_ : (c,)
-    node_ids_ : (n,)
-    labels_seen_ : dict
+    With `append="cge"` a `CGE` is trained on the same labels first, and its class probabilities are appended to the
+    node features, as in the CGE paper.
     """
 
     def __init__(
         self,
         append: Annotated[
             str | None,
-            Setting("further features of a node: class probabilities of `CGE`", choices=("cge",), optional=True),
+            Setting("'cge' appends the class probabilities of `CGE` to the features", choices=("cge",), optional=True),
         ] = None,
         *,
         hidden: HiddenSize = 16,
@@ -87,7 +84,7 @@ class GCN(_Network):
         learning_rate: Rate = 0.01,
         weight_decay: Decay = 5e-4,
         epochs: Epochs = 200,
-        patience: Waiting = 100,
+        patience: Patience = 100,
         random_state: Seed = 0,
         n_jobs: Jobs = None,
     ) -> None:
@@ -105,13 +102,11 @@ class GCN(_Network):
         own = data.inputs("l1")
         if self.append is None:
             return own
-        told = []
-        for nodes in (task.train, task.validation):
-            labels = task.target.unlabeled(len(task.codes))
-            labels[nodes] = task.codes[nodes]
-            told.append(labels)
-        model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)  # selection only chooses
-        model.fit(data.graph, told[0], told[1] if len(task.validation) else None)
+        y, validation = (task.target.unlabeled(len(task.codes)) for _ in range(2))
+        y[task.train], validation[task.validation] = task.codes[task.train], task.codes[task.validation]
+        # Without the prior correction: validation labels are for model selection only.
+        model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)
+        model.fit(data.graph, y, validation if len(task.validation) else None)
         self._outer_labels = model.labels_seen_["outer"]
         probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)
         probabilities[:, model.classes_] = model.predict_proba()
@@ -125,18 +120,11 @@ class GCN(_Network):
 
 @documented
 class APPNP(_Network):
-    """Predictions of each node alone, spread by personalized PageRank (Gasteiger et al. 2019).
-
-    Attributes
-    ----------
-    classes_ : (c,)
-    node_ids_ : (n,)
-    labels_seen_ : dict
-    """
+    """Predictions of an MLP, propagated by personalized PageRank (Gasteiger et al. 2019)."""
 
     def __init__(
         self,
-        hops: Annotated[int, Setting("steps of spreading", low=1, high=1000)] = 10,
+        hops: Annotated[int, Setting("steps of propagation", low=1, high=1000)] = 10,
         alpha: Annotated[float, Setting("teleport probability of personalized PageRank", above=0, high=1)] = 0.1,
         *,
         hidden: HiddenSize = 64,
@@ -144,7 +132,7 @@ class APPNP(_Network):
         learning_rate: Rate = 0.01,
         weight_decay: Decay = 5e-3,
         epochs: Epochs = 500,
-        patience: Waiting = 100,
+        patience: Patience = 100,
         random_state: Seed = 0,
         n_jobs: Jobs = None,
     ) -> None:

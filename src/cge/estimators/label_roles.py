@@ -1,4 +1,4 @@
-"""Which labels train, which serve the outer problem, and which validate."""
+"""Splits of the training labels: validation labels, and folds of the outer problem."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ Array = npt.NDArray[Any]
 
 def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Array, Array]:
     """Return the nodes that remain for training and those held out for validation; no class loses its last label."""
-    nothing = np.empty(0, np.int64)
-    exact = Fraction(fraction).limit_denominator(100)  # this many of so many equal parts
+    none = np.empty(0, np.int64)
+    exact = Fraction(fraction).limit_denominator(100)
     parts = exact.denominator
     if not 0 < exact < 1 or parts > len(nodes):
-        return nodes, nothing
+        return nodes, none
     held_out_idx = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
     remaining = np.setdiff1d(nodes, held_out_idx)
     if len(remaining) < 2:
-        return nodes, nothing
+        return nodes, none
     if codes.ndim == 1:
         last_of_class = ~np.isin(codes[held_out_idx], codes[remaining])
     else:

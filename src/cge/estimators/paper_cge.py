@@ -50,31 +50,6 @@ class PaperCGE(PathEstimator):
     which is trained by bi-level optimization. With uniform weights it is Planetoid. `docs/deviations.md` lists where it
     departs from the paper; `CGE` is more accurate and faster.
 
-    Attributes
-    ----------
-    embedding_ : (n, dim) float32
-        Vectors, a row for each of `node_ids_`.
-    graph_ : Graph
-        The graph of training.
-    node_ids_ : (n,)
-        The node ids of the graph.
-    classes_ : (c,)
-        The classes of `y`, sorted.
-    weighting_ : str
-        The weighting network, "custom" for one of your own.
-    history_ : History
-        The epochs of the final training, each a pass over all walks.
-    best_epoch_ : int
-        The epoch whose parameters are used.
-    selection_history_ : History or None
-        The epochs that selected `best_epoch_`, where a second training on all labels followed.
-    labels_seen_ : dict
-        The number of labels used for training ("train"), to learn weights ("outer") and to select ("validation").
-    fit_call_ : dict
-        How it was trained: whether "validation" labels were passed, and the "command" of `cge fit`, empty in Python.
-    fitted_ : FittedModel
-        The trained model behind these attributes.
-
     Examples
     --------
     >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])

@@ -36,10 +36,26 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     embedding_ : (n, dim) float32
         Vectors, a row for each of `node_ids_`.
+    graph_ : Graph
+        The graph of training.
+    node_ids_ : (n,)
+        The node ids of the graph.
     classes_ : (c,)
-        The classes, sorted.
+        The classes of `y`, sorted.
+    history_ : History
+        The epochs of the final training.
+    best_epoch_ : int
+        The epoch whose parameters are used.
+    selection_history_ : History or None
+        The epochs that selected `best_epoch_`, where a second training on all labels followed.
+    labels_seen_ : dict
+        The number of labels used for training ("train"), to learn weights ("outer") and to select ("validation").
+    fit_call_ : dict
+        How it was trained: whether "validation" labels were passed, and the "command" of `cge fit`, empty in Python.
     fitted_ : FittedModel
         The trained model behind these attributes.
+    weighting_ : str
+        The path weighting that is used, "custom" for one of your own; with weighting="auto", the selected one.
     """
 
     random_state: int

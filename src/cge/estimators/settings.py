@@ -22,6 +22,8 @@ __all__ = ["Setting", "check_settings", "documented", "settings_of"]
 
 T = TypeVar("T")
 
+_ATTRIBUTES = "Attributes\n----------"
+
 _MAX_INT = 2**63 - 1  # the largest integer of 64 bits
 
 
@@ -133,7 +135,7 @@ def settings_of(owner: type) -> dict[str, tuple[str, Setting, Any]]:
 
 
 def documented(estimator: type[T]) -> type[T]:
-    """Add the settings of an estimator class to its docstring, as its parameters."""
+    """Add the settings of an estimator class to its docstring, as parameters, and the attributes of its base class."""
     lines = ["Parameters", "----------"]
     for name, (kind, setting, default) in settings_of(estimator).items():
         notes = [f"; None: {setting.none}" if setting.none else "", setting.callables and f"; {setting.callables}"]
@@ -141,8 +143,12 @@ def documented(estimator: type[T]) -> type[T]:
             f"{name} : {kind}, default {default!r}",
             f"    {setting.help}{''.join(notes)}; {setting.legal(kind)}.",
         ]
-    before, mark, after = inspect.cleandoc(estimator.__doc__ or "").partition("Attributes\n----------")
-    estimator.__doc__ = before + "\n".join([*lines, "", ""]) + mark + after
+    text, heading, examples = inspect.cleandoc(estimator.__doc__ or "").partition("Examples\n--------")
+    summary, *own = text.split(_ATTRIBUTES)
+    bases = (inspect.cleandoc(base.__doc__ or "") for base in estimator.__mro__[1:])
+    inherited = next((base.split(_ATTRIBUTES)[1] for base in bases if _ATTRIBUTES in base), "")
+    attributes = _ATTRIBUTES + inherited + "".join(own).rstrip()
+    estimator.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines), attributes, heading + examples]).rstrip()
     return estimator
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cge.errors import InputError
-from cge.estimators.nearest import lengths, nearest_rows
+from cge.estimators.nearest import nearest_rows, row_norms
 from cge.estimators.path_estimator import PathEstimator
 from cge.report import sentences
 from cge.report.charts import relevance_matrix, training_curves, weight_histogram, weights_by_length
@@ -221,7 +221,7 @@ def _neighbors(vectors: Array) -> list[list[int]]:
     if len(vectors) < 2:
         return [[] for _ in vectors]
     top = min(_TOP_NEIGHBORS, len(vectors) - 1)
-    nearest, _ = nearest_rows(vectors, np.arange(len(vectors)), top, lengths(vectors))
+    nearest, _ = nearest_rows(vectors, np.arange(len(vectors)), top, row_norms(vectors))
     return [row.tolist() for row in nearest]
 
 
