@@ -17,7 +17,6 @@ from safetensors.numpy import save as save_tensors
 
 import cge
 from cge.estimators.baselines import LabelPropagation, WalkClassifier
-from cge.estimators.configs import make_estimator
 from cge.estimators.graph_networks import GCN
 from tests.fuzzing.damage import damaged, damaged_json
 from tests.fuzzing.targets import Files, Target
@@ -34,10 +33,8 @@ _PAPER: dict[str, Any] = _QUICK | {
     "outer_problem": {"outer_steps": 1},
 }
 _KINDS: dict[str, Any] = {
-    "edges": lambda: make_estimator(
-        cge.CGE, {**_QUICK, "weighting": "edges+hops", "classifier": "mlp", "label_propagation": "yes"}
-    ),
-    "sampled": lambda: make_estimator(cge.CGE, {**_QUICK, "weighting": "average", "classifier": "consistency"}),
+    "edges": lambda: cge.CGE("edges+hops", classifier="mlp", label_propagation="yes", **_QUICK),
+    "sampled": lambda: cge.CGE("average", classifier="consistency", **_QUICK),
     "transductive": lambda: cge.PaperCGE("transductive", "cnn", **_PAPER),
     "inductive": lambda: cge.PaperCGE("inductive", "uniform", **_PAPER),
     "walks": lambda: cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2),

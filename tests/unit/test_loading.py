@@ -35,22 +35,22 @@ def refused(kind: str, change: Change, folder: Path) -> str:
 @pytest.mark.parametrize(
     ("kind", "change", "problem"),
     [
-        ("steps", lambda facts, _: facts.update(ensemble=[]), "there is no reader"),
-        ("steps", lambda facts, _: facts["plan"].update(hops=10**12), "1,000,000,000,000 weights of hops"),
-        ("steps", lambda facts, _: facts.update(best_epoch=99), "the best round, 99, is not among those"),
-        ("table", lambda facts, _: facts.update(best_epoch=0), "the best round, 0, is not among those"),
-        ("steps", lambda facts, _: facts.update(labels_seen=7), "'int' object is not iterable"),
+        ("edges", lambda metadata, _: metadata.update(ensemble=[]), "there is no classifier"),
+        ("edges", lambda metadata, _: metadata["selection"].update(hops=10**12), "1,000,000,000,000"),
+        ("edges", lambda metadata, _: metadata.update(best_epoch=99), "99"),
+        ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "0"),
+        ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'int' object is not iterable"),
         (
-            "steps",
-            lambda _, arrays: arrays.update({"reader.bias": arrays["classifier.bias"][:0]}),
-            "of at least one number",
+            "edges",
+            lambda _, arrays: arrays.update({"embedder.bias": arrays["embedder.bias"][:0]}),
+            "at least one number",
         ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
-        ("steps", lambda _, arrays: arrays["scale.spread"].fill(0), "the scale of inputs must be positive"),
+        ("edges", lambda _, arrays: arrays["scale.spread"].fill(0), "must be positive"),
         (
-            "steps",
-            lambda _, arrays: arrays.update({"known.nodes": arrays["known.nodes"].astype(np.float64)}),
-            "the known labels do not belong to this graph",
+            "edges",
+            lambda _, arrays: arrays.update({"train.nodes": arrays["train.nodes"].astype(np.float64)}),
+            "the train labels do not belong to this graph",
         ),
     ],
 )
@@ -66,7 +66,7 @@ def test_the_number_of_jobs_does_not_change_results(tmp_path: Path) -> None:
     model.save(tmp_path / "model")
     assert cge.load(tmp_path / "model").n_jobs == 2
     again = cge.load(tmp_path / "model", n_jobs=1)
-    assert again.n_jobs == again._fitted.data.n_jobs == 1
+    assert again.n_jobs == again.fitted_.data.n_jobs == 1
     assert np.array_equal(again.predict_proba(), model.predict_proba())
-    with pytest.raises(InputError, match="threads must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="n_jobs must be a whole number of at least 1"):
         cge.load(tmp_path / "model", n_jobs=0)
