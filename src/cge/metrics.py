@@ -130,8 +130,8 @@ def node_f1(predicted: Array, labels: Array) -> Array:
     >>> node_f1(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
     [1.0, 0.67]
     """
-    mine, true = predicted > 0, labels > 0
-    return np.asarray(2 * (mine & true).sum(1) / np.maximum(mine.sum(1) + true.sum(1), 1))
+    positive, true = predicted > 0, labels > 0
+    return np.asarray(2 * (positive & true).sum(1) / np.maximum(positive.sum(1) + true.sum(1), 1))
 
 
 def classification_metrics(probabilities: Array, labels: Array) -> dict[str, float]:

@@ -39,12 +39,12 @@ KINDS = np.array(["near", "far"])
 def typed(features: bool = True) -> cge.Graph:
     """Return the two groups with two types of edges, and names for nodes."""
     plain = two_groups()
-    left, right = plain.to_scipy().nonzero()
-    once = left < right
-    left, right = left[once], right[once]
+    source, target = plain.to_scipy().nonzero()
+    once = source < target
+    source, target = source[once], target[once]
     ids = [f"n{node}" for node in range(2 * GROUP_SIZE)]
-    edges = [(ids[u], ids[v]) for u, v in zip(left.tolist(), right.tolist(), strict=True)]
-    graph = cge.Graph.from_edges(edges, node_ids=ids, edge_types=KINDS[(np.abs(left - right) > 2).astype(int)])
+    edges = [(ids[u], ids[v]) for u, v in zip(source.tolist(), target.tolist(), strict=True)]
+    graph = cge.Graph.from_edges(edges, node_ids=ids, edge_types=KINDS[(np.abs(source - target) > 2).astype(int)])
     return with_sparse_features(graph) if features else graph
 
 
@@ -132,17 +132,17 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
 @pytest.fixture(scope="module")
 def fitted() -> cge.CGE:
     graph = typed()
-    known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
+    labels = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
     return quick_cge("edges+hops", classifier="mlp", hops=3, label_propagation="yes", validation_fraction=0.0).fit(
-        graph, known
+        graph, labels
     )
 
 
 @pytest.fixture(scope="module")
 def sampled() -> cge.CGE:
-    known = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
+    labels = {f"n{node}": str(NAMES[TRUE_LABELS[node]]) for node in range(0, 2 * GROUP_SIZE, 3)}
     return quick_cge("lstm", classifier="mlp", hops=3, label_propagation="no", validation_fraction=0.0).fit(
-        typed(), known
+        typed(), labels
     )
 
 
@@ -168,10 +168,10 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
         assert path.path[0] == "n7"
         assert path.length == len(path.path)
         assert path.diversity == len(set(path.path))
-        for here, there, kind in zip(path.path, path.path[1:], path.types, strict=False):
-            far = abs(int(here[1:]) - int(there[1:])) > 2
-            assert kind == ("(self-loop)" if here == there else KINDS[int(far)])
-            assert here == there or there in graph.neighbors(here)
+        for node, following, kind in zip(path.path, path.path[1:], path.types, strict=False):
+            far = abs(int(node[1:]) - int(following[1:])) > 2
+            assert kind == ("(self-loop)" if node == following else KINDS[int(far)])
+            assert node == following or following in graph.neighbors(node)
         expected = [str(NAMES[TRUE_LABELS[int(node[1:])]]) if int(node[1:]) % 3 == 0 else None for node in path.path]
         assert list(path.labels) == expected
     assert any(path.length > path.diversity for path in fitted.explain("n7", top=50))
@@ -295,10 +295,10 @@ def test_a_class_is_the_mean_of_its_nodes(
 
 
 def test_a_class_that_nobody_is_in_has_no_paths() -> None:
-    known = np.zeros((2 * GROUP_SIZE, 3), int)
-    known[::3, 0], known[0, 1], known[1, 2] = 1, 1, 1
+    labels = np.zeros((2 * GROUP_SIZE, 3), int)
+    labels[::3, 0], labels[0, 1], labels[1, 2] = 1, 1, 1
     model = quick_cge("degree", classifier="mlp", hops=1, validation_fraction=0.0, label_propagation="no").fit(
-        with_sparse_features(two_groups()), known
+        with_sparse_features(two_groups()), labels
     )
     assert not model.predict()[:, 2].any()
     explanation = model.explain_class(2)
@@ -324,10 +324,10 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
     values = explanations[1].to_dict()
     assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
     assert explanations[0].describe_classifier().startswith("These are the scores of classifier 1 of 2 (mlp); ")
-    every = np.arange(40)
+    nodes = np.arange(40)
     for index in (0, 1):
-        own = [scores_of(model, node, index)[0].argmax() for node in every.tolist()]
-        assert model.explainer(index).predict_alone(every).tolist() == own
+        own = [scores_of(model, node, index)[0].argmax() for node in nodes.tolist()]
+        assert model.explainer(index).predict_alone(nodes).tolist() == own
     # A classifier that differs from the ensemble is reported.
     fitted: Any = model.fitted_
     with torch.no_grad():
@@ -450,17 +450,19 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     np.testing.assert_allclose(contributions.sum(0), total, atol=1e-6)
     np.testing.assert_allclose(explanation.by_hop.sum(0), total, atol=1e-6)
     assert {path.path[0] for path in explanation} == {7}
-    known = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if multilabel else labels >= 0)}
+    train = {int(node): labels[node] for node in np.flatnonzero(labels.any(axis=1) if multilabel else labels >= 0)}
     for path in explanation[:20]:
         for node, label in zip(path.path, path.labels, strict=True):
-            assert (label is None) == (node not in known)
-            assert label is None or multilabel or label == known[node]
+            assert (label is None) == (node not in train)
+            assert label is None or multilabel or label == train[node]
     column = explanation.target_index
-    mine = model.explain_class(model.classes_[column], top=4)
+    of_class = model.explain_class(model.classes_[column], top=4)
     within = model.predict_proba()[:, column] > 0.5 if multilabel else model.predict() == model.classes_[column]
     each = [model.explain(node, top=100) for node in np.flatnonzero(within).tolist()]
-    np.testing.assert_allclose(mine.by_hop, np.mean([explanation.by_hop for explanation in each], axis=0), atol=1e-6)
-    assert_adds_up(mine)
+    np.testing.assert_allclose(
+        of_class.by_hop, np.mean([explanation.by_hop for explanation in each], axis=0), atol=1e-6
+    )
+    assert_adds_up(of_class)
     near = int(explanation[0].path[-1])
     assert_adds_up(model.explain_pair(7, near, top=3))
     with pytest.raises(cge.CgeError, match=r"classifier must be 0 \(this model has one classifier\), found 1"):

@@ -55,7 +55,7 @@ HOSTILE = [
 ]
 
 
-def made(ids: list[Any], dim: int = 3) -> Export:
+def make_export(ids: list[Any], dim: int = 3) -> Export:
     """Return vectors of nodes in a ring."""
     edges = [(ids[k], ids[(k + 1) % len(ids)]) for k in range(len(ids))]
     vectors = np.random.default_rng(0).normal(size=(len(ids), dim)).astype(np.float32)
@@ -64,7 +64,7 @@ def made(ids: list[Any], dim: int = 3) -> Export:
 
 def labeled_export(ids: list[Any]) -> Export:
     """Return vectors with labels and predictions."""
-    export = made(ids)
+    export = make_export(ids)
     count = len(ids)
     labels = ["=known", *[None] * (count - 1)]
     return Export(
@@ -72,7 +72,7 @@ def labeled_export(ids: list[Any]) -> Export:
     )
 
 
-def written(export: Export, file: Path) -> Path:
+def write(export: Export, file: Path) -> Path:
     """Write one file."""
     (path,) = write_export(export, file)
     return path
@@ -83,8 +83,8 @@ def written(export: Export, file: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv"])
 def test_tables_of_text(suffix: str, tmp_path: Path) -> None:
-    export = made(HOSTILE)
-    path = written(export, tmp_path / f"v{suffix}")
+    export = make_export(HOSTILE)
+    path = write(export, tmp_path / f"v{suffix}")
     with path.open(newline="", encoding="utf-8") as stream:
         rows = list(csv.reader(stream, delimiter="," if suffix == ".csv" else "\t", strict=True))
     assert rows[0] == ["id", "v0", "v1", "v2"]
@@ -94,22 +94,22 @@ def test_tables_of_text(suffix: str, tmp_path: Path) -> None:
 
 def test_vectors_come_back_as_features(tmp_path: Path) -> None:
     for ids in (["a", "New York", "c"], [5, -7, 10**18]):
-        export = made(ids)
+        export = make_export(ids)
         for suffix in (".csv", ".tsv"):
-            path = written(export, tmp_path / f"v{suffix}")
+            path = write(export, tmp_path / f"v{suffix}")
             assert np.array_equal(read_features(path, export.graph), export.vectors)
 
 
 def test_numbers_that_begin_with_a_minus_sign_stay_numbers(tmp_path: Path) -> None:
     graph = Graph.from_edges([(-1, 2)])
-    path = written(Export(graph, np.array([[-0.5], [2.0]], np.float32)), tmp_path / "v.csv")
+    path = write(Export(graph, np.array([[-0.5], [2.0]], np.float32)), tmp_path / "v.csv")
     assert path.read_text() == '"id","v0"\n-1,-0.5\n2,2\n'
 
 
 @pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
 def test_parquet(ids: list[Any], tmp_path: Path) -> None:
-    export = made(ids)
-    table = pq.read_table(written(export, tmp_path / "v.parquet"))
+    export = make_export(ids)
+    table = pq.read_table(write(export, tmp_path / "v.parquet"))
     kind = pa.int64() if isinstance(ids[0], int) else pa.string()
     assert table.schema.names == ["id", "vector"]
     assert table.schema.types == [kind, pa.list_(pa.float32(), 3)]
@@ -119,8 +119,8 @@ def test_parquet(ids: list[Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("ids", [HOSTILE, [3, 1, 2]])
 def test_npz(ids: list[Any], tmp_path: Path) -> None:
-    export = made(ids)
-    with np.load(written(export, tmp_path / "v.npz"), allow_pickle=False) as arrays:
+    export = make_export(ids)
+    with np.load(write(export, tmp_path / "v.npz"), allow_pickle=False) as arrays:
         assert sorted(arrays) == ["ids", "vectors"]
         assert arrays["ids"].tolist() == ids
         assert arrays["vectors"].dtype == np.float32
@@ -157,8 +157,8 @@ def read_binary(data: bytes) -> tuple[list[str], np.ndarray]:
 def test_word2vec(
     suffix: str, read: Callable[[bytes], tuple[list[str], np.ndarray]], ids: list[Any], tmp_path: Path
 ) -> None:
-    export = made(ids)
-    words, vectors = read(written(export, tmp_path / f"v{suffix}").read_bytes())
+    export = make_export(ids)
+    words, vectors = read(write(export, tmp_path / f"v{suffix}").read_bytes())
     assert [unquote(word) for word in words] == [str(node_id) for node_id in ids]
     assert not any(sign.isspace() for word in words for sign in word)
     assert np.array_equal(vectors, export.vectors)
@@ -198,12 +198,12 @@ def test_more_rows_than_a_block(tmp_path: Path) -> None:
     count = 40_000
     graph = Graph.from_edges([(0, 1)], num_nodes=count)
     export = Export(graph, np.arange(2 * count, dtype=np.float32).reshape(count, 2))
-    text = written(export, tmp_path / "v.csv").read_text().splitlines()
+    text = write(export, tmp_path / "v.csv").read_text().splitlines()
     assert (len(text), text[-1]) == (count + 1, f"{count - 1},{2 * count - 2},{2 * count - 1}")
-    assert np.array_equal(read_binary(written(export, tmp_path / "v.bin").read_bytes())[1], export.vectors)
-    table = pq.read_table(written(export, tmp_path / "v.parquet"))
+    assert np.array_equal(read_binary(write(export, tmp_path / "v.bin").read_bytes())[1], export.vectors)
+    table = pq.read_table(write(export, tmp_path / "v.parquet"))
     assert table["vector"][count - 1].as_py() == [2 * count - 2, 2 * count - 1]
-    graph = nx.read_graphml(written(export, tmp_path / "v.graphml"))
+    graph = nx.read_graphml(write(export, tmp_path / "v.graphml"))
     assert (graph.number_of_nodes(), graph.number_of_edges()) == (count, 1)
 
 
@@ -231,14 +231,14 @@ def test_graphml_holds_nodes_edges_and_what_is_said() -> None:
 
 def test_graphml_of_a_directed_graph_with_types(tmp_path: Path) -> None:
     graph = Graph.from_edges([(1, 2), (1, 2), (2, 1)], directed=True, edge_types=["<likes>", "knows", "knows"])
-    path = written(Export(graph, np.zeros((2, 1), np.float32)), tmp_path / "g.graphml")
+    path = write(Export(graph, np.zeros((2, 1), np.float32)), tmp_path / "g.graphml")
     graph = nx.read_graphml(path, node_type=int)
     assert graph.is_directed()
     assert sorted(graph.edges(data="type")) == [(1, 2, "<likes>"), (1, 2, "knows"), (2, 1, "knows")]
 
 
 def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
-    path = written(labeled_export(HOSTILE), tmp_path / "g.graphml")
+    path = write(labeled_export(HOSTILE), tmp_path / "g.graphml")
     tree = ET.parse(path)
     name = "{http://graphml.graphdrawing.org/xmlns}"
     nodes = tree.findall(f".//{name}node")
@@ -264,15 +264,15 @@ def test_hostile_texts_in_graphml(tmp_path: Path) -> None:
 )
 def test_ids_that_xml_cannot_hold_are_refused(text: str, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(InputError) as caught:
-        written(made(["ok", text]), tmp_path / "g.graphml")
+        write(make_export(["ok", text]), tmp_path / "g.graphml")
     assert str(caught.value) == sentence
     assert list(tmp_path.iterdir()) == []
 
 
 def test_classes_that_xml_cannot_hold_are_replaced(tmp_path: Path) -> None:
-    plain = made(["a", "b"])
+    plain = make_export(["a", "b"])
     export = Export(plain.graph, plain.vectors, None, ["x\x00y", "\ud800"], np.float32([1, 1]))
-    graph = nx.read_graphml(written(export, tmp_path / "g.graphml"))
+    graph = nx.read_graphml(write(export, tmp_path / "g.graphml"))
     assert [graph.nodes[node]["prediction"] for node in "ab"] == ["x\ufffdy", "\ufffd"]
 
 
@@ -308,25 +308,25 @@ def test_projector(tmp_path: Path) -> None:
 
 
 def test_a_single_column_of_metadata_has_no_header(tmp_path: Path) -> None:
-    write_export(made(["a", "b"]), projector=tmp_path)
+    write_export(make_export(["a", "b"]), projector=tmp_path)
     assert (tmp_path / "metadata.tsv").read_text() == "a\nb\n"
 
 
 def test_a_folder_of_the_projector_that_cannot_be(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
     with pytest.raises(InputError, match="file is a file; give the path of a folder"):
-        write_export(made(["a", "b"]), projector=tmp_path / "file")
+        write_export(make_export(["a", "b"]), projector=tmp_path / "file")
     with pytest.raises(InputError, match="cannot be written"):
-        write_export(made(["a", "b"]), projector=tmp_path / "file" / "deeper")
+        write_export(make_export(["a", "b"]), projector=tmp_path / "file" / "deeper")
     with pytest.raises(InputError, match=r"vectors.tsv would be written twice; choose another file or folder"):
-        write_export(made(["a", "b"]), tmp_path / "vectors.tsv", projector=tmp_path)
+        write_export(make_export(["a", "b"]), tmp_path / "vectors.tsv", projector=tmp_path)
 
 
 def test_all_files_are_written_or_none(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="contains U\\+0001"):
-        write_export(made(["a", "b\x01"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
+        write_export(make_export(["a", "b\x01"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
     assert list(tmp_path.iterdir()) == []
-    paths = write_export(made(["a", "b"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
+    paths = write_export(make_export(["a", "b"]), tmp_path / "g.graphml", projector=tmp_path / "projector")
     assert [path.name for path in paths] == ["g.graphml", "vectors.tsv", "metadata.tsv"]
 
 
@@ -347,9 +347,9 @@ def test_numbers_stay_and_formulas_can(tmp_path: Path) -> None:
         *("-5", "+1.5e-3"),
         *("'-5-5", "'-", "'+1)", "'-5\n"),
     ]
-    export = made(["@angular/core", "-5", "=1+1"])
+    export = make_export(["@angular/core", "-5", "=1+1"])
     assert count_escaped_cells({"id": export.ids, "=x": np.zeros(3)}) == 3
-    exact = written(replace(export, exact=True), tmp_path / "v.csv")
+    exact = write(replace(export, exact=True), tmp_path / "v.csv")
     assert [line.partition(",")[0] for line in exact.read_text().splitlines()] == [
         *('"id"', '"@angular/core"', '"-5"', '"=1+1"')
     ]
@@ -370,20 +370,20 @@ def test_words_have_no_blanks_and_lead_back(text: str) -> None:
 def test_ids_that_no_file_holds(tmp_path: Path) -> None:
     for suffix in VECTORS:
         with pytest.raises(InputError, match="contains half of a surrogate pair, which UTF-8 cannot encode"):
-            written(made(["a", "\ud800"]), tmp_path / f"v{suffix}")
+            write(make_export(["a", "\ud800"]), tmp_path / f"v{suffix}")
         with pytest.raises(InputError, match=r"all strings, found \('a', 1\) at position 0"):
-            written(made([("a", 1), ("b", 2)]), tmp_path / f"v{suffix}")
+            write(make_export([("a", 1), ("b", 2)]), tmp_path / f"v{suffix}")
     with pytest.raises(InputError, match="a node has an empty id, which a word2vec file cannot contain"):
-        written(made(["a", ""]), tmp_path / "v.txt")
+        write(make_export(["a", ""]), tmp_path / "v.txt")
     with pytest.raises(InputError, match=r"the node id 'b\\x00' ends in a zero, which .npz would drop; write .parquet"):
-        written(made(["a", "b\0"]), tmp_path / "v.npz")
+        write(make_export(["a", "b\0"]), tmp_path / "v.npz")
     assert list(tmp_path.iterdir()) == []
 
 
 def test_one_long_id_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.store.exports._WIDEST", 1000)
     with pytest.raises(InputError, match=r"would take 1,600 bytes in .npz, .* of 200 characters; write .parquet"):
-        written(made(["a", "b" * 200]), tmp_path / "v.npz")
+        write(make_export(["a", "b" * 200]), tmp_path / "v.npz")
 
 
 # ---------------------------------------------------------------------- whole files
@@ -391,13 +391,13 @@ def test_one_long_id_does_not_fill_the_memory(tmp_path: Path, monkeypatch: pytes
 
 @pytest.mark.parametrize("suffix", VECTORS)
 def test_the_same_export_makes_the_same_bytes(suffix: str, tmp_path: Path) -> None:
-    first, second = (written(labeled_export(["a", "b"]), tmp_path / f"{name}{suffix}") for name in "xy")
+    first, second = (write(labeled_export(["a", "b"]), tmp_path / f"{name}{suffix}") for name in "xy")
     assert first.read_bytes() == second.read_bytes()
     assert sorted(tmp_path.iterdir()) == [first, second]
 
 
 def test_a_suffix_in_capitals(tmp_path: Path) -> None:
-    assert written(made(["a", "b"]), tmp_path / "V.CSV").read_text().startswith('"id"')
+    assert write(make_export(["a", "b"]), tmp_path / "V.CSV").read_text().startswith('"id"')
     with pytest.raises(InputError, match=r"the suffix '' is not one of .csv; choose one of these"):
         file_format("vectors", [".csv"])
 
@@ -464,7 +464,7 @@ def test_a_full_disk_below_a_library(tmp_path: Path) -> None:
 
     for suffix in VECTORS:
         with pytest.raises(OSError, match="No space left on device"):
-            VECTORS[suffix](made(["a", "b"]), Full())  # type: ignore[arg-type]
+            VECTORS[suffix](make_export(["a", "b"]), Full())  # type: ignore[arg-type]
 
 
 def test_links_stay_links_and_modes_stay(tmp_path: Path) -> None:
@@ -472,7 +472,7 @@ def test_links_stay_links_and_modes_stay(tmp_path: Path) -> None:
     real.write_text("old")
     real.chmod(0o600)
     link.symlink_to(real.name)
-    written(made(["a", "b"]), link)
+    write(make_export(["a", "b"]), link)
     assert link.is_symlink()
     assert real.read_text().startswith('"id"')
     assert stat.S_IMODE(real.stat().st_mode) == 0o600
@@ -490,7 +490,7 @@ def test_what_cannot_be_written(tmp_path: Path) -> None:
         ("none/v.csv", "v.csv: its folder does not exist; create it, or choose another file"),
     ):
         with pytest.raises(InputError, match=sentence):
-            written(made(["a", "b"]), tmp_path / name)
+            write(make_export(["a", "b"]), tmp_path / name)
     with pytest.raises(CgeError, match="the path is empty"):
         writable_file("")
 

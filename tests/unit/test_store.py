@@ -58,9 +58,9 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def same(found: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
-    return sorted(found) == sorted(expected) and all(
-        found[name].dtype == array.dtype and found[name].shape == array.shape and np.array_equal(found[name], array)
+def same(arrays: dict[str, np.ndarray], expected: dict[str, np.ndarray]) -> bool:
+    return sorted(arrays) == sorted(expected) and all(
+        arrays[name].dtype == array.dtype and arrays[name].shape == array.shape and np.array_equal(arrays[name], array)
         for name, array in expected.items()
     )
 
@@ -120,11 +120,11 @@ def test_the_files_are_json_and_safetensors(folder: Path) -> None:
 def test_every_dtype_and_shape_survives(tmp_path: Path, dtype: str, shape: tuple[int, ...]) -> None:
     array = (np.arange(np.prod(shape, dtype=int)) % 2).astype(dtype).reshape(shape)
     write_folder(tmp_path, "test", {}, {"a": array, "other": np.ones(3, np.int8)})
-    found = read_folder(tmp_path).arrays["a"]
-    assert found.dtype == np.dtype(dtype).newbyteorder("=")
-    assert found.shape == shape
-    assert np.array_equal(found, array)
-    assert found.flags.writeable
+    loaded = read_folder(tmp_path).arrays["a"]
+    assert loaded.dtype == np.dtype(dtype).newbyteorder("=")
+    assert loaded.shape == shape
+    assert np.array_equal(loaded, array)
+    assert loaded.flags.writeable
 
 
 def test_views_are_written_as_they_look(tmp_path: Path) -> None:
@@ -136,9 +136,9 @@ def test_views_are_written_as_they_look(tmp_path: Path) -> None:
         "fortran": square.copy("F"),
     }
     write_folder(tmp_path, "test", {}, views)
-    found = read_folder(tmp_path).arrays
-    assert same(found, views)
-    assert found["transposed"].tolist()[0] == [0, 4, 8, 12]
+    loaded = read_folder(tmp_path).arrays
+    assert same(loaded, views)
+    assert loaded["transposed"].tolist()[0] == [0, 4, 8, 12]
 
 
 def test_no_arrays_and_extreme_values(tmp_path: Path) -> None:
@@ -146,9 +146,9 @@ def test_no_arrays_and_extreme_values(tmp_path: Path) -> None:
     assert read_folder(tmp_path).arrays == {}
     odd = {"f": np.array([np.nan, np.inf, -0.0]), "i": np.array([-(2**63), 2**63 - 1]), "u": np.array([2**64 - 1], "Q")}
     write_folder(tmp_path, "test", {}, odd)
-    found = read_folder(tmp_path).arrays
-    assert found["f"].tobytes() == odd["f"].tobytes()
-    assert same({name: found[name] for name in "iu"}, {name: odd[name] for name in "iu"})
+    loaded = read_folder(tmp_path).arrays
+    assert loaded["f"].tobytes() == odd["f"].tobytes()
+    assert same({name: loaded[name] for name in "iu"}, {name: odd[name] for name in "iu"})
 
 
 def test_the_same_input_makes_the_same_bytes(tmp_path: Path) -> None:
@@ -845,9 +845,9 @@ def test_all_metadata_survives(first: object, second: object) -> None:
     ],
 )
 def test_ids_come_back(ids: np.ndarray) -> None:
-    found = unpack_ids(pack_ids(ids))
-    assert found.dtype == ids.dtype
-    assert found.tolist() == ids.tolist()
+    loaded = unpack_ids(pack_ids(ids))
+    assert loaded.dtype == ids.dtype
+    assert loaded.tolist() == ids.tolist()
 
 
 def test_ids_are_few_arrays_of_plain_numbers() -> None:
@@ -863,7 +863,7 @@ def test_ids_are_few_arrays_of_plain_numbers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "found"),
+    ("ids", "actual"),
     [
         ([("x", 1), ("y", 2)], "('x', 1) at position 0"),
         (["a", 1], "1 at position 1"),
@@ -873,11 +873,11 @@ def test_ids_are_few_arrays_of_plain_numbers() -> None:
         ([1, 1.5, "x"], "1.5 at position 1"),
     ],
 )
-def test_ids_that_cannot_be_saved(ids: Any, found: str) -> None:
+def test_ids_that_cannot_be_saved(ids: Any, actual: str) -> None:
     with pytest.raises(InputError) as error:
         pack_ids(ids)
     assert str(error.value) == (
-        f"saving needs node ids that are all integers (of 64 bits) or all strings, found {found}; "
+        f"saving needs node ids that are all integers (of 64 bits) or all strings, found {actual}; "
         "give the nodes such ids, for example str(id)"
     )
 
@@ -885,10 +885,10 @@ def test_ids_that_cannot_be_saved(ids: Any, found: str) -> None:
 def test_a_million_ids_take_about_a_second() -> None:
     ids = np.array([f"node {number} é" for number in range(1_000_000)], object)
     start = time.process_time()
-    found = unpack_ids(pack_ids(ids))
+    loaded = unpack_ids(pack_ids(ids))
     assert time.process_time() - start < 4  # far from what a slow machine needs, far below a loop that is quadratic
-    assert found[[0, -1]].tolist() == ["node 0 é", "node 999999 é"]
-    assert np.array_equal(found, ids)
+    assert loaded[[0, -1]].tolist() == ["node 0 é", "node 999999 é"]
+    assert np.array_equal(loaded, ids)
 
 
 @given(st.lists(st.text(st.characters())))  # half surrogate pairs included
@@ -897,9 +897,9 @@ def test_any_strings_survive(items: list[str]) -> None:
     array[:] = items
     assert unpack_values(pack_values(array)).tolist() == items
     fixed = np.array(items, dtype=str) if items else np.empty(0, "U3")
-    found = unpack_values(pack_values(fixed))
-    assert found.dtype == fixed.dtype
-    assert found.tobytes() == fixed.tobytes()
+    loaded = unpack_values(pack_values(fixed))
+    assert loaded.dtype == fixed.dtype
+    assert loaded.tobytes() == fixed.tobytes()
 
 
 @pytest.mark.parametrize(
@@ -922,9 +922,9 @@ def test_any_strings_survive(items: list[str]) -> None:
 )
 def test_values_come_back(tmp_path: Path, values: np.ndarray) -> None:
     write_folder(tmp_path, "test", {}, pack_values(values, "classes."))
-    found = unpack_values(read_folder(tmp_path).arrays, "classes.")
-    assert found.dtype == values.dtype.newbyteorder("=")
-    assert np.array_equal(found, values)
+    loaded = unpack_values(read_folder(tmp_path).arrays, "classes.")
+    assert loaded.dtype == values.dtype.newbyteorder("=")
+    assert np.array_equal(loaded, values)
 
 
 def test_objects_that_are_integers_come_back_as_integers() -> None:
@@ -932,7 +932,7 @@ def test_objects_that_are_integers_come_back_as_integers() -> None:
 
 
 @pytest.mark.parametrize(
-    ("values", "found"),
+    ("values", "actual"),
     [
         (np.array([1, "a"], object), "'a' at position 1"),
         (np.array([None, "a"], object), "None at position 0"),
@@ -942,12 +942,12 @@ def test_objects_that_are_integers_come_back_as_integers() -> None:
         (np.ones(1, complex), "dtype complex128"),
     ],
 )
-def test_values_that_cannot_be_saved(values: np.ndarray, found: str) -> None:
+def test_values_that_cannot_be_saved(values: np.ndarray, actual: str) -> None:
     with pytest.raises(InputError) as error:
         pack_values(values)
     assert str(error.value) == (
         "saving needs values that are all integers (of 64 bits), floats, booleans or strings, "
-        f"found {found}; use one of these types"
+        f"found {actual}; use one of these types"
     )
 
 
@@ -1043,24 +1043,24 @@ GRAPHS = {
 }
 
 
-def assert_same_graph(found: Graph, graph: Graph) -> None:
+def assert_same_graph(loaded: Graph, graph: Graph) -> None:
     for name in ("indptr", "indices", "node_ids", "weights", "edge_types"):
-        one, other = getattr(found, name), getattr(graph, name)
-        assert (one is None) == (other is None), name
-        if other is not None:
-            assert one.dtype == other.dtype, name
-            assert one.tolist() == other.tolist(), name
-    assert (found.directed, found.edge_type_names) == (graph.directed, graph.edge_type_names)
-    assert type(found.features) is type(graph.features)
+        array, expected = getattr(loaded, name), getattr(graph, name)
+        assert (array is None) == (expected is None), name
+        if expected is not None:
+            assert array.dtype == expected.dtype, name
+            assert array.tolist() == expected.tolist(), name
+    assert (loaded.directed, loaded.edge_type_names) == (graph.directed, graph.edge_type_names)
+    assert type(loaded.features) is type(graph.features)
     if isinstance(graph.features, sp.csr_array):
-        assert found.features.shape == graph.features.shape
+        assert loaded.features.shape == graph.features.shape
         for name in ("data", "indices", "indptr"):
-            assert getattr(found.features, name).dtype == getattr(graph.features, name).dtype, name
-            assert getattr(found.features, name).tolist() == getattr(graph.features, name).tolist(), name
+            assert getattr(loaded.features, name).dtype == getattr(graph.features, name).dtype, name
+            assert getattr(loaded.features, name).tolist() == getattr(graph.features, name).tolist(), name
     elif graph.features is not None:
-        assert found.features.dtype == graph.features.dtype
-        assert found.features.shape == graph.features.shape
-        assert found.features.tolist() == graph.features.tolist()
+        assert loaded.features.dtype == graph.features.dtype
+        assert loaded.features.shape == graph.features.shape
+        assert loaded.features.tolist() == graph.features.tolist()
 
 
 @pytest.mark.parametrize("name", sorted(GRAPHS))
@@ -1069,9 +1069,9 @@ def test_graphs_come_back(tmp_path: Path, name: str) -> None:
     assert all(key.startswith("the.") for key in arrays)
     write_folder(tmp_path, "test", {"graph": metadata}, arrays | {"other": np.ones(2)})
     stored = read_folder(tmp_path)
-    found = unpack_graph(stored.metadata["graph"], stored.arrays, "the.")
-    assert_same_graph(found, GRAPHS[name])
-    assert not found.indices.flags.writeable
+    loaded = unpack_graph(stored.metadata["graph"], stored.arrays, "the.")
+    assert_same_graph(loaded, GRAPHS[name])
+    assert not loaded.indices.flags.writeable
 
 
 def test_graphs_came_as_described() -> None:

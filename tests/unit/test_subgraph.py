@@ -51,15 +51,17 @@ def test_a_subgraph_is_rows_and_columns_of_the_matrix(
         assert (part.directed, part.edge_type_names) == (directed, graph.edge_type_names)
         assert (part.weights is None, part.edge_types is None) == (not weighted, not typed)
         for name in ("indptr", "indices", "weights", "edge_types"):
-            mine, whole = getattr(part, name), getattr(graph, name)
-            assert mine is whole or mine.dtype == whole.dtype  # both may be None
+            array, whole = getattr(part, name), getattr(graph, name)
+            assert array is whole or array.dtype == whole.dtype  # both may be None
         for row in range(len(part)):
             assert np.all(np.diff(part.indices[part.indptr[row] : part.indptr[row + 1]]) >= 0)
         if features == "none":
             assert part.features is None
         else:
-            mine, whole = (np.asarray(x.todense() if sp.issparse(x) else x) for x in (part.features, graph.features))
-            assert np.array_equal(mine, whole[nodes])
+            features_of_part, whole = (
+                np.asarray(x.todense() if sp.issparse(x) else x) for x in (part.features, graph.features)
+            )
+            assert np.array_equal(features_of_part, whole[nodes])
             assert sp.issparse(part.features) == (features == "sparse")
 
 
@@ -74,9 +76,10 @@ def test_a_subgraph_keeps_the_ids_of_its_user() -> None:
 
 
 @pytest.mark.parametrize(
-    ("nodes", "found"), [([-1, 2], "-1"), ([0, 3], "3"), ([True, False, True], "False"), ([0.5], "0.5"), (["a"], "'a'")]
+    ("nodes", "actual"),
+    [([-1, 2], "-1"), ([0, 3], "3"), ([True, False, True], "False"), ([0.5], "0.5"), (["a"], "'a'")],
 )
-def test_a_subgraph_takes_numbers_of_nodes(nodes: Any, found: str) -> None:
+def test_a_subgraph_takes_numbers_of_nodes(nodes: Any, actual: str) -> None:
     with pytest.raises(InputError) as caught:
         cge.Graph.from_edges([("a", "b"), ("b", "c")]).subgraph(nodes)
-    assert str(caught.value) == f"a subgraph takes node indices from 0 to 2, found {found}"
+    assert str(caught.value) == f"a subgraph takes node indices from 0 to 2, found {actual}"

@@ -38,9 +38,9 @@ def write_graphml(
     An id with a character that XML does not allow is refused: a replacement could be another node's id.
     """
     for text in texts:
-        wrong = forbidden_in_xml(text)
-        if wrong is not None or not text:
-            problem = "is empty" if wrong is None else f"contains U+{ord(wrong):04X}, which XML does not allow"
+        forbidden = forbidden_in_xml(text)
+        if forbidden is not None or not text:
+            problem = "is empty" if forbidden is None else f"contains U+{ord(forbidden):04X}, which XML does not allow"
             raise InputError(f"the node id {format_value(text)} {problem}", hint="rename the node, or write .parquet")
     for part in _parts(graph, texts, attributes):
         stream.write(part.encode())

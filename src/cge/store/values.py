@@ -87,11 +87,11 @@ def unpack_values(
     form, part = forms[0], arrays[prefix + forms[0]]
     if form == "numbers":
         if part.ndim != 1 or part.dtype.name not in STORABLE:
-            raise _wrong(where, prefix + form, "flat numbers", part)
+            raise _unexpected(where, prefix + form, "flat numbers", part)
         return part
     if form == "characters":
         if part.ndim != 2 or part.dtype != np.uint32 or not 1 <= part.shape[1] <= _LONGEST:
-            raise _wrong(where, prefix + form, "uint32 of two dimensions", part)
+            raise _unexpected(where, prefix + form, "uint32 of two dimensions", part)
         if part.size and part.max() > _LARGEST_CHARACTER:
             raise FileFormatError(
                 where, f"{prefix + form!r} contains {part.max():,}, which is not a character", hint=HINT
@@ -146,9 +146,9 @@ def _text(items: list[str]) -> tuple[Array, Array]:
 
 def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) -> Array:
     if text.ndim != 1 or text.dtype != np.uint8:
-        raise _wrong(where, prefix + "text", "flat uint8", text)
+        raise _unexpected(where, prefix + "text", "flat uint8", text)
     if ends is None or ends.ndim != 1 or ends.dtype != np.int64 or not len(ends):
-        raise _wrong(where, prefix + "ends", "flat int64", ends)
+        raise _unexpected(where, prefix + "ends", "flat int64", ends)
     if ends[0] != 0 or ends[-1] != len(text) or np.any(ends[1:] < ends[:-1]):
         raise FileFormatError(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}", hint=HINT)
     text, ends = np.ascontiguousarray(text), np.ascontiguousarray(ends)
@@ -172,6 +172,6 @@ def _characters(values: Array) -> Array:
     return plain.view(np.uint32).reshape(len(values), width)
 
 
-def _wrong(where: str | Path, name: str, expected: str, found: Array | None) -> FileFormatError:
-    seen = "nothing" if found is None else f"{found.dtype} of shape {found.shape}"
+def _unexpected(where: str | Path, name: str, expected: str, actual: Array | None) -> FileFormatError:
+    seen = "nothing" if actual is None else f"{actual.dtype} of shape {actual.shape}"
     return FileFormatError(where, f"expected {expected} under {name!r}, found {seen}", hint=HINT)
