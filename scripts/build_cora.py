@@ -65,7 +65,7 @@ def match(words: Array, classes: Array, edges: Array, standard: Dataset) -> tupl
 
     A paper and a node may be the same if they have the same words; then, again and again, only if their neighbors may
     be the same: color refinement of both graphs at once. Papers that stay alike are taken in the order of the file;
-    `check` makes sure that this leaves the edges as they should be. Classes are not used, so that they are a test.
+    `check` verifies that the edges are then the same. Classes are not used, so they serve as a test.
 
     Returns
     -------
@@ -109,11 +109,11 @@ def check(graph: Graph, standard: Dataset) -> None:
         and (graph.features != standard.graph.features).nnz == 0  # type: ignore[union-attr]
     )
     if not same:
-        raise SystemExit("the graph of cora.cites, put into the standard order, is not that of the Planetoid files")
+        raise SystemExit("the graph of cora.cites, in the standard order, is not that of the Planetoid files")
 
 
 def arrays(graph: Graph, paper_ids: Array, names: tuple[str, ...], standard: Dataset) -> dict[str, Array]:
-    """Return what the file holds, each in the smallest type: node and word numbers fit into 16 bits."""
+    """Return the content of the file, each array in the smallest type: node and word numbers fit into 16 bits."""
     assert standard.split is not None
     source = np.repeat(np.arange(graph.num_nodes), graph.degrees)
     once = source < graph.indices  # an undirected edge stands in both rows

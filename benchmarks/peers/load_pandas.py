@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Loading by pandas (and its factorize for strings), SciPy makes the rows."""
+"""Loading by pandas (and its factorize for strings), SciPy builds the rows."""
 
 import numpy as np
 import pandas as pd

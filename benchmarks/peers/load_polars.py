@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Loading by Polars (and its enumeration of strings), SciPy makes the rows. Threads are set by POLARS_MAX_THREADS."""
+"""Loading by Polars (and its enumeration of strings), SciPy builds the rows. Threads are set by POLARS_MAX_THREADS."""
 
 import numpy as np
 import polars as pl

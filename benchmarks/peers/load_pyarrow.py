@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found"
-"""Loading by PyArrow's CSV reader (and its dictionary encoding of strings), SciPy makes the rows."""
+"""Loading by PyArrow's CSV reader (and its dictionary encoding of strings), SciPy builds the rows."""
 
 import numpy as np
 import pyarrow as pa

@@ -1,5 +1,5 @@
 # mypy: disable-error-code="import-not-found"
-"""Skip-gram by cge: `pairs` makes its walks within the measured time, `deepwalk` is its estimator on an edge list."""
+"""Skip-gram by cge: `pairs` samples its walks within the measured time, `deepwalk` is its estimator on an edge list."""
 
 from collections.abc import Callable
 
@@ -23,8 +23,8 @@ def pairs() -> None:
         def work() -> tuple[Array, float]:
             n_jobs = TASK["n_jobs"]
             walker = Walker(graph, TASK["length"], TASK["walks"], seed=seed, n_jobs=n_jobs, shuffle=True)
-            made = embed_walks(walker, **settings, seed=seed)
-            return made.sources, made.pairs
+            embedding = embed_walks(walker, **settings, seed=seed)
+            return embedding.sources, embedding.pairs
 
         return work
 

@@ -1,5 +1,5 @@
 # mypy: ignore-errors
-"""Skip-gram by gensim, with its own defaults for learning rate and windows, on walks that are made beforehand.
+"""Skip-gram by gensim, with its own defaults for learning rate and windows, on walks that are sampled before.
 
 Frequent nodes are not sampled down, so the pairs it trains are known: half of those that full windows have, for each
 node draws its reach. Where only the rate is wanted, it trains on some of the walks, with the table of all nodes.
@@ -17,12 +17,12 @@ def main() -> None:
     names = np.arange(task["nodes"]).astype(str)
     counts = dict(zip(names.tolist(), np.diff(indptr).tolist(), strict=True))
     starts = np.tile(np.arange(task["nodes"]), task["walks"])
-    made = min(len(starts), task["most_walks"] or len(starts))
+    n_walks = min(len(starts), task["most_walks"] or len(starts))
 
-    pairs = made * pairs_of_walk(task["length"], task["window"], shrink=True)
+    pairs = n_walks * pairs_of_walk(task["length"], task["window"], shrink=True)
 
     def prepare(seed):
-        order = np.random.default_rng(seed).permutation(starts)[:made]
+        order = np.random.default_rng(seed).permutation(starts)[:n_walks]
         walks = names[uniform_walks(indptr, indices, order, task["length"], seed)].tolist()
         model = Word2Vec(
             vector_size=task["dim"],

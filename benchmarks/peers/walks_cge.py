@@ -25,11 +25,11 @@ def main() -> None:
             q=task["q"],
             n_jobs=task["n_jobs"],
         )
-        made, batch = 0, np.empty((0, 0), np.int32)
+        count, batch = 0, np.empty((0, 0), np.int32)
         for batch in walker.batches():
-            made += len(batch)
-        if made != len(starts):
-            raise SystemExit(f"{made} walks were made, not {len(starts)}")
+            count += len(batch)
+        if count != len(starts):
+            raise SystemExit(f"got {count} walks, expected {len(starts)}")
         return batch
 
     measure_walks(task, walk, lambda batch: batch)

@@ -13,7 +13,7 @@ def main() -> None:
     task = job()
     indptr, indices = arrays(task["graph"])
     size = len(indptr) - 1
-    # 64-bit floats: in 32 bits the shares of a large row add up to less than 1 and its draw falls beside the row.
+    # 64-bit floats: in 32 bits the shares of a large row add up to less than 1 and its draw falls outside of the row.
     matrix = sparse.csr_matrix((np.ones(len(indices)), indices, indptr), shape=(size, size))
     graph = csrgraph(matrix, n_jobs=task["n_jobs"])
     graph.normalize(return_self=True)

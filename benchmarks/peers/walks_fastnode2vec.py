@@ -1,7 +1,7 @@
 # mypy: ignore-errors
 """Walks by fastnode2vec, one call per walk, as its own training does. It has no setting for threads.
 
-The graph's arrays are set directly: its constructor takes minutes for 10 M edges and makes the same arrays.
+The graph's arrays are set directly: its constructor takes minutes for 10 M edges and builds the same arrays.
 """
 
 import numpy as np

@@ -1,9 +1,9 @@
 # mypy: ignore-errors
-"""Walks by PecanPy: the body of its `simulate_walks`, with its compiled functions kept between calls.
+"""Walks by PecanPy: the body of its `simulate_walks`, with its compiled functions cached between calls.
 
-`simulate_walks` compiles anew in each call, which is not what is measured here. Walks come as lists of node names, as
+`simulate_walks` compiles again in each call, which is not what is measured here. Walks come as lists of node names, as
 its users get them. Threads are set by NUMBA_NUM_THREADS. node2vec's tables of all pairs of edges (`PreComp`) are used
-where they fit in 2 GB, otherwise chances are computed at each step (`SparseOTF`).
+where they fit in 2 GB, otherwise probabilities are computed at each step (`SparseOTF`).
 """
 
 import tempfile

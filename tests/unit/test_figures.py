@@ -67,15 +67,15 @@ def test_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "says"),
+    ("only", "message"),
     [
         ("width", "no analysis 'width'; there are distribution, relevance"),
         ("distribution/cora", "distribution has no data set 'cora'; it has citeseer"),
         ("*/moon", "has no data set 'moon'"),
     ],
 )
-def test_parts_that_do_not_exist(only: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_parts_that_do_not_exist(only: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         list(cells(only, 1))
 
 

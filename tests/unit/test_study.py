@@ -179,10 +179,11 @@ def test_parts_of_the_study() -> None:
 
 
 @pytest.mark.parametrize(
-    ("only", "says"), [("core", "no graph 'core'; it has cora"), ("cora/stops", "no method 'stops'"), ("/auto", "''")]
+    ("only", "message"),
+    [("core", "no graph 'core'; it has cora"), ("cora/stops", "no method 'stops'"), ("/auto", "''")],
 )
-def test_graphs_and_methods_that_the_study_does_not_have(only: str, says: str) -> None:
-    with pytest.raises(InputError, match=says):
+def test_graphs_and_methods_that_the_study_does_not_have(only: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
         list(weights.cells(only, 1))
 
 
