@@ -93,7 +93,7 @@ def report_contents(
         How vectors are projected to two dimensions; UMAP needs the package umap-learn.
     """
     if not hasattr(model, "fitted_"):
-        raise InputError("a report needs a trained model; call fit first")
+        raise InputError("a report needs a trained model", hint="call fit first")
     check_projection(projection)
     scored = scored_nodes(model, test_labels)
     rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])

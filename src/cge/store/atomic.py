@@ -42,13 +42,13 @@ def writable_file(file: FilePath) -> Path:
         has_folder = path.parent.is_dir()
     except (OSError, RuntimeError) as error:  # names that are too long, links that lead to themselves
         reason = getattr(error, "strerror", None) or str(error)
-        raise InputError(f"{file} cannot be written ({reason}); choose another file") from None
+        raise InputError(f"{file} cannot be written ({reason})", hint="choose another file") from None
     if stat.S_ISDIR(mode):
-        raise InputError(f"{file} is a folder; give the path of a file")
+        raise InputError(f"{file} is a folder", hint="give the path of a file")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{file} is a pipe or a device; give the path of a file")
+        raise InputError(f"{file} is a pipe or a device", hint="give the path of a file")
     if not has_folder:
-        raise InputError(f"{file}: its folder does not exist; create it, or choose another file")
+        raise InputError(f"{file}: its folder does not exist", hint="create it, or choose another file")
     return path
 
 
@@ -75,7 +75,9 @@ def write_files(files: Mapping[Path, Writer], *, folder: Path | None = None) -> 
             _sync_folder(path.parent)
     except OSError as error:
         place, kind = (path, "file") if folder is None else (folder, "folder")
-        raise InputError(f"{place} cannot be written ({error.strerror or error}); {disk_hint(error)} {kind}") from None
+        raise InputError(
+            f"{place} cannot be written ({error.strerror or error})", hint=f"{disk_hint(error)} {kind}"
+        ) from None
     finally:
         for file in temporary.values():
             with suppress(OSError):

@@ -130,11 +130,13 @@ def write_export(export: Export, file: FilePath | None = None, *, projector: Fil
         for name, write in (("vectors.tsv", _as_numbers), ("metadata.tsv", _as_metadata)):
             path = writable_file(folder / name)
             if path in files:
-                raise InputError(f"{path} would be written twice; choose another file or folder")
+                raise InputError(f"{path} would be written twice", hint="choose another file or folder")
             files[path] = partial(write, export)
         write_files(files)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written ({error.strerror or error}); choose another folder") from None
+        raise InputError(
+            f"{folder} cannot be written ({error.strerror or error})", hint="choose another folder"
+        ) from None
     finally:
         if new:
             with suppress(OSError):  # not empty: the files were written
@@ -157,11 +159,14 @@ def _as_npz(export: Export, stream: BinaryIO) -> None:
         if 4 * longest * len(ids) > _WIDEST:
             raise InputError(
                 f"the ids would take {4 * longest * len(ids):,} bytes in .npz, where all are as long as the longest, "
-                f"of {longest:,} characters; write .parquet"
+                f"of {longest:,} characters",
+                hint="write .parquet",
             )
         cut = next((text for text in ids if text.endswith("\0")), None)
         if cut is not None:
-            raise InputError(f"the node id {format_value(cut)} ends in a zero, which .npz would drop; write .parquet")
+            raise InputError(
+                f"the node id {format_value(cut)} ends in a zero, which .npz would drop", hint="write .parquet"
+            )
         ids = np.array(ids, f"U{max(longest, 1)}")
     np.savez(stream, ids=ids, vectors=np.ascontiguousarray(export.vectors))
 
@@ -246,4 +251,4 @@ def _refuse_model_file(path: Path) -> None:
     except (OSError, ValueError, RecursionError):
         return
     if is_manifest(content):
-        raise InputError(f"{path} belongs to a model that cge has saved; choose another file")
+        raise InputError(f"{path} belongs to a model that cge has saved", hint="choose another file")

@@ -21,7 +21,7 @@ def open_regular(path: Path) -> BinaryIO:
     mode = path.lstat().st_mode
     if not stat.S_ISREG(mode):
         kind = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a regular file"
-        raise FileFormatError(path, f"this is {kind}, expected a file; put the file itself there")
+        raise FileFormatError(path, f"this is {kind}, expected a file", hint="put the file itself there")
     return path.open("rb")
 
 

@@ -83,7 +83,7 @@ def write_folder(
     ordered = checked_arrays(arrays)
     try:
         if path.exists() and not path.is_dir():
-            raise InputError(f"{path} is a file; give the path of a folder")
+            raise InputError(f"{path} is a file", hint="give the path of a folder")
         path.mkdir(parents=True, exist_ok=True)
         with lock_folder(path):
             _current_tensors(path, name)  # refuses to replace a file that is not ours
@@ -94,7 +94,9 @@ def write_folder(
                 # between its replacement and the next line.
                 _remove_old_tensors(path, name, keep=_current_tensors(path, name))
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); {disk_hint(error)} folder") from None
+        raise InputError(
+            f"{path} cannot be written ({error.strerror or error})", hint=f"{disk_hint(error)} folder"
+        ) from None
 
 
 def _commit(path: Path, kind: str, metadata: dict[str, Any], arrays: dict[str, Array], name: str) -> None:
@@ -125,7 +127,7 @@ def _current_tensors(path: Path, name: str) -> str | None:
     except (ValueError, RecursionError):
         content = None
     if not manifests.is_manifest(content):
-        raise InputError(f"{file} was not written by cge; move it away, or choose another folder")
+        raise InputError(f"{file} was not written by cge", hint="move it away, or choose another folder")
     tensors = content.get("tensors")
     tensor_file = tensors.get("file") if isinstance(tensors, dict) else None
     return tensor_file if isinstance(tensor_file, str) else None
@@ -180,7 +182,7 @@ def _read_manifest(path: Path, name: str) -> manifests.Manifest:
             problem = "the folder does not exist; give one that cge has saved"
         raise FileFormatError(path, problem) from None
     except NotADirectoryError:
-        raise FileFormatError(path, "this is a file; give the path of a folder that cge has saved") from None
+        raise FileFormatError(path, "this is a file", hint="give the path of a folder that cge has saved") from None
     except OSError as error:
         raise FileFormatError(file, f"the file cannot be read ({error.strerror or error})") from None
     if len(data) > manifests.MAX_BYTES:

@@ -86,7 +86,7 @@ def plain(value: Any, place: str = "metadata") -> Any:
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
-        raise InputError(f"{place} is {value}, which JSON cannot contain; use None, or put it in an array")
+        raise InputError(f"{place} is {value}, which JSON cannot contain", hint="use None, or put it in an array")
     if value is None or isinstance(value, bool | int | float | str):
         return value
     if isinstance(value, list | tuple):
@@ -94,10 +94,11 @@ def plain(value: Any, place: str = "metadata") -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise InputError(f"{place} has the key {format_value(key)}; keys must be strings")
+                raise InputError(f"{place} has the key {format_value(key)}", hint="keys must be strings")
         return {str(key): plain(item, f"{place}[{key!r}]") for key, item in value.items()}
     raise InputError(
-        f"{place} is {format_value(value)}; use numbers, strings, lists and dictionaries, and arrays for the rest"
+        f"{place} is {format_value(value)}",
+        hint="use numbers, strings, lists and dictionaries, and arrays for the rest",
     )
 
 
@@ -149,9 +150,11 @@ def to_bytes(manifest: Manifest) -> bytes:
         content["sha256"] = _sha256(content)
         data = json.dumps(content, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
-        raise InputError(f"the metadata cannot be written as JSON ({error}); put it in arrays") from None
+        raise InputError(f"the metadata cannot be written as JSON ({error})", hint="put it in arrays") from None
     if len(data) > MAX_BYTES:
-        raise InputError(f"the metadata takes {len(data):,} bytes, at most {MAX_BYTES:,} fit; put long lists in arrays")
+        raise InputError(
+            f"the metadata takes {len(data):,} bytes, at most {MAX_BYTES:,} fit", hint="put long lists in arrays"
+        )
     return data
 
 
@@ -167,7 +170,7 @@ def parse(path: Path, name: str, data: bytes) -> Manifest:
     except (ValueError, RecursionError):
         raise FileFormatError(path, "this is not readable JSON", hint=HINT) from None
     if not is_manifest(content):
-        raise FileFormatError(path, "this was not written by cge; give a folder that cge has saved")
+        raise FileFormatError(path, "this was not written by cge", hint="give a folder that cge has saved")
     _check_version(path, content)
     try:
         tensors = metadata_field(content, "tensors", dict)
