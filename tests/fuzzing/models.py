@@ -38,8 +38,8 @@ _KINDS: dict[str, Any] = {
     "transductive": lambda: cge.PaperCGE("transductive", "cnn", **_PAPER),
     "inductive": lambda: cge.PaperCGE("inductive", "uniform", **_PAPER),
     "walks": lambda: cge.DeepWalk(dim=4, walks_per_node=1, walk_length=4, window=2),
-    "spread": LabelPropagation,
-    "classifier": lambda: WalkClassifier(),
+    "label propagation": LabelPropagation,
+    "walk classifier": WalkClassifier,
     "gcn": lambda: GCN(epochs=2),
 }
 

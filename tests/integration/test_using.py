@@ -560,5 +560,5 @@ def test_a_custom_weighting_needs_python(tmp_path: Path, capsys: pytest.CaptureF
     with pytest.warns(cge.CgeWarning):
         make_estimator(cge.PaperCGE, own).fit(people(False), Y).save(tmp_path / "own")
     message = refused(["predict", str(tmp_path / "own")], capsys)
-    assert message.startswith(f"{tmp_path / 'own'}: this model weighs paths with ")
+    assert message.startswith(f"{tmp_path / 'own'}: this model has the weighting ")
     assert message.endswith("; load it in Python with cge.load(…, weighting=…)")

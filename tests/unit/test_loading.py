@@ -36,22 +36,33 @@ def refused(kind: str, change: Change, folder: Path) -> str:
     ("kind", "change", "problem"),
     [
         ("edges", lambda metadata, _: metadata.update(ensemble=[]), "there is no classifier"),
-        ("edges", lambda metadata, _: metadata["selection"].update(hops=10**12), "1,000,000,000,000"),
-        ("edges", lambda metadata, _: metadata.update(best_epoch=99), "99"),
-        ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "0"),
-        ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'int' object is not iterable"),
+        (
+            "edges",
+            lambda metadata, _: metadata["selection"].update(hops=10**12),
+            "1,000,000,000,000 hop weights, but paths have at most 4 edges",
+        ),
+        ("edges", lambda metadata, _: metadata.update(best_epoch=99), "the best epoch, 99, is not in the history"),
+        ("transductive", lambda metadata, _: metadata.update(best_epoch=0), "the best epoch, 0, is not in the history"),
+        ("edges", lambda metadata, _: metadata.update(labels_seen=7), "'labels_seen' must be an object, found 7"),
         (
             "edges",
             lambda _, arrays: arrays.update({"embedder.bias": arrays["embedder.bias"][:0]}),
-            "at least one number",
+            "there must be a class, and vectors of at least one number",
         ),
         ("walks", lambda _, arrays: arrays["embedding"].fill(np.nan), "its vectors are not finite"),
-        ("edges", lambda _, arrays: arrays["scale.spread"].fill(0), "must be positive"),
+        ("edges", lambda _, arrays: arrays["scale.spread"].fill(0), "the scale of edge inputs must be positive"),
         (
             "edges",
             lambda _, arrays: arrays.update({"train.nodes": arrays["train.nodes"].astype(np.float64)}),
             "the train labels do not belong to this graph",
         ),
+        (
+            "inductive",
+            lambda _, arrays: arrays.pop("validation.probabilities"),
+            "the probabilities of the validation labels are missing",
+        ),
+        ("sampled", lambda metadata, _: metadata["calibration"].update(temperature=0.0), "must be positive and finite"),
+        ("transductive", lambda metadata, _: metadata.update(temperature=-1.0), "must be positive and finite"),
     ],
 )
 def test_inconsistent_content_is_refused(kind: str, change: Change, problem: str, tmp_path: Path) -> None:
@@ -60,13 +71,11 @@ def test_inconsistent_content_is_refused(kind: str, change: Change, problem: str
 
 def test_the_number_of_jobs_does_not_change_results(tmp_path: Path) -> None:
     edges = [(node, (node + step) % 30) for node in range(30) for step in (1, 2)]
-    model = cge.CGE(n_jobs=2, random_state=0, training={"max_epochs": 3}).fit(
-        cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"}
-    )
+    model = cge.CGE(n_jobs=2, training={"max_epochs": 3}).fit(cge.Graph.from_edges(edges), {0: "a", 1: "b", 15: "b"})
     model.save(tmp_path / "model")
     assert cge.load(tmp_path / "model").n_jobs == 2
     again = cge.load(tmp_path / "model", n_jobs=1)
     assert again.n_jobs == again.fitted_.data.n_jobs == 1
     assert np.array_equal(again.predict_proba(), model.predict_proba())
-    with pytest.raises(InputError, match="n_jobs must be a whole number of at least 1"):
+    with pytest.raises(InputError, match="n_jobs must be"):
         cge.load(tmp_path / "model", n_jobs=0)

@@ -19,7 +19,7 @@ from cge.store import Stored, read_folder, unpack_graph
 
 __all__ = ["load"]
 
-# What Python, NumPy and PyTorch raise where parts do not go together; a folder with a right hash may hold anything.
+# What Python, NumPy and PyTorch raise where contents are inconsistent; a folder with a valid hash may hold anything.
 _PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeError, TypeError, ValueError)
 
 
@@ -64,11 +64,11 @@ def load(
     custom = settings.get("weighting")
     if isinstance(custom, dict):
         if weighting is None:
-            problem = f"this model weighs paths with {custom.get(CUSTOM)!r}, which is not part of the folder"
+            problem = f"this model has the weighting {custom.get(CUSTOM)!r}, which is not part of the folder"
             raise InputError(problem, parameter="weighting", hint="pass it as load(…, weighting=…)")
         if name_of(weighting) != custom.get(CUSTOM):
             raise InputError(
-                f"this model weighs paths with {custom.get(CUSTOM)!r}, but weighting is {name_of(weighting)!r}",
+                f"this model has the weighting {custom.get(CUSTOM)!r}, but weighting is {name_of(weighting)!r}",
                 parameter="weighting",
                 hint="pass the one it was trained with",
             )
@@ -78,15 +78,15 @@ def load(
     if n_jobs is not None:
         settings = settings | ({"n_jobs": resolve_jobs(n_jobs)} if "n_jobs" in settings else {})
     try:
-        with np.errstate(all="ignore"):  # what is not finite is told below
+        with np.errstate(all="ignore"):  # vectors that are not finite are refused below
             return _restored(stored, settings, folder)
     except FileFormatError:
         raise
     except MemoryError:
-        raise FileFormatError(folder, "this model needs more memory than this machine can give") from None
-    except _PROBLEMS as wrong:
-        what = format_value(str(wrong)) if not isinstance(wrong, CgeError) else wrong
-        raise FileFormatError(folder, f"this is no whole {stored.kind} ({what}); save the model again") from None
+        raise FileFormatError(folder, "this model needs more memory than this machine has") from None
+    except _PROBLEMS as error:
+        reason = error if isinstance(error, CgeError) else format_value(str(error))
+        raise FileFormatError(folder, f"this is no whole {stored.kind} ({reason}); save the model again") from None
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:

@@ -1,4 +1,4 @@
-"""Estimators to folders: settings, graph, and what each estimator adds of its own."""
+"""Write an estimator to a folder: settings, graph, and the metadata and arrays of its model."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from cge.store import pack_graph, write_folder
 
 __all__ = ["CUSTOM", "name_of", "save_estimator"]
 
-CUSTOM = "custom"  # stands in the settings for a weighting of the user's own, which only the user can pass again
+CUSTOM = "custom"  # key in the stored settings of a custom weighting, which has to be passed to `load` again
 
 
 def save_estimator(
     estimator: Any, folder: str | Path, graph: Graph, metadata: dict[str, Any], arrays: dict[str, npt.NDArray[Any]]
 ) -> None:
-    """Write a trained estimator to a folder, all at once; `metadata` and `arrays` are what it has learned."""
+    """Write a trained estimator to a folder, atomically; `metadata` and `arrays` are those of its model."""
     params = sorted(flat_params(estimator).items())
     settings = {name: {CUSTOM: name_of(value)} if callable(value) else value for name, value in params}
     graph_metadata, graph_arrays = pack_graph(graph)
