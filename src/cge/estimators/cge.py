@@ -44,17 +44,19 @@ Array = npt.NDArray[Any]
 
 @documented
 class CGE(PathEstimator):
-    """Customized graph embedding: paths of a graph are weighted for your labels.
+    """Customized graph embedding: classify the nodes of a graph from a few labels, with path weights for these labels.
 
-    The inputs of the nodes at the ends of all weighted paths from a node are summed to its vector, and a classifier on
-    the vectors makes the predictions. What is left at "auto" is selected by validation accuracy.
+    The vector of a node is a sum over all paths of up to `hops` edges that start at it: each path adds the inputs (by
+    default the features) of its last node, times the weight of the path. A classifier maps vectors to classes. What is
+    left at "auto" is selected on validation labels. `docs/concepts.md` defines the terms and has the equations.
 
     Attributes
     ----------
     weight_parameters_ : dict
-        Parameters of an edge weighting: "coefficients" (of each edge input; with a positive one, edges with
-        large values get more weight), "self_loop", "normalization" (the exponent b) and "hops" (the weight of paths by
-        their number of edges). Empty for networks.
+        What determines the weight of an edge: "coefficients" (for each edge input, such as the cosine of the two nodes'
+        features; positive: edges with large values get more weight), "self_loop" (that of self-loops), "normalization"
+        (the exponent b: 0 normalizes rows, ½ is symmetric) and "hops" (the weight of paths with 0, 1, … edges). Empty
+        for networks.
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
     label_propagation_ : bool

@@ -55,7 +55,7 @@ ValidationFraction = Annotated[
 TaskName = Annotated[
     str,
     Setting(
-        "what y holds: classes (one for each node, or several), or for 'regression' numbers",
+        "kind of target: 'classification' (single-label or multilabel) or 'regression' (numbers)",
         choices=TASKS,
     ),
 ]
@@ -68,7 +68,7 @@ Refit = Annotated[
 Weighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "path weighting: {registry}; 'auto' compares closed forms and learned edge weights on the validation labels",
+        "path weighting: {registry}; 'auto' selects one that is not a network, on the validation labels",
         choices=("auto",),
         registry=weighting_descriptions,
         callables="a callable takes the size of its input and returns a PathWeighting",
@@ -90,8 +90,7 @@ Inputs = Annotated[
 ClassifierName = Annotated[
     str,
     Setting(
-        "classifier on the propagated inputs: {registry}; 'auto' compares them on the validation labels and may average "
-        "two",
+        "classifier on the propagated inputs: {registry}; 'auto' selects one on the validation labels, or averages two",
         choices=("auto",),
         registry=classifier_descriptions,
     ),
@@ -99,7 +98,8 @@ ClassifierName = Annotated[
 LabelPropagationMode = Annotated[
     str,
     Setting(
-        "whether propagated training labels (leave-one-out) are added to the class scores; 'auto' decides on the "
+        "whether propagated training labels are added to the class scores; a node never receives its own label "
+        "(leave-one-out); 'auto' decides on the "
         "validation labels",
         choices=("auto", "yes", "no"),
     ),
@@ -134,7 +134,8 @@ Training = Annotated[
     Setting("how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig),
 ]
 OuterProblem = Annotated[
-    OuterConfig | dict[str, Any] | None, Setting("how a learned weighting is trained", config=OuterConfig)
+    OuterConfig | dict[str, Any] | None,
+    Setting("how a learned weighting is trained (bi-level optimization)", config=OuterConfig),
 ]
 
 # ---------------------------------------------------------------------- PaperCGE

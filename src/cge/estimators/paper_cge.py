@@ -44,11 +44,12 @@ Array = npt.NDArray[Any]
 
 @documented
 class PaperCGE(PathEstimator):
-    """The algorithm of the paper: CGE-T (`setting="transductive"`) and CGE-I (`setting="inductive"`).
+    """The algorithm of Hou et al., Customized Graph Embedding: CGE-T ("transductive") and CGE-I ("inductive").
 
-    Vectors are trained on pairs of nodes at the two ends of sub-paths of random walks, each weighted by a network A(p),
-    which is trained by bi-level optimization. With uniform weights it is Planetoid. `docs/deviations.md` lists where it
-    departs from the paper; `CGE` is more accurate and faster.
+    Paths are sub-paths of random walks. The two nodes at the ends of a path are trained as a pair, as in DeepWalk, with
+    the weight A(p) that a network assigns to the path; the network is trained by bi-level optimization. With uniform
+    weights the model is Planetoid. Equations are those of the paper; `docs/deviations.md` lists where the code departs
+    from it. `CGE` is more accurate and faster.
 
     Examples
     --------

@@ -132,7 +132,7 @@ class CnnWeighting(PathWeighting):
     second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
-    summary = "a CNN along the path (Eq. 1)"
+    summary = "a CNN along the path"
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -164,7 +164,7 @@ class CnnWeighting(PathWeighting):
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
-    summary = "an LSTM along the path (Eq. 2)"
+    summary = "an LSTM along the path"
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()

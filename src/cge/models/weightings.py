@@ -197,7 +197,7 @@ def _hop_profiles() -> list[WeightingSpec]:
 
 
 for _spec in (
-    WeightingSpec("uniform", "gives all paths weight 1", partial(_all_hops, 0.0), search=SearchRole("base")),
+    WeightingSpec("uniform", "weights paths as a random walk does", partial(_all_hops, 0.0), search=SearchRole("base")),
     WeightingSpec(
         "degree", "is the symmetric normalization of GCN", partial(_all_hops, 0.5), search=SearchRole("base")
     ),
