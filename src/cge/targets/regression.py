@@ -199,7 +199,7 @@ class Regression(Target):
         return {"r2": r2_score(predicted, labels), "mean_absolute_error": mean_absolute_error(predicted, labels)}
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:
-        """Return values ± a quantile of the absolute residuals of the validation labels (split conformal prediction)."""
+        """Return values ± a quantile of the absolute validation residuals, `(k, 2)` (split conformal prediction)."""
         if not 0 < level < 1:
             raise InputError(parameter="level", expected="a number between 0 and 1", found=level)
         errors = np.sort(np.abs(residuals[0][:, 0] - residuals[1][:, 0]))
