@@ -253,9 +253,9 @@ def check_same_features(trained: Graph, new: Graph) -> None:
     if new_width != width:
         raise InputError(f"new nodes need {width:,} features, as in training, found {new_width:,}")
     pairs = zip(trained.feature_names, new.feature_names, strict=False)
-    different = next(((expected, found) for expected, found in pairs if expected != found), None)
+    different = next((pair for pair in pairs if pair[0] != pair[1]), None)
     if different is not None:
+        expected, name = map(format_value, different)
         raise InputError(
-            "new nodes need the features of training in the same order, expected "
-            f"{format_value(different[0])}, found {format_value(different[1])}"
+            f"new nodes need the features of training in the same order, expected {expected}, found {name}"
         )
