@@ -346,6 +346,12 @@ def test_a_closed_pipe_is_no_error(words: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+def test_with_a_closed_error_stream_nothing_goes_to_the_output(tmp_path: Path) -> None:
+    call = f"{sys.executable} -m cge check no-such-file.csv 2>&-"
+    done = subprocess.run(["sh", "-c", call], capture_output=True, env=environment(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, b"")
+
+
 def test_interruption_while_importing(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     class Slow(ModuleType):
         def __getattr__(self, name: str) -> None:

@@ -337,6 +337,14 @@ def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureF
     assert tensor_hashes(files / "m")
 
 
+def test_sighup_ends_a_fit_as_sigterm_does(files: Path) -> None:
+    process = start_fit(files, fit_arguments(files, *SMALL_FIT_FLAGS, "--max-epochs", "5000", "--patience", "5000"))
+    process.send_signal(signal.SIGHUP)
+    _, errors = process.communicate()
+    assert process.returncode == 129
+    assert errors.startswith(b"cge: terminated; the same command with --resume continues")
+
+
 def test_symbolic_links_in_a_folder_are_refused(
     files: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -9,6 +9,7 @@ import typer
 
 __all__ = [
     "DatasetName",
+    "Exact",
     "FirstSeed",
     "Jobs",
     "Json",
@@ -16,6 +17,8 @@ __all__ = [
     "ModelJobs",
     "PerClass",
     "Quiet",
+    "QuietResult",
+    "Settings",
     "TrainShare",
     "TrustData",
     "among",
@@ -33,6 +36,7 @@ def int64(value: int | None) -> int | None:
 
 
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+QuietResult = Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
 PerClass = Annotated[
     int, typer.Option(min=1, callback=int64, help="Training labels per class, where the data set has no split.")
@@ -40,12 +44,23 @@ PerClass = Annotated[
 TrainShare = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
 ]
+Settings = Annotated[
+    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
+]
 TrustData = Annotated[
     bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
 ]
 FirstSeed = Annotated[int, typer.Option("--seed", "--first-seed", min=0, callback=int64, help="The first seed.")]
 Jobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[all cores].")]
 ModelJobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[as in training].")]
+Exact = Annotated[
+    bool,
+    typer.Option(
+        "--exact",
+        help="Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for "
+        "spreadsheets.",
+    ),
+]
 ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
 
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet
-from cge.cli.graph_options import FILES, column_of, require_file
-from cge.cli.model_files import EXACT, escape_note, load_model, output_file, require_vectors
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet
+from cge.cli.graph_options import FILES, LabelColumn, LabelNodes, column_of, require_file
+from cge.cli.model_files import escape_note, load_model, output_file, require_vectors
 from cge.cli.printing import print_json, print_notes, print_pairs
 from cge.errors import InputError
 
@@ -20,38 +20,36 @@ if TYPE_CHECKING:
 __all__ = ["embed"]
 
 
+Out = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="File for the vectors; the suffix is the format: .parquet, .csv, .tsv, .txt and .bin (word2vec), .npz; "
+        ".graphml is the graph with labels and predictions.",
+    ),
+]
+Projector = Annotated[
+    str | None,
+    typer.Option(metavar="DIR", help="Folder for vectors.tsv and metadata.tsv, for the embedding projector."),
+]
+Labels = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Labels, a table of nodes and labels, for .graphml and --projector \\[the training labels].",
+        rich_help_panel=FILES,
+    ),
+]
+
+
 def embed(
     folder: ModelFolder,
-    out: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="File for the vectors; the suffix is the format: .parquet, .csv, .tsv, .txt and "
-            ".bin (word2vec), .npz; .graphml is the graph with labels and predictions.",
-        ),
-    ] = None,
-    projector: Annotated[
-        str | None,
-        typer.Option(metavar="DIR", help="Folder for vectors.tsv and metadata.tsv, for the embedding projector."),
-    ] = None,
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labels, a table of nodes and labels, for .graphml and --projector \\[the training labels].",
-            rich_help_panel=FILES,
-        ),
-    ] = None,
-    node: Annotated[
-        str | None,
-        typer.Option(
-            metavar="COLUMN", help="Column of nodes in that file: a name, or a number from 1.", rich_help_panel=FILES
-        ),
-    ] = None,
-    label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of labels in that file.", rich_help_panel=FILES)
-    ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    out: Out = None,
+    projector: Projector = None,
+    labels: Labels = None,
+    node: LabelNodes = None,
+    label: LabelColumn = None,
+    exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,

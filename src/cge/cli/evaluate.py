@@ -9,13 +9,25 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import DatasetName, FirstSeed, Jobs, Json, PerClass, TrainShare, TrustData, method_names
+from cge.cli.common_options import (
+    DatasetName,
+    FirstSeed,
+    Jobs,
+    Json,
+    PerClass,
+    QuietResult,
+    Settings,
+    TrainShare,
+    TrustData,
+    method_names,
+)
 from cge.cli.printing import print_json, print_pairs
 from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
     from cge.data.splits import Split
+    from cge.estimators.methods import Method as MethodEntry
 
 __all__ = ["any_dataset", "evaluate"]
 
@@ -31,35 +43,37 @@ _METRICS = {
 _TASKS = {"label": "cge", "link": "deepwalk"}  # with the default method of each
 
 
+Method = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="Method to evaluate; 'list' prints all of them \\[cge; for links deepwalk].",
+        autocompletion=method_names,
+    ),
+]
+Task = Annotated[str, typer.Option(metavar="TASK", help="Predict the 'label' of a node, or a 'link' between two.")]
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set has precedence.")
+]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Remove test nodes from the training graph (inductive methods).")
+]
+
+
 def evaluate(
     dataset: DatasetName,
-    method: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help="Method to evaluate; 'list' prints all of them \\[cge; for links deepwalk].",
-            autocompletion=method_names,
-        ),
-    ] = None,
-    task: Annotated[
-        str, typer.Option(metavar="TASK", help="Predict the 'label' of a node, or a 'link' between two.")
-    ] = "label",
+    method: Method = None,
+    task: Task = "label",
     seeds: Annotated[int, typer.Option(min=1, max=10_000, help="Number of runs, each with its own seed.")] = 5,
     first_seed: FirstSeed = 0,
-    settings: Annotated[
-        list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
-    ] = None,
-    config: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set has precedence.")
-    ] = None,
+    settings: Settings = None,
+    config: Config = None,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
-    strict: Annotated[
-        bool, typer.Option("--strict", help="Remove test nodes from the training graph (inductive methods).")
-    ] = False,
+    strict: Strict = False,
     trust_data: TrustData = False,
     n_jobs: Jobs = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
+    quiet: QuietResult = False,
     as_json: Json = False,
 ) -> None:
     """Train a method on a data set and score it on the test labels, for several seeds.
@@ -74,9 +88,7 @@ def evaluate(
       cge evaluate cora --set weighting=edges+hops --set hops=6 --json
       cge evaluate cora --task link --method node2vec
     """
-    from cge.estimators.configs import flat_params
-    from cge.estimators.methods import find_method, make, methods_for, settings_from_text
-    from cge.estimators.settings_file import read_settings
+    from cge.estimators.methods import find_method, make, methods_for
     from cge.evaluation.links import link_summary
     from cge.evaluation.protocol import notes_on_split, run_once, split_of, summarize
 
@@ -90,23 +102,16 @@ def evaluate(
         descriptions = {key: entry.description for key, entry in methods_for(kind).items()}
         print_json(descriptions) if as_json else print_pairs(descriptions.items())
         return
-    given = settings_from_text(settings or [])
-    make(name, 0, n_jobs, kind, **given)  # refuse a wrong name before data are read
-    entry = find_method(name, kind)
-    if config is not None:
-        known = entry.declared_settings()
-        if known is not None:
-            known.pop("random_state", None)
-        given = read_settings(config, known) | given
+    values, entry = _settings(name, kind, settings or [], config), find_method(name, kind)
     data, rows = any_dataset(dataset, trust_data), []
     notes = [data.notes] if data.notes else []
-    given_split = train_share is None and len(data.splits) == 1
-    if given_split and not links and seeds > 1 and "random_state" not in entry.parameters():
+    fixed_split = train_share is None and len(data.splits) == 1
+    if fixed_split and not links and seeds > 1 and "random_state" not in entry.parameters():
         seeds = 1
         notes.append(f"{name} is deterministic and the split is fixed, so there is one run")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
-        estimator = make(name, seed, n_jobs, kind, **given)
+        estimator = make(name, seed, n_jobs, kind, **values)
 
         def labels(seed: int = seed) -> tuple[Dataset, Split]:
             return split_of(data, seed, per_class, train_share)
@@ -115,17 +120,38 @@ def evaluate(
         if not quiet and not as_json:
             scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
-    flat = flat_params(estimator) if entry.declared_settings() is not None else estimator.get_params()
-    params = {key: _plain(value) for key, value in flat.items() if key != "random_state"}
-    result = (link_summary if links else summarize)(data.name, name, params, rows)
-    result["protocol"] = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
+    result = (link_summary if links else summarize)(data.name, name, _params(entry, estimator), rows)
     drawn = not links and train_share is None and not data.splits
-    result["protocol"] |= {"per_class": per_class if drawn else None, "train_share": train_share}
+    protocol = {"strict": strict, "first_seed": first_seed, "published_splits": len(data.splits)}
+    result["protocol"] = protocol | {"per_class": per_class if drawn else None, "train_share": train_share}
     result["notes"] = notes
     if as_json:
         print_json(result)
     else:
-        print_pairs(_result_rows(result, strict, given))
+        print_pairs(_result_rows(result, strict, values))
+
+
+def _settings(name: str, kind: str, pairs: list[str], config: str | None) -> dict[str, Any]:
+    """Return the settings of --set and --config; refuse wrong ones before data are read."""
+    from cge.estimators.methods import find_method, make, settings_from_text
+    from cge.estimators.settings_file import read_settings
+
+    values = settings_from_text(pairs)
+    make(name, 0, None, kind, **values)
+    if config is None:
+        return values
+    known = find_method(name, kind).declared_settings()
+    if known is not None:
+        known.pop("random_state", None)
+    return read_settings(config, known) | values
+
+
+def _params(entry: MethodEntry, estimator: Any) -> dict[str, Any]:
+    """Return the settings of an estimator by their flat names, but for the seed."""
+    from cge.estimators.configs import flat_params
+
+    params = flat_params(estimator) if entry.declared_settings() is not None else estimator.get_params()
+    return {name: _plain(value) for name, value in params.items() if name != "random_state"}
 
 
 def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
 
-from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, int64
-from cge.cli.model_files import EXACT, escape_note, ids_of, load_model, output_file, printable
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, int64
+from cge.cli.model_files import escape_note, ids_of, load_model, output_file, printable
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError, format_value
 
@@ -47,7 +47,7 @@ def explain(
     ] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,

@@ -58,55 +58,60 @@ def _help_all(context: typer.Context, requested: bool) -> None:
         raise typer.Exit
 
 
+Labels = Annotated[
+    str, typer.Option(metavar="FILE", help="Training labels: a table of nodes and labels.", rich_help_panel=FILES)
+]
+Validation = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
+        "\\[a fraction of the training labels is held out].",
+        rich_help_panel=FILES,
+    ),
+]
+Out = Annotated[
+    str, typer.Option(metavar="DIR", help="Output folder; a model in it is replaced when the new one is done.")
+]
+Method = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME", help="'cge', or 'paper' for the algorithm of the paper.", autocompletion=among(*METHODS)
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE",
+        help="Settings and other options as TOML, such as 'cge tune' writes; the command line has precedence.",
+        callback=use_config,
+        is_eager=True,
+    ),
+]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Read the files and print what would be trained; write nothing.")
+]
+NoMemoryCheck = Annotated[bool, typer.Option("--no-memory-check", help="Start even if the memory seems too small.")]
+HelpAll = Annotated[
+    bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
+]
+
+
 @takes_files
 def fit(
     *,
-    labels: Annotated[
-        str,
-        typer.Option(metavar="FILE", help="Training labels: a table of nodes and labels.", rich_help_panel=FILES),
-    ],
-    validation: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-            "\\[a fraction of the training labels is held out].",
-            rich_help_panel=FILES,
-        ),
-    ] = None,
+    labels: Labels,
+    validation: Validation = None,
     files: Files,
-    out: Annotated[
-        str, typer.Option(metavar="DIR", help="Output folder; a model in it is replaced when the new one is done.")
-    ],
-    method: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="'cge', or 'paper' for the algorithm of the paper.",
-            autocompletion=among(*METHODS),
-        ),
-    ] = METHODS[0],
-    config: Annotated[  # noqa: ARG001 - used by its callback
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="Settings and other options as TOML, such as 'cge tune' writes; the command line has precedence.",
-            callback=use_config,
-            is_eager=True,
-        ),
-    ] = None,
+    out: Out,
+    method: Method = METHODS[0],
+    config: Config = None,  # noqa: ARG001 - used by its callback
     resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Read the files and print what would be trained; write nothing.")
-    ] = False,
-    no_memory_check: Annotated[
-        bool, typer.Option("--no-memory-check", help="Start even if the memory seems too small.")
-    ] = False,
+    dry_run: DryRun = False,
+    no_memory_check: NoMemoryCheck = False,
     quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
     as_json: Json = False,
-    help_all: Annotated[  # noqa: ARG001 - used by its callback
-        bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
-    ] = False,
+    help_all: HelpAll = False,  # noqa: ARG001 - used by its callback
     **settings: Any,
 ) -> None:
     """Train a node classifier on a graph and save the model.

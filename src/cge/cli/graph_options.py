@@ -21,7 +21,25 @@ if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
     from cge.graph import Graph
 
-__all__ = ["DELIMITERS", "FILES", "Files", "column_of", "require_file", "takes_files"]
+__all__ = [
+    "DELIMITERS",
+    "FILES",
+    "Comment",
+    "Delimiter",
+    "EdgeType",
+    "Files",
+    "Header",
+    "LabelColumn",
+    "LabelNodes",
+    "SelfLoops",
+    "Source",
+    "Target",
+    "Weight",
+    "Weighted",
+    "column_of",
+    "require_file",
+    "takes_files",
+]
 
 FILES, _READING = "Files", "File format"  # panels of the help
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
@@ -29,6 +47,28 @@ DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon":
 
 def _read(*names: str, **more: Any) -> Any:
     return typer.Option(*names, rich_help_panel=_READING, **more)
+
+
+def _column(content: str) -> Any:
+    return _read(metavar="COLUMN", help=f"Column of {content}.")
+
+
+SelfLoops = Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")]
+Weighted = Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")]
+Delimiter = Annotated[
+    str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
+]
+Header = Annotated[bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")]
+Comment = Annotated[str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")]
+Source = Annotated[str | None, _column("sources: a name, or a number from 1")]
+Target = Annotated[str | None, _column("targets")]
+Weight = Annotated[str | None, _column("edge weights")]
+EdgeType = Annotated[str | None, _column("edge types")]
+LabelNodes = Annotated[
+    str | None,
+    typer.Option(metavar="COLUMN", help="Column of nodes in the labels file: a name, or a number from 1."),
+]
+LabelColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of labels in the labels file.")]
 
 
 def column_of(given: str | None) -> str | int | None:
@@ -64,10 +104,8 @@ class Files:
         ),
     ] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
-    self_loops: Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")] = False
-    weighted: Annotated[bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")] = (
-        None
-    )
+    self_loops: SelfLoops = False
+    weighted: Weighted = None
     ids: Annotated[
         str,
         _read(
@@ -75,21 +113,15 @@ class Files:
             autocompletion=among("auto", "int", "str"),
         ),
     ] = "auto"
-    delimiter: Annotated[
-        str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
-    ] = None
-    header: Annotated[
-        bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")
-    ] = None
-    comment: Annotated[
-        str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")
-    ] = "#"
-    source: Annotated[str | None, _read(metavar="COLUMN", help="Column of sources: a name, or a number from 1.")] = None
-    target: Annotated[str | None, _read(metavar="COLUMN", help="Column of targets.")] = None
-    weight: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge weights.")] = None
-    edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge types.")] = None
-    node: Annotated[str | None, _read(metavar="COLUMN", help="Column of nodes in the labels file.")] = None
-    label: Annotated[str | None, _read(metavar="COLUMN", help="Column of labels in the labels file.")] = None
+    delimiter: Delimiter = None
+    header: Header = None
+    comment: Comment = "#"
+    source: Source = None
+    target: Target = None
+    weight: Weight = None
+    edge_type: EdgeType = None
+    node: Annotated[str | None, _column("nodes in the labels file")] = None
+    label: Annotated[str | None, _column("labels in the labels file")] = None
     multilabel: Annotated[bool, _read("--multilabel", help="A node may have several labels.")] = False
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:

@@ -15,11 +15,12 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from types import FrameType
 
 __all__ = ["Stopped", "command_arguments", "command_line", "main", "print_error", "run"]
 
-_INTERRUPTED, _TERMINATED = 130, 143  # what shells use for Ctrl-C and SIGTERM
+_INTERRUPTED = 130  # what shells use for Ctrl-C; other signals are 128 + their number
 _arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
 
 
@@ -28,13 +29,13 @@ class Stopped(Exception):  # noqa: N818 - not an error
 
 
 class _Interruption:
-    """Lets SIGTERM end a command as Ctrl-C does, and remembers which of the two it was."""
+    """Lets SIGTERM and SIGHUP end a command as Ctrl-C does, and remembers which it was."""
 
     def __init__(self) -> None:
         self.code, self.word = _INTERRUPTED, "interrupted"
 
-    def __call__(self, *_: int | FrameType | None) -> None:
-        self.code, self.word = _TERMINATED, "terminated"
+    def __call__(self, number: int, _: FrameType | None) -> None:
+        self.code, self.word = 128 + number, "terminated"
         raise KeyboardInterrupt
 
     def report(self, hint: str = "") -> int:
@@ -44,18 +45,20 @@ class _Interruption:
 
 
 @contextmanager
-def _handling_sigterm() -> Iterator[_Interruption]:
-    """Handle SIGTERM, unless it already has a handler; only the main thread of a process can."""
+def _handling_signals() -> Iterator[_Interruption]:
+    """Handle SIGTERM and SIGHUP, unless they already have a handler; only the main thread of a process can."""
     interruption = _Interruption()
     main_thread = threading.current_thread() is threading.main_thread()
-    if not main_thread or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
-        yield interruption
-        return
-    signal.signal(signal.SIGTERM, interruption)
+    names = ("SIGTERM", "SIGHUP") if main_thread else ()
+    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
+    handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    for number in handled:
+        signal.signal(number, interruption)
     try:
         yield interruption
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        for number in handled:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -67,7 +70,7 @@ def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
     token = _arguments.set(tuple(arguments))
     try:
-        with _handling_sigterm() as interruption:
+        with _handling_signals() as interruption:
             return _run(arguments, interruption)
     finally:
         _arguments.reset(token)
@@ -86,15 +89,17 @@ def command_line(without: Sequence[str] = ()) -> str:
 
 def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
     debug = "--debug" in arguments
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if stream is None:  # it was closed; what is printed must not go to the other one
+            setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the rest of the process
+        elif isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without a character prints a question mark
     try:
         from cge.cli.app import call
 
         code = call([word for word in arguments if word != "--debug"])
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        sys.stdout.flush()
         return interruption.report() if code == _INTERRUPTED else code
     except KeyboardInterrupt:
         return interruption.report()

@@ -10,7 +10,6 @@ from typing import Any
 from cge.errors import InputError, Message, format_value
 
 __all__ = [
-    "EXACT",
     "escape_note",
     "ids_of",
     "load_model",
@@ -20,9 +19,6 @@ __all__ = [
     "require_vectors",
     "split_ids",
 ]
-
-
-EXACT = "Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for spreadsheets."
 
 
 def load_model(folder: str, n_jobs: int | None = None) -> Any:

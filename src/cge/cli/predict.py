@@ -6,11 +6,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet
 from cge.cli.flags import shell_message
-from cge.cli.graph_options import DELIMITERS, FILES, column_of, require_file
+from cge.cli.graph_options import (
+    DELIMITERS,
+    FILES,
+    Comment,
+    Delimiter,
+    EdgeType,
+    Header,
+    SelfLoops,
+    Source,
+    Target,
+    Weight,
+    Weighted,
+    column_of,
+    require_file,
+)
 from cge.cli.model_files import (
-    EXACT,
     escape_note,
     ids_of,
     load_model,
@@ -27,59 +40,47 @@ if TYPE_CHECKING:
 __all__ = ["predict"]
 
 
-def _read(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel="File format of new edges", **more)
+NewEdges = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="New edges, between new nodes or to nodes of the graph.", rich_help_panel=FILES),
+]
+NewFeatures = Annotated[
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Features of new nodes: a table keyed by node, .npy or .npz.", rich_help_panel=FILES
+    ),
+]
+FeatureNodes = Annotated[
+    str | None,
+    typer.Option(metavar="FILE", help="The nodes of the rows of .npy or .npz, one per line.", rich_help_panel=FILES),
+]
+NodeIds = Annotated[
+    str | None,
+    typer.Option(
+        metavar="IDS", help="Only these ids, separated by commas \\[all nodes of the graph, or all new ones]."
+    ),
+]
 
 
 def predict(
     folder: ModelFolder,
-    graph: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="New edges, between new nodes or to nodes of the graph.", rich_help_panel=FILES
-        ),
-    ] = None,
-    features: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Features of new nodes: a table keyed by node, .npy or .npz.", rich_help_panel=FILES
-        ),
-    ] = None,
-    feature_nodes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="The nodes of the rows of .npy or .npz, one per line.", rich_help_panel=FILES
-        ),
-    ] = None,
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="IDS", help="Only these ids, separated by commas \\[all nodes of the graph, or all new ones]."
-        ),
-    ] = None,
+    graph: NewEdges = None,
+    features: NewFeatures = None,
+    feature_nodes: FeatureNodes = None,
+    nodes: NodeIds = None,
     out: Annotated[
         str | None, typer.Option(metavar="FILE", help="Write all predictions to a .csv, .tsv, .parquet or .json file.")
     ] = None,
-    weighted: Annotated[
-        bool | None, _read("--weighted/--unweighted", help="Require edge weights, or ignore them.")
-    ] = None,
-    self_loops: Annotated[bool, _read("--self-loops", help="Keep edges from a node to itself.")] = False,
-    delimiter: Annotated[
-        str | None, _read(metavar="CHAR", help="Separator of the columns of edges: one character, 'tab' or 'space'.")
-    ] = None,
-    header: Annotated[
-        bool | None, _read("--header/--no-header", help="Whether the first row of edges names the columns.")
-    ] = None,
-    comment: Annotated[
-        str, _read(metavar="CHAR", help="Lines that start with this character are skipped; '' for none.")
-    ] = "#",
-    source: Annotated[
-        str | None, _read(metavar="COLUMN", help="Column of sources: a name, or a number from 1.")
-    ] = None,
-    target: Annotated[str | None, _read(metavar="COLUMN", help="Column of targets.")] = None,
-    weight: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge weights.")] = None,
-    edge_type: Annotated[str | None, _read(metavar="COLUMN", help="Column of edge types.")] = None,
-    exact: Annotated[bool, typer.Option("--exact", help=EXACT)] = False,
+    weighted: Weighted = None,
+    self_loops: SelfLoops = False,
+    delimiter: Delimiter = None,
+    header: Header = None,
+    comment: Comment = "#",
+    source: Source = None,
+    target: Target = None,
+    weight: Weight = None,
+    edge_type: EdgeType = None,
+    exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet
-from cge.cli.graph_options import column_of, require_file
+from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
 from cge.cli.model_files import load_model, output_file
 from cge.cli.printing import print_json
 from cge.errors import FileFormatError, InputError, format_list, format_value
@@ -34,10 +34,8 @@ def report(
             metavar="FILE", help="Test labels, a table of nodes and labels \\[the validation labels are used instead]."
         ),
     ] = None,
-    node: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="Column of nodes in that file: a name, or a number from 1.")
-    ] = None,
-    label: Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of labels in that file.")] = None,
+    node: LabelNodes = None,
+    label: LabelColumn = None,
     compare: Annotated[
         bool | None,
         typer.Option(

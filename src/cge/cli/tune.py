@@ -9,7 +9,18 @@ from typing import Annotated
 import typer
 
 from cge.cli.checkout import require
-from cge.cli.common_options import DatasetName, Jobs, Json, PerClass, TrainShare, TrustData, int64, method_names
+from cge.cli.common_options import (
+    DatasetName,
+    FirstSeed,
+    Jobs,
+    Json,
+    PerClass,
+    QuietResult,
+    TrainShare,
+    TrustData,
+    int64,
+    method_names,
+)
 from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
@@ -17,43 +28,40 @@ from cge.cli.printing import print_json
 __all__ = ["tune"]
 
 
+Method = Annotated[str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)]
+Trials = Annotated[int, typer.Option(min=1, callback=int64, help="Number of trials, those of earlier runs included.")]
+Storage = Annotated[
+    str | None,
+    typer.Option(
+        metavar="URL|FILE",
+        help="A database (sqlite:///tune.db) or a journal file; several machines may share it "
+        "\\[runs/tune/DATASET-METHOD.journal].",
+    ),
+]
+Seeds = Annotated[
+    int, typer.Option(min=1, callback=int64, help="Fits of each trial; their mean accuracy is its score.")
+]
+Fixed = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched; may be repeated."),
+]
+Out = Annotated[str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")]
+
+
 def tune(
     dataset: DatasetName,
-    method: Annotated[
-        str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)
-    ] = "cge",
-    trials: Annotated[
-        int, typer.Option(min=1, callback=int64, help="Number of trials, those of earlier runs included.")
-    ] = 50,
-    storage: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL|FILE",
-            help="A database (sqlite:///tune.db) or a journal file; several machines may share it "
-            "\\[runs/tune/DATASET-METHOD.journal].",
-        ),
-    ] = None,
-    seeds: Annotated[
-        int, typer.Option(min=1, callback=int64, help="Fits of each trial; their mean accuracy is its score.")
-    ] = 1,
-    first_seed: Annotated[
-        int,
-        typer.Option(
-            "--seed", "--first-seed", min=0, callback=int64, help="The first seed of the fits and of the proposals."
-        ),
-    ] = 0,
+    method: Method = "cge",
+    trials: Trials = 50,
+    storage: Storage = None,
+    seeds: Seeds = 1,
+    first_seed: FirstSeed = 0,
     per_class: PerClass = 20,
     train_share: TrainShare = None,
-    settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched; may be repeated."),
-    ] = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Also write the best settings to this TOML file.")
-    ] = None,
+    settings: Fixed = None,
+    out: Out = None,
     trust_data: TrustData = False,
     n_jobs: Jobs = None,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")] = False,
+    quiet: QuietResult = False,
     as_json: Json = False,
 ) -> None:
     """Search for the settings of a method that suit a data set (needs the package optuna).
