@@ -226,7 +226,7 @@ def test_splits_that_are_drawn(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert refused(capsys, *call, "--per-class", "30") == (
         "fewer than two classes have 60 labels; use fewer with --per-class"
     )
-    assert refused(capsys, *call, "--train-share", "0.01").startswith("train=0 keeps 0 labeled nodes of 40, too few")
+    assert refused(capsys, *call, "--train-share", "0.01").startswith("train=0 selects 0 labeled nodes of 40, too few")
 
 
 def test_several_labels_per_node(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 
 from cge.cli import checkout
 from cge.cli.main import run
-from studies import registry
+from studies import cells, registry
 from studies.cells import Cell, read_cells
 from studies.weights import METHODS
 from studies.weights import run as run_cell
@@ -41,8 +42,8 @@ def rounded(value: Any) -> Any:
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_stored_reports_are_those_of_the_stored_cells(name: str, tmp_path: Path) -> None:
     (tmp_path / name).mkdir()
-    for cells in (RESULTS / name).glob("*.jsonl"):
-        (tmp_path / name / cells.name).symlink_to(cells)
+    for file in (RESULTS / name).glob("*.jsonl"):
+        (tmp_path / name / file.name).symlink_to(file)
     registry.study(name, tmp_path).write_report(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.suffix in (".json", ".md", ".svg")]
     assert len(files) == {"table2": 3, "table3": 3, "figures": 7, "weights": 2}[name]
@@ -142,10 +143,13 @@ def test_a_cell_of_the_study(monkeypatch: pytest.MonkeyPatch) -> None:
     json.dumps(row)
 
 
-@pytest.mark.slow
-def test_a_line_for_each_finished_cell(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_line_for_each_finished_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(cells, "ProcessPoolExecutor", lambda jobs, *_: ThreadPoolExecutor(jobs))
+    monkeypatch.setitem(METHODS, "features only", METHODS["features only"] | {"max_epochs": 5})
     arguments = ["--only", "cora/features only", "--seeds", "1", "--out", str(tmp_path)]
     assert run(["reproduce", "weights", *arguments]) == 0
-    printed = capfd.readouterr().out
+    printed = capsys.readouterr().out
     assert re.search(r"^1/1  cora/features only/0  test 0\.\d{4}  uniform  \d+ s$", printed, re.MULTILINE), printed
     assert "| features only |" in (tmp_path / "weights.md").read_text()

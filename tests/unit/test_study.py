@@ -106,6 +106,7 @@ def test_a_broken_line_is_named(tmp_path: Path, line: str) -> None:
     assert (raised.value.path, raised.value.line) == (file, 2)
 
 
+@pytest.mark.usefixtures("in_threads")
 def test_a_half_written_line_is_run_again(tmp_path: Path) -> None:
     first, second = Cell("a", "x", 1), Cell("a", "x", 2)
     run_cells([first, second], double, tmp_path, jobs=1)
