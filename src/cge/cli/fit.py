@@ -27,6 +27,7 @@ from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError,
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from cge.estimators.classifier import TaskLabels
     from cge.estimators.fit_plan import FitPlan
     from cge.estimators.path_estimator import PathEstimator
     from cge.graph import Graph
@@ -168,11 +169,10 @@ def fit(
 
 
 class _Task(NamedTuple):
-    """The content of the files: graph, training and validation labels by node, and notes about them."""
+    """The content of the files: graph and labels, and notes about them."""
 
     graph: Graph
-    y: Any
-    validation: Any
+    labels: TaskLabels
     notes: list[str]
 
 
@@ -183,7 +183,8 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     check_settings(model)
     graph, reading = files.read_graph()
     y, validation_labels, notes = _read_labels(files, labels, validation, graph)
-    return _Task(graph, y, validation_labels, [*map(shell_message, reading.notes), *notes])
+    task_labels = model.encode_task(graph, y, validation_labels)
+    return _Task(graph, task_labels, [*map(shell_message, reading.notes), *notes])
 
 
 def _read_labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
@@ -209,7 +210,7 @@ def _read_labels(files: Files, labels: str, validation: str | None, graph: Graph
 def _plan(model: PathEstimator, task: _Task) -> FitPlan:
     from cge.estimators.fit_plan import plan_fit
 
-    return plan_fit(model, task.graph, task.y, task.validation)
+    return plan_fit(model, task.graph, task.labels)
 
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
@@ -226,12 +227,12 @@ def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: boo
     """Train, and return the warnings of the library."""
     from cge.cli.progress import FitProgress
 
-    refit = bool(model.refit and task.validation is None and model.validation_fraction)
+    refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
         progress = FitProgress(checkpoint, refit, visible)
         with _checkpoint_hints(), progress:
-            model.fit(task.graph, task.y, task.validation, resume=checkpoint.folder, callback=progress)
+            model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
     for warning in caught:
         if not issubclass(warning.category, CgeWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)

@@ -107,8 +107,17 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check settings, graph and labels as `fit` does, and return the labels as arrays."""
+        """Check settings, graph and labels as `fit` does, and return the labels as arrays.
+
+        `y` may be such a result, which is returned as it is.
+        """
+        if isinstance(y, TaskLabels):
+            return y
         check_settings(self)
+        return self.encode_task(graph, y, validation)
+
+    def encode_task(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+        """Check graph and labels, for settings that were checked, and return the labels as arrays."""
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
         known = task_labels(graph, y, validation, self.task)
