@@ -113,7 +113,7 @@ def test_a_share_has_at_least_one_validation_label() -> None:
 
 
 def test_a_share_that_is_too_small() -> None:
-    with pytest.raises(InputError, match="train=0 keeps 0 labeled nodes of 40, too few for one of each class"):
+    with pytest.raises(InputError, match="train=0 selects 0 labeled nodes of 40, too few for one of each class"):
         split_of(groups(), 0, train_share=0.02)
     with pytest.raises(InputError, match=r"^train_share must be above 0, found 0.0$"):
         split_of(groups(), 0, train_share=0.0)
