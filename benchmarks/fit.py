@@ -79,13 +79,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error(f"--kinds {args.kinds} has none of the cases {', '.join(args.cases)}")
     out = io.StringIO()
     with contextlib.redirect_stdout(out) if args.json else contextlib.nullcontext():
-        for bench, tasks in tasks_of.items():
-            if tasks:
-                run(bench, tasks, args)
+        codes = [run(bench, tasks, args) for bench, tasks in tasks_of.items() if tasks]
     if args.json:  # one object for both kinds
         rows = [row for line in out.getvalue().splitlines() for row in json.loads(line)["rows"]]
         print(json.dumps({"bench": "fit", "rows": rows}, ensure_ascii=False))
-    return 0
+    return max(codes)
 
 
 def _tasks(kind: str, args: Any) -> Iterator[Task]:

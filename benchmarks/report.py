@@ -20,7 +20,7 @@ from benchmarks.environments import TOOLS, versions
 from benchmarks.harness import OURS, Row, ratio, to_json
 from cge.errors import InputError
 
-__all__ = ["cells", "machine_description", "markdown", "save", "show", "stored_rows"]
+__all__ = ["cells", "machine_description", "markdown", "save", "show", "stored_result", "stored_rows"]
 
 _HEADINGS = ("case", "tool", "threads", "M {unit}", "M per CPU s", "peak MB", "× best peer", "note")
 _TEXT_COLUMNS = (0, 1, 7)
@@ -124,24 +124,31 @@ def stored_rows(content: dict[str, Any]) -> list[Row]:
     return [Row(**{name: value for name, value in row.items() if name in names}) for row in content["rows"]]
 
 
+def stored_result(bench: str, folder: Path) -> dict[str, Any] | None:
+    """Return the saved JSON object of a benchmark, if there is one; refuse that of another machine."""
+    file, machine = folder / f"bench-{bench}.json", machine_description(())
+    if not file.exists():
+        return None
+    stored: dict[str, Any] = json.loads(file.read_text(encoding="utf-8"))
+    if any(stored["machine"][name] != machine[name] for name in _SAME_MACHINE):
+        raise InputError(f"{file} has rows of another machine; move it away first")
+    return stored
+
+
 def save(
     bench: str, rows: Sequence[Row], tools: Sequence[str], folder: Path, missing: Sequence[str] = ()
 ) -> list[Path]:
     """Write `bench-<name>.json` and `bench-<name>.md` and return their paths.
 
-    Rows of other cases, tools or numbers of threads that the files already have stay; a file of another machine is
-    refused.
+    Rows of other cases, tools or numbers of threads that the files already have are kept.
     """
     machine = machine_description(tools)
     folder.mkdir(parents=True, exist_ok=True)
     data, page = folder / f"bench-{bench}.json", folder / f"bench-{bench}.md"
     merged = {row.key: replace(row, date=machine["date"]) for row in rows}
-    if data.exists():
-        stored = json.loads(data.read_text(encoding="utf-8"))
-        if any(stored["machine"][name] != machine[name] for name in _SAME_MACHINE):
-            raise InputError(f"{data} has rows of another machine; move it away first")
-        earlier = {row.key: row for row in stored_rows(stored)}
-        merged = earlier | merged
+    stored = stored_result(bench, folder)
+    if stored is not None:
+        merged = {row.key: row for row in stored_rows(stored)} | merged
         machine["versions"] = stored["machine"]["versions"] | machine["versions"]
     rows, ran = list(merged.values()), {row.tool for row in merged.values()}
     missing = [tool for tool in missing if tool not in ran]

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.environments import TOOLS, NotInstalledError, python_of
 from benchmarks.harness import Journal, Row, cache_folder, failed, finished, run_child, to_json
-from benchmarks.report import save, show
+from benchmarks.report import save, show, stored_result
 from cge.errors import CgeError
 
 __all__ = ["Task", "options", "run"]
@@ -46,7 +46,12 @@ def options(
     parser.add_argument("--save", action="store_true", help=f"write the rows to results/bench-{bench}.json and .md")
     parser.add_argument("--resume", action="store_true", help="continue an interrupted run")
     parser.add_argument(
-        "--jobs", dest="n_jobs", type=_threads, default="1,all", help="threads: numbers or all (default: %(default)s)"
+        "--jobs",
+        dest="n_jobs",
+        metavar="N",
+        type=_threads,
+        default="1,all",
+        help="threads: numbers or all (default: %(default)s)",
     )
     parser.add_argument("--cases", type=_choice(cases), default=",".join(cases), help="default: %(default)s")
     parser.add_argument("--tools", type=_choice(tools), default=",".join(tools), help="default: %(default)s")
@@ -85,6 +90,12 @@ def _count(text: str) -> int:
 
 def run(bench: str, tasks: Sequence[Task], args: argparse.Namespace) -> int:
     """Measure every task, print the table or the JSON object, and save it with `--save`."""
+    if args.save:
+        try:
+            stored_result(bench, args.results)  # before hours of measurements
+        except CgeError as error:
+            print(f"cge bench: {error}", file=sys.stderr)
+            return 2
     journal = Journal(cache_folder() / f"journal-{bench}.jsonl", args.resume)
     missing = [tool for tool in args.all_tools if tool not in args.tools]
     rows: list[Row] = []

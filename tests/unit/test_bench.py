@@ -167,7 +167,7 @@ def test_saved_files_describe_the_machine(tmp_path):
     assert "a\\|b" in text
 
 
-def test_saving_a_case_keeps_the_other_rows(tmp_path, monkeypatch):
+def test_saving_a_case_keeps_the_other_rows(tmp_path, monkeypatch, capsys):
     report.save("walks", ROWS, ["cge"], tmp_path, ["numpy"])
     later = [Row("npm uniform", "cge", 1, 70e6, "steps/s", 310.0), Row("npm uniform", "numpy", 1, 7e6, "steps/s")]
     monkeypatch.setattr(report, "datetime", SimpleNamespace(now=lambda _: datetime(2030, 1, 2, tzinfo=UTC)))
@@ -184,6 +184,8 @@ def test_saving_a_case_keeps_the_other_rows(tmp_path, monkeypatch):
     data.write_text(json.dumps(content))
     with pytest.raises(InputError, match="has rows of another machine; move it away first"):
         report.save("walks", later, ["cge"], tmp_path)
+    assert walks.main(["--save", "--results", str(tmp_path)]) == 2  # before anything is measured
+    assert "bench-walks.json has rows of another machine; move it away first\n" in capsys.readouterr().err
     assert json.loads(data.read_text()) == content
 
 
