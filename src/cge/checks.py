@@ -6,26 +6,12 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.errors import InputError, format_value
 from cge.ids import as_id_array, check_node_range, factorize, find_nodes, unique_index
 
-__all__ = [
-    "Features",
-    "checked_features",
-    "checked_integer",
-    "checked_weights",
-    "concatenate_ids",
-    "edge_columns",
-    "encode_types",
-    "number_edges",
-    "row_count",
-    "to_numpy",
-]
-
-Array = npt.NDArray[Any]
 Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
 
 

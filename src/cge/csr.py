@@ -7,17 +7,12 @@ sorted. Then equal neighbors are merged in place.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.parallel import kernel
-
-__all__ = ["Rows", "build_rows", "check_endpoints", "check_order", "check_rows", "index_dtype"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

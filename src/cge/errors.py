@@ -22,21 +22,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
 
-__all__ = [
-    "CgeError",
-    "CgeWarning",
-    "CheckpointError",
-    "FileFormatError",
-    "InputError",
-    "Message",
-    "MissingDataError",
-    "Param",
-    "Spelling",
-    "UnknownNodeError",
-    "format_list",
-    "format_value",
-]
-
 _MAX_CHARACTERS = 60
 _MAX_ITEMS = 10
 

@@ -11,16 +11,13 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.checks import Features, checked_features, checked_weights, encode_types, number_edges, row_count, to_numpy
 from cge.csr import Rows, build_rows, check_endpoints, check_order, check_rows
 from cge.errors import InputError, Param, format_value
 from cge.graph_conversion import networkx_edges, pyg_adjacency, scipy_rows
 from cge.graph_summary import GraphSummary, summarize
 from cge.ids import IdIndex, as_id_array, find_nodes, id_sequence, unique_index
-
-__all__ = ["Graph", "GraphSummary"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -5,16 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.checks import checked_weights, to_numpy
 from cge.csr import Rows, build_rows, check_rows
 from cge.errors import InputError, Message
-
-__all__ = ["networkx_edges", "pyg_adjacency", "scipy_rows"]
-
-Array = npt.NDArray[Any]
 
 
 def scipy_rows(

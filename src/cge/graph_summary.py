@@ -6,13 +6,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
 
-__all__ = ["GraphSummary", "summarize"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 
 @dataclass(frozen=True)

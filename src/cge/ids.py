@@ -8,22 +8,10 @@ from itertools import repeat
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from cge.arrays import Array
 from cge.errors import InputError, Param, UnknownNodeError, format_value
-
-__all__ = [
-    "IdIndex",
-    "as_id_array",
-    "check_node_range",
-    "factorize",
-    "find_nodes",
-    "id_sequence",
-    "unique_index",
-]
-
-Array = npt.NDArray[Any]
 
 # Integer ids are marked in an array if their range is at most this many times their number; else they are sorted.
 _DENSE_RANGE = 8

@@ -6,8 +6,6 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["negative_sampling_loss", "path_loss", "softmax_loss", "supervised_loss", "total_loss"]
-
 
 def softmax_loss(sources: Tensor, targets: Tensor, starts: Tensor, ends: Tensor) -> Tensor:
     """Return −log p(e_j | w_i) with the full softmax over all nodes, for pairs of starts i and ends j (Eq. 5).

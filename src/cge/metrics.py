@@ -7,35 +7,12 @@ have any number of classes (multilabel).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = [
-    "Reliability",
-    "accuracy",
-    "accuracy_or_f1",
-    "calibrated_log_losses",
-    "class_prior_ratio",
-    "classification_metrics",
-    "fit_temperature",
-    "log_loss",
-    "log_losses",
-    "logit_log_losses",
-    "macro_f1",
-    "mean_absolute_error",
-    "micro_f1",
-    "node_accuracy",
-    "node_f1",
-    "predicted_indicators",
-    "r2_score",
-    "reliability",
-    "scale_probabilities",
-    "top_k_indicators",
-]
+from cge.arrays import Array
 
-Array = npt.NDArray[Any]
 Bools = npt.NDArray[np.bool_]
 
 _SMALLEST = 1e-12  # probabilities below this count as this, so that their logarithm is finite

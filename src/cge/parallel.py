@@ -22,8 +22,6 @@ from numba.extending import intrinsic
 
 from cge.errors import InputError
 
-__all__ = ["Int", "float_kernel", "kernel", "prefetch", "resolve_jobs", "run_blocks", "split_blocks"]
-
 P = ParamSpec("P")
 R = TypeVar("R")
 Int: TypeAlias = "int | np.signedinteger[Any]"  # what kernels count with

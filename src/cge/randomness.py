@@ -20,8 +20,6 @@ import numpy as np
 from cge.errors import InputError
 from cge.parallel import Int, kernel
 
-__all__ = ["STEP", "below", "generator", "key", "mix", "unit"]
-
 STEP = np.uint64(0x9E3779B97F4A7C15)  # 2^64 / golden ratio, odd: multiples of it visit every 64-bit number
 _FIRST = np.uint64(0xBF58476D1CE4E5B9)
 _SECOND = np.uint64(0x94D049BB133111EB)

@@ -10,7 +10,8 @@ import pytest
 from scipy import stats
 
 from cge.errors import InputError
-from cge.explain.analyses import (
+from cge.sampling import PathTable, subpaths
+from studies.analyses import (
     against_diversity,
     against_length,
     class_relevance,
@@ -20,7 +21,6 @@ from cge.explain.analyses import (
     path_relevance,
     visits,
 )
-from cge.sampling import PathTable, subpaths
 
 Array = npt.NDArray[Any]
 

@@ -25,8 +25,6 @@ from cge.cli.command import Command, Group
 from cge.cli.estimator_options import late
 from cge.cli.main import print_error
 
-__all__ = ["app", "call"]
-
 _SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(

@@ -12,8 +12,6 @@ from cge.cli.checkout import checkout_folder
 from cge.cli.common_options import Json, among
 from cge.errors import InputError
 
-__all__ = ["bench"]
-
 
 def bench(
     context: typer.Context,

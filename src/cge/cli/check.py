@@ -16,8 +16,6 @@ from cge.errors import format_list
 if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
 
-__all__ = ["check"]
-
 _QUANTILES = ("min", "p25", "median", "p75", "p90", "p99", "max")
 
 

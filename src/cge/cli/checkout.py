@@ -10,8 +10,6 @@ from typing import Any
 
 from cge.errors import MissingDataError
 
-__all__ = ["checkout_folder", "import_studies", "require"]
-
 ROOT = Path(__file__).parents[3]
 
 

@@ -10,8 +10,6 @@ from typer.core import TyperCommand, TyperGroup
 
 from cge.cli.flags import use_flags
 
-__all__ = ["Command", "Group", "unwrapped"]
-
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
 

@@ -7,26 +7,6 @@ from typing import Annotated
 
 import typer
 
-__all__ = [
-    "DatasetName",
-    "Exact",
-    "FirstSeed",
-    "Jobs",
-    "Json",
-    "ModelFolder",
-    "ModelJobs",
-    "PerClass",
-    "Quiet",
-    "QuietResult",
-    "Settings",
-    "TrainShare",
-    "TrustData",
-    "among",
-    "dataset_names",
-    "int64",
-    "method_names",
-]
-
 
 def int64(value: int | None) -> int | None:
     """Refuse an integer that does not fit in 64 bits."""

@@ -10,8 +10,6 @@ from cge.cli.estimator_options import METHODS, estimator_of, method_in
 from cge.cli.main import command_arguments
 from cge.errors import FileFormatError, format_value
 
-__all__ = ["use_config"]
-
 
 def use_config(context: typer.Context, file: str | None) -> str | None:
     """Use the values in a file as defaults of the options."""

@@ -13,8 +13,6 @@ from cge.cli.printing import print_json, print_pairs, print_table
 if TYPE_CHECKING:
     from cge.data import DatasetInfo
 
-__all__ = ["datasets"]
-
 _FIELDS = ("name", "title", "nodes", "edges", "classes", "features", "source", "license", "location", "downloadable")
 
 

@@ -13,8 +13,6 @@ from cge.cli.common_options import Jobs, Json, Quiet, int64
 from cge.cli.output_folder import output_folder
 from cge.cli.printing import heading, print_json, print_pairs, print_table
 
-__all__ = ["demo"]
-
 _PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
 
 if TYPE_CHECKING:

@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from cge.estimators.fit_plan import FitPlan
     from cge.graph import Graph
 
-__all__ = ["plan_json", "print_plan"]
-
 _COLUMNS = ("stage", "weighting", "classifier", "label propagation", "condition")
 
 

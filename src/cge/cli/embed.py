@@ -17,9 +17,6 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     from cge.store.exports import Export
 
-__all__ = ["embed"]
-
-
 Out = Annotated[
     str | None,
     typer.Option(

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from cge.estimators.configs import FlatSetting
     from cge.estimators.settings import Setting
 
-__all__ = ["METHODS", "estimator_of", "late", "method_in", "parsed_settings"]
-
 METHODS = ("cge", "paper")  # the values of --method, and the estimators CGE and PaperCGE
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
 _MODEL, _TRAINING, _OUTER, _PAPER = (

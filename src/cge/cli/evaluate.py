@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from cge.data.splits import Split
     from cge.estimators.methods import Method as MethodEntry
 
-__all__ = ["any_dataset", "evaluate"]
-
 _METRICS = {
     "accuracy": "accuracy",
     "micro_f1": "micro-F1",

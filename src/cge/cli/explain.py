@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
 
-__all__ = ["explain"]
-
 _TEXTS = ("path", "training labels", "edge types")  # columns of the table that may be folded, to _FOLDED characters
 _FOLDED, _MAX_NAME = 16, 14
 _DISPENSABLE = ("edge types", "diversity", "length", "training labels")  # left out first in a narrow terminal

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["COMMON", "fit"]
-
 # What `cge fit --help` shows; `--help-all` shows every option.
 COMMON = (
     "labels",

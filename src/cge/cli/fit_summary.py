@@ -10,8 +10,6 @@ from cge.cli.printing import print_pairs
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
 
-__all__ = ["fit_summary", "histories", "print_summary"]
-
 _SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
 
 

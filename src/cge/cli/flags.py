@@ -8,8 +8,6 @@ from contextvars import ContextVar
 
 from cge.errors import CgeError, Message, Param
 
-__all__ = ["flag_of", "in_shell", "shell_message", "use_flags"]
-
 _FLAGS = {
     "random_state": "--seed",
     "n_jobs": "--jobs",

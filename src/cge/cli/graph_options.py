@@ -21,26 +21,6 @@ if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
     from cge.graph import Graph
 
-__all__ = [
-    "DELIMITERS",
-    "FILES",
-    "Comment",
-    "Delimiter",
-    "EdgeType",
-    "Files",
-    "Header",
-    "LabelColumn",
-    "LabelNodes",
-    "SelfLoops",
-    "Source",
-    "Target",
-    "Weight",
-    "Weighted",
-    "column_of",
-    "require_file",
-    "takes_files",
-]
-
 FILES, _READING = "Files", "File format"  # panels of the help
 DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 

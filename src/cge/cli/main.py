@@ -18,8 +18,6 @@ from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 
-__all__ = ["Stopped", "command_arguments", "command_line", "main", "print_error", "run"]
-
 _INTERRUPTED = 130  # what shells use for Ctrl-C; other signals are 128 + their number
 _arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
 

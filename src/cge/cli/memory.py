@@ -11,8 +11,6 @@ from cge.errors import InputError
 if TYPE_CHECKING:
     from cge.estimators.fit_plan import FitPlan
 
-__all__ = ["available_memory", "format_bytes", "refuse_too_large"]
-
 
 def available_memory(root: Path = Path("/")) -> int | None:
     """Return the bytes that this process may use in all, None where the system does not report it.

@@ -9,17 +9,6 @@ from typing import Any
 
 from cge.errors import InputError, Message, format_value
 
-__all__ = [
-    "escape_note",
-    "ids_of",
-    "load_model",
-    "output_file",
-    "printable",
-    "require_predictions",
-    "require_vectors",
-    "split_ids",
-]
-
 
 def load_model(folder: str, n_jobs: int | None = None) -> Any:
     """Return the model in a folder; it uses `n_jobs` threads, by default as many as in training."""

@@ -12,8 +12,6 @@ from typing import Any
 
 from cge.errors import InputError, Message, format_value
 
-__all__ = ["Checkpoint", "folder_of", "output_folder"]
-
 _ANOTHER = "give --out another folder"
 
 _TENSORS = re.compile(r"\.?[a-z0-9-]+-[0-9a-f]{16}\.(tmp|safetensors)")  # with or without a JSON file that names them

@@ -37,9 +37,6 @@ from cge.cli.printing import print_json, print_notes
 if TYPE_CHECKING:
     from cge.data.graph_update import GraphUpdate
 
-__all__ = ["predict"]
-
-
 NewEdges = Annotated[
     str | None,
     typer.Option(metavar="FILE", help="New edges, between new nodes or to nodes of the graph.", rich_help_panel=FILES),

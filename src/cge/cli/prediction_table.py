@@ -10,8 +10,6 @@ from cge.cli.printing import print_pairs, print_table
 if TYPE_CHECKING:
     from cge.estimators.predictions import Predictions
 
-__all__ = ["print_predictions", "to_columns", "to_json"]
-
 _MAX_ROWS = 20  # rows that are printed
 
 

@@ -13,8 +13,6 @@ from rich.text import Text
 
 from cge.cli.model_files import printable
 
-__all__ = ["heading", "print_json", "print_notes", "print_pairs", "print_table", "width"]
-
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 
 

@@ -17,8 +17,6 @@ from cge.cli.output_folder import Checkpoint
 if TYPE_CHECKING:
     from cge.training.history import Epoch, PaperEpoch
 
-__all__ = ["FitProgress", "epoch_line"]
-
 _LOSSES = {"path loss": "path_loss", "label loss": "supervised_loss", "consistency loss": "consistency_loss"}
 
 

@@ -20,8 +20,6 @@ if TYPE_CHECKING:
 
     Array = npt.NDArray[Any]
 
-__all__ = ["report"]
-
 _MAX_NODES = 20_000  # of a graph on which other methods are trained without --compare
 
 

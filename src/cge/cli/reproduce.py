@@ -14,8 +14,6 @@ from cge.cli.main import Stopped
 from cge.cli.printing import print_json
 from cge.errors import InputError, MissingDataError
 
-__all__ = ["reproduce"]
-
 
 def reproduce(
     study: Annotated[

@@ -11,8 +11,6 @@ from cge.cli.model_files import ids_of, load_model, printable, require_vectors
 from cge.cli.printing import print_json, print_table
 from cge.errors import InputError, format_value
 
-__all__ = ["similar"]
-
 
 def similar(
     folder: ModelFolder,

@@ -25,9 +25,6 @@ from cge.cli.evaluate import any_dataset
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
 
-__all__ = ["tune"]
-
-
 Method = Annotated[str, typer.Option(metavar="NAME", help="As in 'cge evaluate'.", autocompletion=method_names)]
 Trials = Annotated[int, typer.Option(min=1, callback=int64, help="Number of trials, those of earlier runs included.")]
 Storage = Annotated[

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.label_arrays import checked_labels, labeled
 from cge.data.splits import Split
 from cge.errors import InputError
 from cge.graph import Graph
-
-__all__ = ["Dataset"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.dataset import Dataset
 from cge.data.files.dialect import TextOptions, find_column, inspect_text, is_integer
 from cge.data.files.file_path import FilePath, file_path
@@ -20,10 +20,6 @@ from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
-
-__all__ = ["load_folder"]
-
-Array = npt.NDArray[Any]
 
 _REQUIRED = ("edges", "labels")
 _STEMS = (*_REQUIRED, "features", "nodes", "split")

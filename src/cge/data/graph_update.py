@@ -10,15 +10,12 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.checks import Features, checked_features, checked_weights, concatenate_ids, edge_columns
 from cge.csr import build_rows
 from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, factorize, unique_index
-
-__all__ = ["ExtendedGraph", "GraphUpdate", "check_same_features", "extend_graph"]
-
-Array = npt.NDArray[Any]
 
 _UNTYPED = "(none)"  # the type of new edges that have none, in a graph with types
 _MAX_TYPES = np.iinfo(np.int16).max

@@ -11,11 +11,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
-
-__all__ = ["checked_labels", "labeled", "rank_in_class", "strata_of"]
-
-Array = npt.NDArray[Any]
 
 
 def checked_labels(labels: Any) -> Array:

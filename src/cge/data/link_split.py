@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.graph import Graph
 from cge.randomness import generator
-
-__all__ = ["LinkSplit", "Links", "hold_out_links"]
-
-Array = npt.NDArray[Any]
 
 _MIN_EDGES = 20  # so that there are one validation and two test edges
 _MAX_LISTED_RATIO = 5  # pairs for each edge, up to which all pairs are listed; beyond, they are sampled

@@ -13,14 +13,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.data.label_arrays import checked_labels, labeled, rank_in_class, strata_of
 from cge.errors import InputError, format_value
 from cge.randomness import generator
 
-__all__ = ["Split", "folds", "mask_labels", "per_class", "stratified"]
-
-Array = npt.NDArray[Any]
 Indices = npt.NDArray[np.int64]
 
 

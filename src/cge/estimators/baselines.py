@@ -9,10 +9,10 @@ import warnings
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import (
@@ -30,10 +30,6 @@ from cge.estimators.embeddings import (
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
-
-__all__ = ["SGC", "FeatureClassifier", "LabelPropagation", "WalkClassifier"]
-
-Array = npt.NDArray[Any]
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of LogisticRegression, the inverse of regularization
 _DEFAULT_STRENGTH = 10.0  # without validation labels

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.metrics import class_prior_ratio, log_losses
 from cge.targets import Target
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
-
-__all__ = ["Calibration", "calibrate", "mean_outputs"]
-
-Array = npt.NDArray[Any]
 
 _MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
 _MIN_LABELS = 50  # validation labels: fewer cannot estimate class frequencies

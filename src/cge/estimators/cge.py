@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.cge_parameters import (
     ClassifierName,
@@ -36,10 +35,6 @@ from cge.estimators.settings import documented
 from cge.graph import Graph
 from cge.models.weightings import WEIGHTINGS
 from cge.training.classifier_registry import CLASSIFIERS
-
-__all__ = ["CGE"]
-
-Array = npt.NDArray[Any]
 
 
 @documented

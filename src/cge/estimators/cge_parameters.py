@@ -12,38 +12,6 @@ from cge.models.weightings import network_descriptions, weighting_descriptions
 from cge.targets import TASKS
 from cge.training.classifier_registry import classifier_descriptions
 
-__all__ = [
-    "ClassWeight",
-    "ClassifierName",
-    "Dim",
-    "HiddenUnits",
-    "Hops",
-    "Inputs",
-    "LabelPairs",
-    "LabelPropagationMode",
-    "NEstimators",
-    "NFolds",
-    "Outer",
-    "OuterLabels",
-    "OuterProblem",
-    "PaperDim",
-    "PaperOuterProblem",
-    "PaperTraining",
-    "PaperWeighting",
-    "PathLoss",
-    "PathWindow",
-    "PriorCorrection",
-    "Refit",
-    "SampledWalks",
-    "SettingName",
-    "TaskName",
-    "Training",
-    "UnsupWeight",
-    "ValidationFraction",
-    "Walks",
-    "Weighting",
-]
-
 # ---------------------------------------------------------------------- both
 
 ValidationFraction = Annotated[

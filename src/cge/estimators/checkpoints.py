@@ -9,19 +9,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.errors import CheckpointError, Message
 from cge.estimators.configs import flat_params
 from cge.graph import Graph
 from cge.store import read_folder, write_folder
 from cge.store.manifest import environment
 from cge.training.torch_state import TrainerState
-
-__all__ = ["Checkpoints"]
-
-Array = npt.NDArray[Any]
 
 _KIND = "checkpoint"
 _FREE = ("n_jobs",)  # settings that may differ when a fit continues: they do not change the result

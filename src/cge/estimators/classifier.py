@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.label_roles import hold_out
 from cge.estimators.not_fitted import NotFittedError
@@ -19,10 +19,6 @@ from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
-
-__all__ = ["NodeClassifier", "TaskLabels", "task_labels"]
-
-Array = npt.NDArray[Any]
 
 _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
 

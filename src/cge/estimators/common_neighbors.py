@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.node_pairs import shared_neighbors
-
-__all__ = ["CommonNeighbors"]
-
-Array = npt.NDArray[Any]
 
 
 class CommonNeighbors(BaseEstimator):  # type: ignore[misc]

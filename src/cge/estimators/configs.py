@@ -17,18 +17,6 @@ from typing import Annotated, Any, NamedTuple, TypeVar
 from cge.errors import InputError, format_list
 from cge.estimators.settings import Setting, settings_of
 
-__all__ = [
-    "FlatSetting",
-    "OuterConfig",
-    "PaperOuterConfig",
-    "PaperTrainingConfig",
-    "TrainingConfig",
-    "as_config",
-    "flat_params",
-    "flat_settings",
-    "make_estimator",
-]
-
 Config = TypeVar("Config")
 
 Patience = Annotated[int, Setting("epochs without a better validation accuracy after which training stops", low=1)]

@@ -5,17 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.errors import InputError
 from cge.estimators.not_fitted import NotFittedError
 from cge.ids import IdIndex, find_nodes
 from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
-
-__all__ = ["edge_vectors", "vectors_of"]
-
-Array = npt.NDArray[Any]
 
 
 def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:

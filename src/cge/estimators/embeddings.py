@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated, Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import Setting, check_settings, documented
@@ -17,10 +17,6 @@ from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.sampling import Walker
 from cge.training.walk_embedding import embed_walks
-
-__all__ = ["DeepWalk", "Node2Vec"]
-
-Array = npt.NDArray[Any]
 
 Dim = Annotated[int, Setting("size of the vectors", low=1, high=4096)]
 WalkLength = Annotated[int, Setting("nodes in a walk", low=2)]

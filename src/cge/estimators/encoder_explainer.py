@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.fitted_model import label_table
 from cge.explain.all_paths import AllPaths
@@ -27,10 +27,6 @@ from cge.training.named_weighting import NamedWeighting
 
 if TYPE_CHECKING:
     from cge.estimators.encoder_model import EncoderModel
-
-__all__ = ["encoder_explainer", "normalized_by_start"]
-
-Array = npt.NDArray[Any]
 
 
 def encoder_explainer(model: EncoderModel, place: int) -> Explainer:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate
 from cge.estimators.checkpoints import Checkpoints
@@ -47,9 +47,6 @@ from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walk
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
-__all__ = ["WALK_VECTORS", "encoder_settings", "fit_encoder", "resolve_inputs"]
-
-Array = npt.NDArray[Any]
 Callback = Callable[[Any], None] | None
 
 _CHECKPOINT_SECONDS = 5.0

@@ -7,9 +7,9 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.encoder_explainer import encoder_explainer
@@ -23,10 +23,6 @@ from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
-
-__all__ = ["EncoderModel", "uncalibrated_probabilities"]
-
-Array = npt.NDArray[Any]
 
 
 def uncalibrated_probabilities(

@@ -7,8 +7,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.calibration import Calibration
 from cge.estimators.encoder_model import EncoderModel
@@ -30,17 +30,6 @@ from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
-
-__all__ = [
-    "encoder_arrays",
-    "encoder_metadata",
-    "history_metadata",
-    "restore_encoder",
-    "restore_selection",
-    "selection_metadata",
-]
-
-Array = npt.NDArray[Any]
 
 
 def history_metadata(log: FitLog) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.errors import InputError, format_list, format_value
 from cge.estimators.fitted_model import FittedModel
@@ -17,10 +17,6 @@ from cge.explain.explanation import Explanation
 from cge.explain.faithfulness import FRACTIONS, Faithfulness
 from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
-
-__all__ = ["ExplanationMixin"]
-
-Array = npt.NDArray[Any]
 
 
 class ExplanationMixin:

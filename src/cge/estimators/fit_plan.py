@@ -22,8 +22,6 @@ from cge.training.encoder_settings import DENSE, ProblemSize, Work
 from cge.training.memory_estimate import PaperSize, encoder_memory, paper_memory
 from cge.training.paper_settings import MAX_SOFTMAX_NODES
 
-__all__ = ["FitPlan", "plan_fit"]
-
 
 @dataclass(frozen=True)
 class FitPlan:

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.targets import Target
 from cge.training.history import History
-
-__all__ = [
-    "FitLog",
-    "FittedModel",
-    "LabeledNodes",
-    "ValidationNodes",
-    "label_table",
-    "learned_weights_unused",
-    "stored_labels",
-]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

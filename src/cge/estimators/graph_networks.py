@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from cge.arrays import Array
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import Jobs, Seed
@@ -19,10 +19,6 @@ from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, train_network
 from cge.training.torch_state import seeded
-
-__all__ = ["APPNP", "GCN"]
-
-Array = npt.NDArray[Any]
 
 HiddenSize = Annotated[int, Setting("hidden units", low=1, high=4096)]
 DropoutRate = Annotated[float, Setting("dropout of the features and of the hidden layer", low=0, high=0.95)]

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.splits import folds as stratified_folds
-
-__all__ = ["folds_of", "hold_out"]
-
-Array = npt.NDArray[Any]
 
 
 def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Array, Array]:

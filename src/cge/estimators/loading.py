@@ -17,8 +17,6 @@ from cge.models.path_networks import PathWeighting
 from cge.parallel import resolve_jobs
 from cge.store import Stored, read_folder, unpack_graph
 
-__all__ = ["load"]
-
 # What Python, NumPy and PyTorch raise where contents are inconsistent; a folder with a valid hash may hold anything.
 _PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeError, TypeError, ValueError)
 

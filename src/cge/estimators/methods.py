@@ -20,18 +20,6 @@ from cge.errors import InputError
 from cge.estimators.configs import flat_settings, make_estimator
 from cge.estimators.settings import Setting
 
-__all__ = [
-    "Method",
-    "Range",
-    "Space",
-    "estimator_classes",
-    "find_method",
-    "make",
-    "methods_for",
-    "register_method",
-    "settings_from_text",
-]
-
 
 @dataclass(frozen=True)
 class Range:

@@ -10,9 +10,9 @@ from dataclasses import replace
 from typing import Any, cast
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.estimators.encoder_model import uncalibrated_probabilities
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
@@ -20,10 +20,6 @@ from cge.models.classifiers import PathClassifier
 from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
-
-__all__ = ["missing_input_temperatures"]
-
-Array = npt.NDArray[Any]
 
 
 def missing_input_temperatures(

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["inner_products", "nearest_rows", "row_norms"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 _ROWS, _QUERIES = 16_384, 256  # rows and queries of a block of products, of 16 MB
 _TINY = float(np.finfo(np.float64).tiny)

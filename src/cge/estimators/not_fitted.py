@@ -6,8 +6,6 @@ import sklearn.exceptions
 
 from cge.errors import CgeError
 
-__all__ = ["NotFittedError"]
-
 
 class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
     """`fit` was not called; an error of `cge` as well as of scikit-learn."""

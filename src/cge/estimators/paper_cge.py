@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.cge_parameters import (
     HiddenUnits,
@@ -36,10 +35,6 @@ from cge.estimators.paper_store import paper_arrays, paper_metadata, restore_pap
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.settings import documented
 from cge.graph import Graph
-
-__all__ = ["PaperCGE"]
-
-Array = npt.NDArray[Any]
 
 
 @documented

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.encoder_explainer import normalized_by_start
 from cge.estimators.fitted_model import label_table
@@ -28,10 +28,6 @@ from cge.training.paper_inner import MIN_PATH_NODES
 
 if TYPE_CHECKING:
     from cge.estimators.paper_model import PaperModel
-
-__all__ = ["paper_explainer"]
-
-Array = npt.NDArray[Any]
 
 _WALKS = 100  # per node: predictions are attributed to their prefixes
 

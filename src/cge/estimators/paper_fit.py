@@ -7,9 +7,9 @@ from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
@@ -25,10 +25,6 @@ from cge.training.task import Task
 
 if TYPE_CHECKING:
     from cge.estimators.paper_cge import PaperCGE
-
-__all__ = ["fit_paper"]
-
-Array = npt.NDArray[Any]
 
 _COLLAPSED, _CONSTANT = 0.02, 0.02  # mean of A below the one, relative standard deviation of A below the other
 

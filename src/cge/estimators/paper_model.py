@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 
+from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
@@ -20,10 +20,6 @@ from cge.graph import Graph
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.targets import Target
 from cge.training.paper_parameters import Parameters
-
-__all__ = ["PaperModel", "normalized_features"]
-
-Array = npt.NDArray[Any]
 
 _BATCH = 65_536  # nodes predicted at once
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.encoder_store import history_metadata, restore_log
 from cge.estimators.fitted_model import ValidationNodes, stored_labels
@@ -20,10 +20,6 @@ from cge.training.paper_parameters import ModelShape, Parameters
 
 if TYPE_CHECKING:
     from cge.estimators.paper_cge import PaperCGE
-
-__all__ = ["paper_arrays", "paper_metadata", "restore_paper"]
-
-Array = npt.NDArray[Any]
 
 _PREFIX = "parameters."
 

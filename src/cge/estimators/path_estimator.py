@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import BaseEstimator
 
+from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
@@ -23,10 +23,6 @@ from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
-
-__all__ = ["PathEstimator"]
-
-Array = npt.NDArray[Any]
 
 
 class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
 from cge.errors import InputError, Message, UnknownNodeError
 from cge.estimators.encoder_model import EncoderModel
@@ -19,10 +20,6 @@ from cge.graph import Graph
 from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
-
-__all__ = ["EVIDENCE", "Predictions", "predict_nodes", "training_labels"]
-
-Array = npt.NDArray[Any]
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "none")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))

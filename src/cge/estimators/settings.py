@@ -18,8 +18,6 @@ import numpy as np
 
 from cge.errors import InputError, Message, Spelling
 
-__all__ = ["Setting", "check_settings", "documented", "settings_of"]
-
 T = TypeVar("T")
 
 _ATTRIBUTES = "Attributes\n----------"

@@ -11,8 +11,6 @@ from typing import Any
 
 from cge.errors import FileFormatError, Message, format_value
 
-__all__ = ["read_settings", "read_toml"]
-
 
 def read_settings(
     file: str | Path,

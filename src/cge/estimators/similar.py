@@ -7,16 +7,12 @@ from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.errors import InputError, Message, MissingDataError, format_value
 from cge.estimators.nearest import inner_products, nearest_rows, row_norms
 from cge.ids import IdIndex, find_nodes, id_sequence
-
-__all__ = ["METHODS", "METRICS", "Similar", "SimilarNodes", "similar_nodes"]
-
-Array = npt.NDArray[Any]
 
 METRICS = ("cosine", "dot")
 METHODS = ("auto", "exact", "approximate")

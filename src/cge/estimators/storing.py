@@ -11,8 +11,6 @@ from cge.estimators.configs import flat_params
 from cge.graph import Graph
 from cge.store import pack_graph, write_folder
 
-__all__ = ["CUSTOM", "name_of", "save_estimator"]
-
 CUSTOM = "custom"  # key in the stored settings of a custom weighting, which has to be passed to `load` again
 
 

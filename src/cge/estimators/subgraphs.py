@@ -6,18 +6,14 @@ from collections.abc import Hashable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.errors import InputError, format_value
 from cge.estimators.edge_vectors import vectors_of
 from cge.estimators.encoder_model import EncoderModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_weighting import EdgePropagation
-
-__all__ = ["inner_weight", "subgraph_vectors"]
-
-Array = npt.NDArray[Any]
 
 
 def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iterable[Iterable[Hashable]]) -> Array:

@@ -24,8 +24,6 @@ from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import expand_classes, split_of
 from cge.metrics import classification_metrics
 
-__all__ = ["TuningResult", "as_toml", "open_storage", "search_space", "tune"]
-
 _REASON, _DATA = "reason", "data"  # attributes of a trial: why it failed; of a study: a hash of its graph and labels
 
 

@@ -6,18 +6,14 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.base import clone
 
+from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
 from cge.explain.weighting_comparison import Gain
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
-
-__all__ = ["fit_like", "gain_over_uniform", "labels_of", "probabilities_of_nodes", "uniform_copy"]
-
-Array = npt.NDArray[Any]
 
 
 def uniform_copy(model: PathEstimator) -> Any:

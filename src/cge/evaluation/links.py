@@ -10,17 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+from cge.arrays import Array
 from cge.data.link_split import Links, LinkSplit
 from cge.evaluation.protocol import peak_mb, summarize
 from cge.models.node_pairs import PAIR_OPERATORS, pair_cosines, pair_vectors
-
-__all__ = ["link_summary", "run_links"]
-
-Array = npt.NDArray[Any]
 
 _STRENGTHS = (0.01, 1.0, 100.0)  # inverse of regularization
 

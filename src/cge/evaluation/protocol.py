@@ -14,29 +14,14 @@ from importlib.metadata import version
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.dataset import Dataset
 from cge.data.splits import Split, stratified
 from cge.data.splits import per_class as split_per_class
 from cge.errors import InputError, Message
 from cge.evaluation.significance import mean_interval
 from cge.metrics import classification_metrics
-
-__all__ = [
-    "draw_split",
-    "expand_classes",
-    "notes_on_split",
-    "pack_flags",
-    "peak_mb",
-    "run_once",
-    "split_of",
-    "summarize",
-    "unpack_flags",
-    "versions",
-]
-
-Array = npt.NDArray[Any]
 
 _PACKAGES = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
 _VALIDATION = 500  # validation labels of a split that is drawn

@@ -12,18 +12,6 @@ from scipy import stats
 from cge.errors import InputError
 from cge.randomness import generator
 
-__all__ = [
-    "Interval",
-    "McNemar",
-    "PairedTest",
-    "f1_interval",
-    "mcnemar",
-    "mean_interval",
-    "paired_t_test",
-    "stars",
-    "wilson_interval",
-]
-
 _DRAWS = 1000  # bootstrap samples of nodes
 
 

@@ -1,1 +1,1 @@
-"""Explanations of predictions by the contributions of paths, and analyses of path weights."""
+"""Explanations of predictions by the contributions of paths."""

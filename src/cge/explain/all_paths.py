@@ -9,17 +9,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.path_search import PathSet, best_paths
 from cge.models.sparse_products import sparse_product
 from cge.models.transitions import TransitionMatrix
-
-__all__ = ["AllPaths"]
-
-Array = npt.NDArray[Any]
 
 
 class AllPaths:

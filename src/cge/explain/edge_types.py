@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.transitions import TransitionMatrix
-
-__all__ = ["NO_EDGE", "SELF_LOOP", "EdgeTypes"]
-
-Array = npt.NDArray[Any]
 
 SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 

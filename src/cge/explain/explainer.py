@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from cge.arrays import Array
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
 from cge.explain.linear_scores import LinearScores, ScoreFunction
@@ -17,10 +17,6 @@ from cge.explain.path_source import PathSource
 from cge.randomness import generator
 from cge.sampling import PathBatch
 from cge.targets import Target
-
-__all__ = ["Explainer", "Labels"]
-
-Array = npt.NDArray[Any]
 
 _MAX_GRADIENTS = 4_000_000  # numbers in memory at once
 _PARTS = ("scores", "constant", "label_propagation", "remainder")

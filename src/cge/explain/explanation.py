@@ -7,11 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["SINGLE_CLASSIFIER", "ClassifierInfo", "Explanation", "PathContribution"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["FRACTIONS", "Faithfulness", "delete_paths", "faithfulness_curves", "insert_paths"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 

@@ -11,16 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
-__all__ = ["LinearScores", "ScoreFunction"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,16 +15,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush, heapreplace
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import kernel, run_blocks, split_blocks
-
-__all__ = ["PathSet", "best_paths", "concatenate_paths"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 16  # nodes of a thread's block
 _MAX_PREFIXES = 2_000_000

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.path_search import PathSet
-
-__all__ = ["PathSource"]
-
-Array = npt.NDArray[Any]
 
 
 class PathSource(Protocol):

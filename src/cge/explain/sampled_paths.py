@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.path_search import PathSet
-
-__all__ = ["SampledPaths"]
-
-Array = npt.NDArray[Any]
 
 
 class SampledPaths:

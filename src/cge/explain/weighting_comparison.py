@@ -7,16 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy import stats
 
+from cge.arrays import Array
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.sampling import Walker
-
-__all__ = ["Gain", "WeightingComparison", "weighting_comparison"]
-
-Array = npt.NDArray[Any]
 
 _WALKS = 2000  # whose prefixes are weighed
 _NODES = 200  # whose contributions are averaged

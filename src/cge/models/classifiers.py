@@ -9,8 +9,6 @@ from torch import Tensor, nn
 
 from cge.models.sparse_products import NodeFeatures, feature_product
 
-__all__ = ["MLPClassifier", "PathClassifier", "SparseClassifier"]
-
 
 class PathClassifier(nn.Module):
     """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e.

@@ -12,8 +12,6 @@ from cge.models.propagation import FixedPropagation, normalized_weights
 from cge.models.sparse_products import NodeFeatures, feature_product
 from cge.models.transitions import TransitionMatrix
 
-__all__ = ["Appnp", "Gcn", "TwoLayerNetwork"]
-
 
 class TwoLayerNetwork(nn.Module):
     """Base of networks with two layers, W₀ `(f, hidden)` and W₁ `(hidden, c)`."""

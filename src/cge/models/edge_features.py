@@ -7,16 +7,12 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
 from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
-
-__all__ = ["common_neighbors", "cosines", "inverse_document_frequencies"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 4096  # nodes that a thread computes at once
 _OWN = 2.0  # weight of a node's own features beside the sum over its neighbors

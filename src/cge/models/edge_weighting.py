@@ -14,27 +14,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
 from cge.models.propagation import FixedPropagation, Propagation, normalized_weights, propagate
 from cge.models.transitions import TransitionMatrix
-
-__all__ = [
-    "EdgeInputs",
-    "EdgePropagation",
-    "EdgeScale",
-    "EdgeWeighting",
-    "basic_edge_inputs",
-    "make_edge_inputs",
-    "mean_edge_weight",
-]
-
-Array = npt.NDArray[Any]
 
 _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 

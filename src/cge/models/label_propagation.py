@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.models.sparse_products import sparse_product
 from cge.models.transitions import TransitionMatrix
-
-__all__ = ["closed_walk_weights", "label_propagation", "symmetric_weights"]
-
-Array = npt.NDArray[Any]
 
 _BATCH = 64  # nodes whose closed walks are summed at once
 

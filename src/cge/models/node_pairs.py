@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
-__all__ = ["PAIR_OPERATORS", "pair_cosines", "pair_vectors", "shared_neighbors"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 _BATCH = 16_384  # pairs
 

@@ -7,8 +7,6 @@ from torch import Tensor, nn
 
 from cge.models.sparse_products import NodeFeatures, feature_product, take_rows
 
-__all__ = ["FeatureEncoder", "TableEncoder"]
-
 
 class TableEncoder(nn.Module):
     """Transductive: e is an embedding table with a row for each node."""

@@ -13,8 +13,6 @@ from torch import Tensor, nn
 
 from cge.models.sparse_products import NodeFeatures, feature_product
 
-__all__ = ["InductiveHead", "TransductiveHead"]
-
 
 class TransductiveHead(nn.Module):
     """Class scores of Eq. 8: f(h^k(x) ⊕ h^l(e)); without features there is no branch of x."""

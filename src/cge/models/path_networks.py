@@ -10,19 +10,15 @@ is the network at a fraction of its cost. Gradients do not flow into the node ve
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.models.path_tree import PathTree, lstm_scores
-
-__all__ = ["AverageWeighting", "CnnWeighting", "LstmWeighting", "PathWeighting"]
-
-Array = npt.NDArray[Any]
 
 _BATCH = 65_536  # paths
 

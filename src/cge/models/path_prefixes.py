@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeInputs
 from cge.models.path_networks import PathWeighting
@@ -27,10 +27,6 @@ from cge.models.path_tree import PathTree
 from cge.models.propagation import Propagation, sparse_matmul
 from cge.models.transitions import SparsityPattern, TransitionMatrix
 from cge.randomness import generator
-
-__all__ = ["PrefixPropagation", "Prefixes", "make_token_vectors", "sample_prefixes"]
-
-Array = npt.NDArray[Any]
 
 _PROJECTED = 8  # dimensions of the random projection of a node's features
 

@@ -12,13 +12,9 @@ from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import float_kernel, run_blocks
-
-__all__ = ["PathTree", "lstm_scores"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 16_384  # approximate number of paths per block of a thread
 

@@ -22,27 +22,15 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.models.sparse_products import entry_gradients, sparse_product
 from cge.models.transitions import SparsityPattern, TransitionMatrix
 from cge.parallel import kernel
 
-__all__ = [
-    "UNREACHED",
-    "FixedPropagation",
-    "Neighborhood",
-    "Propagation",
-    "normalized_weights",
-    "propagate",
-    "propagate_to",
-    "sparse_matmul",
-]
-
-Array = npt.NDArray[Any]
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
 _FEW = 0.5  # share of all nodes below which only their neighborhood is computed

@@ -12,26 +12,13 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.parallel import float_kernel, kernel, prefetch, resolve_jobs, run_blocks, split_blocks
 from cge.randomness import STEP, mix
-
-__all__ = [
-    "NodeFeatures",
-    "SparseFeatures",
-    "entry_gradients",
-    "feature_product",
-    "keyed_dropout",
-    "sparse_product",
-    "take_rows",
-    "unit_rows",
-]
-
-Array = npt.NDArray[Any]
 
 _WORK = 2_000_000  # multiplications that are worth a thread
 _BLOCK = 4096  # rows that a thread computes at once

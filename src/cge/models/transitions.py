@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.parallel import kernel, run_blocks, split_blocks
-
-__all__ = ["SparsityPattern", "TransitionMatrix"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 4096  # rows that a thread computes at once
 

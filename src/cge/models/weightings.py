@@ -22,19 +22,6 @@ from cge.errors import InputError
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
 
-__all__ = [
-    "WEIGHTINGS",
-    "SearchRole",
-    "WeightingSpec",
-    "closed_form",
-    "is_hop_profile",
-    "is_learned",
-    "make_network",
-    "network_descriptions",
-    "register_weighting",
-    "weighting_descriptions",
-]
-
 ClosedForm = Callable[[Sequence[str], int], EdgeWeighting]  # names of edge inputs, hops
 Network = Callable[[int], PathWeighting]  # size of the vectors that it reads
 

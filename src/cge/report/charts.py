@@ -6,13 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.estimators.path_estimator import PathEstimator
 
-__all__ = ["relevance_matrix", "training_curves", "weight_histogram", "weights_by_length"]
-
-Array = npt.NDArray[Any]
 WeightedPath = tuple[list[int], float]  # nodes and weight
 
 _MAX_CLASSES = 60  # of a heatmap

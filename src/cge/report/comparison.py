@@ -11,8 +11,6 @@ from cge.estimators.uniform_baseline import fit_like, labels_of, probabilities_o
 from cge.explain.weighting_comparison import Gain
 from cge.report.scored_nodes import ScoredNodes
 
-__all__ = ["compare_methods"]
-
 _UNIFORM = "cge, uniform weights"
 
 

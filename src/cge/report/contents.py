@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.nearest import nearest_rows, row_norms
 from cge.estimators.path_estimator import PathEstimator
@@ -17,10 +17,6 @@ from cge.report.charts import relevance_matrix, training_curves, weight_histogra
 from cge.report.projection import PROJECTIONS, check_projection, project
 from cge.report.scored_nodes import ScoredNodes, scored_nodes
 from cge.report.strongest_paths import StrongPath, strongest_paths
-
-__all__ = ["report_contents"]
-
-Array = npt.NDArray[Any]
 
 _MAX_NODES = 4000  # on the page
 _FAITHFULNESS_NODES = 40

@@ -18,8 +18,6 @@ from cge.estimators.path_estimator import PathEstimator
 from cge.report.contents import report_contents
 from cge.store.atomic import writable_file, write_files
 
-__all__ = ["write_page"]
-
 
 def write_page(model: PathEstimator, out: str | Path, **options: Any) -> int:
     """Write the report of a trained model to a file, atomically; return its size in bytes.

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.models.sparse_products import unit_rows
-
-__all__ = ["PROJECTIONS", "check_projection", "project"]
-
-Array = npt.NDArray[Any]
 
 PROJECTIONS = {"pca": "the first two principal components", "umap": "UMAP"}
 

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.estimators.path_estimator import PathEstimator
 from cge.evaluation.significance import f1_interval, wilson_interval
 from cge.metrics import node_f1, reliability
 from cge.targets import Target
-
-__all__ = ["ScoredNodes", "scored_nodes"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,17 +13,6 @@ from cge.estimators.storing import name_of
 from cge.explain.explanation import ClassifierInfo
 from cge.report.scored_nodes import ScoredNodes
 
-__all__ = [
-    "captions",
-    "color_caption",
-    "fit_call",
-    "settings_rows",
-    "sign_caption",
-    "summary_sentences",
-    "weight_axis_title",
-    "weighting_sentences",
-]
-
 
 def summary_sentences(
     model: PathEstimator, name: str, scored: ScoredNodes | None, rows: list[dict[str, Any]]

@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.explain.explainer import Explainer
 
-__all__ = ["StrongPath", "strongest_paths"]
-
-Array = npt.NDArray[Any]
 StrongPath = tuple[list[int], float, float]  # nodes, weight, contribution
 
 

@@ -6,16 +6,10 @@ integer is below the slot's threshold, and its alias otherwise. Probabilities ar
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import kernel
-
-__all__ = ["alias_table", "alias_tables", "scale_rows"]
-
-Array = npt.NDArray[Any]
 
 _SCALE = 4294967296.0  # 2^32
 _ALWAYS = np.uint32(0xFFFFFFFF)

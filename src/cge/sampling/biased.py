@@ -14,18 +14,12 @@ w(v, x) and accepted with probability a / M.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import Int, kernel, prefetch
 from cge.randomness import STEP, below, mix, unit
 from cge.sampling.walk_kernels import COUNTERS, LANES, LOW, start_walks
-
-__all__ = ["biased_walks", "edge_filter"]
-
-Array = npt.NDArray[Any]
 
 _ATTEMPTS = 32  # of COUNTERS random numbers per step
 _TWO_32 = 4294967296.0  # 2^32

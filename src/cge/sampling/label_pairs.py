@@ -7,18 +7,14 @@ from copy import copy
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
 from cge.randomness import STEP, below, generator, key, mix
 from cge.sampling.alias import alias_table
-
-__all__ = ["NegativeSampler", "label_pairs"]
-
-Array = npt.NDArray[Any]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _LARGEST_POWER = 8

@@ -6,15 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, mix
-
-__all__ = ["PathBatch", "PathTable", "count_subpaths", "subpaths"]
-
-Array = npt.NDArray[Any]
 
 _CHUNK = 1 << 17  # sub-paths for which the table allocates memory at once
 

@@ -10,17 +10,11 @@ A walk that reaches a node without outgoing edges ends there; the rest of its ro
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, below, mix
-
-__all__ = ["COUNTERS", "LANES", "LOW", "choose_entries", "start_walks", "uniform_walks", "weighted_walks"]
-
-Array = npt.NDArray[Any]
 
 LANES = 128  # walks processed together: enough to hide memory latency, few enough for the L1 cache
 COUNTERS = 64  # random numbers reserved for one step of a walk

@@ -6,8 +6,8 @@ from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.errors import InputError, Message
 from cge.graph import Graph
@@ -16,10 +16,6 @@ from cge.randomness import generator, key
 from cge.sampling.alias import alias_tables, scale_rows
 from cge.sampling.biased import biased_walks, edge_filter
 from cge.sampling.walk_kernels import uniform_walks, weighted_walks
-
-__all__ = ["Walker"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 2048  # walks per block of a thread
 _SMALLEST = 1e-9  # of p and q

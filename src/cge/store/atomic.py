@@ -21,8 +21,6 @@ from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, disk_hint
 from cge.store.locks import lock_file
 
-__all__ = ["Writer", "writable_file", "write_files", "write_text"]
-
 Writer: TypeAlias = Callable[[BinaryIO], object]  # writes a file's content to a stream
 
 _TEMPORARY = re.compile(r"\.cge-[0-9a-f]{16}\.tmp")

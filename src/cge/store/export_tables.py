@@ -18,8 +18,6 @@ import pyarrow.parquet as pq
 
 from cge.store.text import escape_formula
 
-__all__ = ["SEPARATOR", "count_escaped_cells", "write_parquet_table", "write_text_table"]
-
 SEPARATOR = "; "  # between several strings in one cell
 
 _ROWS = 16_384  # at once

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, format_value
 from cge.graph import Graph
@@ -25,10 +25,6 @@ from cge.store.graphml import write_graphml
 from cge.store.manifest import MAX_BYTES, is_manifest
 from cge.store.text import checked_texts, escape_formula, one_line
 from cge.store.word2vec import write_word2vec_binary, write_word2vec_text
-
-__all__ = ["TABLES", "VECTORS", "Export", "checked_folder", "file_format", "write_export", "write_predictions"]
-
-Array = npt.NDArray[Any]
 
 _WIDEST = 2**30  # bytes of ids in a NumPy array, whose strings are all as long as the longest
 

@@ -9,8 +9,6 @@ from typing import BinaryIO
 
 from cge.errors import FileFormatError
 
-__all__ = ["HINT", "open_regular", "sha256_of"]
-
 HINT = "restore the folder from a copy, or save it again"  # for every kind of damage
 
 _BLOCK = 1 << 20

@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import FileFormatError, InputError, disk_hint, format_value
 from cge.store import manifest as manifests
@@ -24,10 +23,6 @@ from cge.store.atomic import write_files
 from cge.store.file_io import HINT, open_regular
 from cge.store.locks import lock_folder
 from cge.store.tensors import checked_arrays, read_tensors, tensor_chunks
-
-__all__ = ["Stored", "read_folder", "write_folder"]
-
-Array = npt.NDArray[Any]
 
 _ATTEMPTS = 20
 

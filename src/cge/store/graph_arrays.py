@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.checks import Features, checked_features, checked_weights
 from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, InputError, format_value
@@ -18,10 +18,6 @@ from cge.ids import unique_index
 from cge.store.file_io import HINT
 from cge.store.manifest import metadata_field
 from cge.store.values import pack_ids, unpack_ids
-
-__all__ = ["pack_graph", "unpack_graph"]
-
-Array = npt.NDArray[Any]
 
 _INDEX = ("int32", "int64")
 

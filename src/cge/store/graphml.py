@@ -6,15 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
 from cge.errors import InputError, format_value
 from cge.graph import Graph
 from cge.store.text import as_xml, forbidden_in_xml
-
-__all__ = ["write_graphml"]
-
-Array = npt.NDArray[Any]
 
 _AT_ONCE = 8192  # nodes or entries of rows
 _HEAD = """<?xml version="1.0" encoding="UTF-8"?>

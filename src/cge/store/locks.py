@@ -18,8 +18,6 @@ from cge.errors import InputError
 if sys.platform != "win32":
     import fcntl
 
-__all__ = ["lock_file", "lock_folder", "reserve_folder"]
-
 _LOCK_FILE = ".cge-working"
 
 

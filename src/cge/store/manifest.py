@@ -24,20 +24,6 @@ import numpy as np
 from cge.errors import FileFormatError, InputError, format_value
 from cge.store.file_io import HINT
 
-__all__ = [
-    "FORMAT_VERSION",
-    "MAX_BYTES",
-    "Manifest",
-    "environment",
-    "is_manifest",
-    "metadata_field",
-    "metadata_record",
-    "parse",
-    "plain",
-    "tensor_name",
-    "to_bytes",
-]
-
 MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
 FORMAT_VERSION = 2
 

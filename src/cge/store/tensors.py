@@ -9,18 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from safetensors import SafetensorError, safe_open
 
+from cge.arrays import Array
 from cge.errors import FileFormatError, InputError, format_value
 from cge.store.file_io import HINT, open_regular, sha256_of
-
-__all__ = ["STORABLE", "checked_arrays", "read_tensors", "tensor_chunks"]
-
-Array = npt.NDArray[Any]
 
 _CODES = {
     "bool": "BOOL",

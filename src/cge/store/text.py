@@ -8,13 +8,9 @@ from typing import Any
 from urllib.parse import quote
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError, format_value
-
-__all__ = ["as_word", "as_xml", "checked_texts", "escape_formula", "forbidden_in_xml", "one_line"]
-
-Array = npt.NDArray[Any]
 
 _FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
 _NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")

@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from cge.arrays import Array
 from cge.errors import FileFormatError, InputError, format_value
 from cge.ids import as_id_array
 from cge.store.file_io import HINT
 from cge.store.tensors import STORABLE
-
-__all__ = ["pack_ids", "pack_values", "unpack_ids", "unpack_values"]
-
-Array = npt.NDArray[Any]
 
 _LARGEST_CHARACTER = 0x10FFFF
 _LONGEST = (2**31 - 1) // 4  # characters in an item of a fixed-width NumPy array

@@ -9,19 +9,15 @@ A word has no whitespace: `cge.store.text.as_word` percent-encodes that of an id
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.store.text import as_word
-
-__all__ = ["write_word2vec_binary", "write_word2vec_text"]
-
-Array = npt.NDArray[Any]
 
 _ROWS = 4096  # at once
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.targets.label_encoding import encode_labels
 from cge.targets.multilabel import MultiLabel
@@ -14,8 +13,6 @@ from cge.targets.single_label import SingleLabel
 from cge.targets.target import Target
 
 __all__ = ["TARGETS", "TASKS", "MultiLabel", "Regression", "SingleLabel", "Target", "encode_target", "restore_target"]
-
-Array = npt.NDArray[Any]
 
 TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
 TASKS = ("classification", "regression")

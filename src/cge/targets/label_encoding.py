@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
-
-__all__ = ["encode_labels", "members"]
-
-Array = npt.NDArray[Any]
 
 _UNTRAINED = "which no training label has; give it one, or leave it out"
 

@@ -10,14 +10,11 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.metrics import micro_f1
 from cge.targets.label_encoding import members
 from cge.targets.target import SMOOTHING, Target
-
-__all__ = ["MultiLabel"]
-
-Array = npt.NDArray[Any]
 
 
 class MultiLabel(Target):

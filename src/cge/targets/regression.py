@@ -10,14 +10,11 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 from cge.metrics import mean_absolute_error, r2_score
 from cge.targets.target import Target
-
-__all__ = ["Regression"]
-
-Array = npt.NDArray[Any]
 
 _STRATA = 5  # quantiles that folds are stratified by
 

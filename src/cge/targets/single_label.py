@@ -9,13 +9,10 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.metrics import accuracy
 from cge.targets.target import SMOOTHING, Target
-
-__all__ = ["SingleLabel"]
-
-Array = npt.NDArray[Any]
 
 _CONFIDENT = 0.75  # probability above which a mean of two classes is confident; with c classes 2 / c is enough
 

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.graph import Graph
 from cge.losses import supervised_loss
@@ -31,10 +32,6 @@ from cge.metrics import (
     scale_probabilities,
 )
 from cge.targets.label_encoding import encode_labels
-
-__all__ = ["SMOOTHING", "Target"]
-
-Array = npt.NDArray[Any]
 
 SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
 

@@ -34,8 +34,6 @@ from cge.models.path_networks import PathWeighting
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.training.pair_objectives import PairObjective
 
-__all__ = ["InnerProblem", "PathSample", "divide_by_mean", "paper_hypergradient", "unrolled_hypergradient"]
-
 
 @dataclass(frozen=True, eq=False)
 class InnerProblem:

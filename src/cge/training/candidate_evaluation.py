@@ -20,8 +20,6 @@ from cge.training.model_comparison import CandidateScore, score_candidate
 from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 
-__all__ = ["CandidateEvaluator", "SearchResult", "TrainFunction"]
-
 TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
 
 

@@ -24,19 +24,6 @@ from cge.models.weightings import WEIGHTINGS, SearchRole, WeightingSpec, is_hop_
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
-__all__ = [
-    "CUSTOM",
-    "MAX_GAIN",
-    "MIN_VALIDATION",
-    "SELECTED",
-    "Candidate",
-    "Condition",
-    "SearchProblem",
-    "SearchState",
-    "first_weighting",
-    "list_candidates",
-]
-
 SELECTED = "selected"  # what earlier stages selected
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates

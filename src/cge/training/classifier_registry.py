@@ -15,15 +15,6 @@ from cge.training.classifier_training import ClassifierSettings
 from cge.training.encoder_data import EncoderData
 from cge.training.torch_state import seeded
 
-__all__ = [
-    "CLASSIFIERS",
-    "DEFAULT_CLASSIFIER",
-    "ClassifierSpec",
-    "classifier_descriptions",
-    "make_classifier",
-    "register_classifier",
-]
-
 DEFAULT_CLASSIFIER = "mlp"  # used where nothing can be compared, however large the graph is
 
 

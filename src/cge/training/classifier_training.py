@@ -20,10 +20,8 @@ import time
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -42,10 +40,6 @@ from cge.training.torch_state import (
     one_thread,
     optimizer_arrays,
 )
-
-__all__ = ["ClassifierSettings", "ClassifierTrainer", "drop_features", "dropout_mask"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_weighting import (
     EdgeInputs,
@@ -25,10 +26,6 @@ from cge.models.path_prefixes import Prefixes, make_token_vectors, sample_prefix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
-
-__all__ = ["EncoderData"]
-
-Array = npt.NDArray[Any]
 
 _MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
 _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left

@@ -14,8 +14,6 @@ from cge.models.path_networks import PathWeighting
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER, ClassifierSpec
 from cge.training.learned_weighting import OuterSettings
 
-__all__ = ["DENSE", "SEARCH_BUDGET", "EncoderSettings", "ProblemSize", "Work"]
-
 _WORK = 5e11  # multiplications of a training: about two minutes on two cores
 SEARCH_BUDGET = 2 * _WORK  # of all candidates of the model search at most
 _LEARNING = _WORK / 2  # of learning a weighting

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
-__all__ = ["Epoch", "History", "PaperEpoch"]
-
 
 @dataclass(frozen=True)
 class PaperEpoch:

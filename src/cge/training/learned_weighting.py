@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.models.classifiers import MLPClassifier
 from cge.models.propagation import Propagation
 from cge.models.sparse_products import NodeFeatures
@@ -24,10 +24,6 @@ from cge.randomness import generator
 from cge.training.classifier_training import drop_features, dropout_mask
 from cge.training.task import Task
 from cge.training.torch_state import one_thread, seeded
-
-__all__ = ["OuterProblem", "OuterResult", "OuterSettings", "TrainablePropagation", "learn_weighting"]
-
-Array = npt.NDArray[Any]
 
 _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
 

@@ -13,8 +13,6 @@ from cge.models.weightings import WEIGHTINGS
 from cge.training.candidates import SELECTED, Candidate
 from cge.training.encoder_settings import Work
 
-__all__ = ["PaperSize", "encoder_memory", "paper_memory"]
-
 _BASE = 560e6  # bytes of Python, PyTorch and compiled kernels
 _MARGIN = 1.3  # for what is alive at once besides what is counted
 _BYTES_PER_PATH = 120  # of the table of distinct paths

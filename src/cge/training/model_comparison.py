@@ -9,23 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.training.classifier_training import ClassifierTrainer
-
-__all__ = [
-    "CandidateScore",
-    "accuracy_gain",
-    "is_better",
-    "log_loss_gain",
-    "not_worse",
-    "score_candidate",
-]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,6 @@ from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy.typing as npt
-
 from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
@@ -38,10 +36,6 @@ from cge.training.learned_weighting import learn_weighting
 from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, log_loss_gain
 from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
-
-__all__ = ["ModelSearch", "Selection"]
-
-Array = npt.NDArray[Any]
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from cge.arrays import Array
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
 from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
 from cge.models.path_networks import PathWeighting
@@ -17,10 +16,6 @@ from cge.models.path_prefixes import PrefixPropagation
 from cge.models.propagation import Propagation
 from cge.targets import Target
 from cge.training.encoder_data import EncoderData
-
-__all__ = ["LABEL_PROPAGATION_HOPS", "NamedWeighting"]
-
-Array = npt.NDArray[Any]
 
 LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
 

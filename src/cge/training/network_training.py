@@ -17,8 +17,6 @@ from cge.randomness import generator
 from cge.training.classifier_training import drop_features, dropout_mask
 from cge.training.torch_state import load_module, module_arrays, one_thread
 
-__all__ = ["NetworkSettings", "train_network"]
-
 
 @dataclass(frozen=True)
 class NetworkSettings:

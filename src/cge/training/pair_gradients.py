@@ -8,16 +8,10 @@ in float32 or float64.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import float_kernel
-
-__all__ = ["pair_alignment", "pair_gradient", "pair_losses"]
-
-Array = npt.NDArray[Any]
 
 
 @float_kernel

@@ -10,16 +10,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.losses import softmax_loss
 from cge.training.pair_gradients import pair_alignment, pair_gradient, pair_losses
-
-__all__ = ["FullSoftmax", "NegativeSampling", "PairObjective"]
-
-Array = npt.NDArray[Any]
 
 
 class PairObjective(Protocol):

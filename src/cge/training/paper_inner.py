@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
@@ -22,10 +22,6 @@ from cge.training.skipgram import train_walks
 from cge.training.task import Task
 from cge.training.torch_state import make_optimizer
 from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
-
-__all__ = ["MIN_PATH_NODES", "InnerTraining", "TargetRows", "make_target_rows"]
-
-Array = npt.NDArray[Any]
 
 MIN_PATH_NODES = 2  # a path of one node would train a node to predict itself
 _NEGATIVES_PER_CONTEXT = 2.5  # the center of a path has few contexts

@@ -5,13 +5,11 @@ The weights are computed once per epoch for each distinct path of all walks.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.models.path_networks import PathWeighting
 from cge.models.path_tree import PathTree
@@ -21,10 +19,6 @@ from cge.training.bilevel import PathSample, paper_hypergradient, unrolled_hyper
 from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining
 from cge.training.paper_parameters import make_head
 from cge.training.torch_state import make_optimizer, seeded
-
-__all__ = ["PathWeightLearner"]
-
-Array = npt.NDArray[Any]
 
 _MIN_WEIGHT, _MAX_WEIGHT = 0.2, 5.0  # of a = A / mean A: beyond them skip-gram can diverge (D7)
 _MAX_CACHED = 16_000_000  # sub-paths of all walks whose indices are kept between epochs

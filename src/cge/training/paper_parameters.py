@@ -7,19 +7,15 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_network
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.randomness import generator
 from cge.training.torch_state import check_array, load_module, module_arrays, seeded
-
-__all__ = ["ModelShape", "Parameters", "make_head"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from cge.graph import Graph
 from cge.models import PathWeighting
 
-__all__ = ["MAX_SOFTMAX_NODES", "TrainingSettings"]
-
 MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
 

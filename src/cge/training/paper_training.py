@@ -15,9 +15,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 
+from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
@@ -36,10 +36,6 @@ from cge.training.torch_state import (
     one_thread,
     optimizer_arrays,
 )
-
-__all__ = ["Trainer", "TrainingResult", "train"]
-
-Array = npt.NDArray[Any]
 
 _BATCHES = 32  # batches of walks in an epoch
 _MIN_BATCH = 256  # walks

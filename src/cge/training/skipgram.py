@@ -15,15 +15,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import float_kernel, kernel, prefetch
 from cge.randomness import STEP, below, key, mix
 from cge.training.walk_partitions import NodePartition, run_in_waves
-
-__all__ = ["train_walks"]
-
-Array = npt.NDArray[Any]
 
 _LOW = np.uint64(0xFFFFFFFF)
 _TILE = 4  # rows whose scores are computed together

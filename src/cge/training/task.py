@@ -12,8 +12,6 @@ from cge.graph import Graph
 from cge.models.sparse_products import NodeFeatures
 from cge.targets import MultiLabel, SingleLabel, Target
 
-__all__ = ["Task"]
-
 
 @dataclass(frozen=True, eq=False)
 class Task:

@@ -8,26 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from cge.arrays import Array
 from cge.errors import InputError
 from cge.randomness import key
-
-__all__ = [
-    "TrainerState",
-    "check_array",
-    "load_module",
-    "load_optimizer",
-    "make_optimizer",
-    "module_arrays",
-    "one_thread",
-    "optimizer_arrays",
-    "seeded",
-]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.randomness import generator
 from cge.sampling import NegativeSampler, Walker
 from cge.training.skipgram import train_walks
 from cge.training.walk_partitions import partition_count, partition_nodes
-
-__all__ = ["WalkVectors", "embed_walks"]
-
-Array = npt.NDArray[Any]
 
 _CHUNK = 4096  # walks that all parts of the graph see before any sees the next; chosen on validation nodes
 _BATCH = 4 * _CHUNK  # walks in memory at once

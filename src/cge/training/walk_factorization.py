@@ -8,22 +8,17 @@ replaced by 1. The matrix is computed in blocks of rows: memory grows with the n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.sparse_products import sparse_product
 from cge.randomness import generator
 from cge.training.torch_state import one_thread
-
-__all__ = ["MAX_FACTORIZED_NODES", "factorize_walks"]
-
-Array = npt.NDArray[Any]
 
 MAX_FACTORIZED_NODES = 20_000  # above, the quadratic time is minutes
 _RANK = 256  # eigenvectors of the graph

@@ -11,18 +11,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from itertools import pairwise
 from threading import Condition
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import kernel, resolve_jobs, run_blocks
 from cge.randomness import generator
 from cge.sampling.alias import alias_tables
-
-__all__ = ["NodePartition", "partition_count", "partition_nodes", "run_in_waves"]
-
-Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True, eq=False)

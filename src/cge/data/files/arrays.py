@@ -12,17 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.data.files.blocks import MAX_COMPRESSION, open_bytes
 from cge.data.files.declared_sizes import check_array_size, check_empty_rows
 from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
-
-__all__ = ["load_members", "load_npy", "load_npz"]
-
-Array = npt.NDArray[Any]
 
 _MAX_LISTED = 20  # names in a message
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from cge.arrays import Array
 from cge.data.files.blocks import open_bytes
 from cge.data.files.dialect import check_unique_names
 from cge.data.files.growing import GrowingArray
@@ -21,10 +21,6 @@ from cge.data.files.table import Table, TextRules
 from cge.data.files.text_fields import NUMBER, Field, Fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError
-
-__all__ = ["columns_table", "open_parquet_table"]
-
-Array = npt.NDArray[Any]
 
 _BATCH_ROWS = 1 << 16
 

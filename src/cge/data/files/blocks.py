@@ -11,8 +11,6 @@ from typing import BinaryIO
 
 from cge.errors import FileFormatError
 
-__all__ = ["BLOCK_BYTES", "MAX_COMPRESSION", "MAX_LINE_BYTES", "line_blocks", "numbered_lines", "open_bytes"]
-
 BLOCK_BYTES = 1 << 24
 MAX_COMPRESSION = 1032  # the highest ratio of unpacked to packed bytes that deflate reaches
 MAX_LINE_BYTES = 1 << 26  # a longer "line" means that the file is not text

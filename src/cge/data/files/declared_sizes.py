@@ -10,8 +10,6 @@ import numpy as np
 
 from cge.errors import FileFormatError
 
-__all__ = ["check_array_size", "check_empty_rows"]
-
 _ROWS_PER_ENTRY = 100
 _MIN_ROW_LIMIT = 10_000_000
 

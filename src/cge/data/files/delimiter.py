@@ -8,8 +8,6 @@ from pathlib import Path
 
 from cge.errors import FileFormatError, Message
 
-__all__ = ["BLANKS", "delimiter_name", "infer_delimiter"]
-
 BLANKS = " "  # runs of spaces and tabs
 
 _NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", BLANKS: "blanks"}

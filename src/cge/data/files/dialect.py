@@ -11,19 +11,6 @@ from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
 from cge.data.files.delimiter import BLANKS, delimiter_name, infer_delimiter
 from cge.errors import FileFormatError, InputError, Message, Spelling, format_value
 
-__all__ = [
-    "Dialect",
-    "TextOptions",
-    "check_unique_names",
-    "column_index",
-    "decimal_comma_hint",
-    "find_column",
-    "inspect_text",
-    "is_integer",
-    "parse_number",
-    "split_line",
-]
-
 _INSPECTED_ROWS = 20
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")

@@ -19,8 +19,6 @@ from cge.data.files.table import Table
 from cge.data.files.text_fields import PLAIN_NETWORKX
 from cge.errors import FileFormatError, InputError, Message, format_value
 
-__all__ = ["NO_ATTRIBUTES", "EdgeColumns", "EdgeOptions", "choose_edge_columns", "has_edge_header"]
-
 _ENDPOINT_NAMES = (
     ("source", "target"),
     ("src", "dst"),

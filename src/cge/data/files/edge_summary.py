@@ -9,18 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.files.dialect import TextOptions, inspect_text
 from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.edges import EdgeTable, Layout
 from cge.data.files.formats import find_format
 from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph
-
-__all__ = ["EdgeSummary", "summarize_edges"]
-
-Array = npt.NDArray[Any]
 
 _NUM_FIRST_IDS = 5
 _INSPECTED_IDS = 100

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.checks import concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import is_integer
@@ -25,10 +25,6 @@ from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, Fiel
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize
-
-__all__ = ["AS_TEXT", "EdgeTable", "Layout", "load_edges"]
-
-Array = npt.NDArray[Any]
 
 AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
 _NO_WEIGHTS = Message.of("remove the edge, or pass {weighted} to ignore weights", weighted=False)

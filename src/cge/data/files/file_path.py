@@ -9,8 +9,6 @@ from pathlib import Path
 
 from cge.errors import InputError, format_value
 
-__all__ = ["FilePath", "file_path"]
-
 FilePath = str | PathLike[str]
 
 _ADDRESS = re.compile(r"(https?|ftp|s3|gs):/", re.IGNORECASE)  # a Path has lost the second slash

@@ -18,8 +18,6 @@ from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.table import Table, TextRules, open_text_table
 from cge.errors import CgeError, FileFormatError, InputError, format_value
 
-__all__ = ["FileFormat", "find_format", "list_suffixes", "register_format"]
-
 
 @dataclass(frozen=True)
 class FileFormat:

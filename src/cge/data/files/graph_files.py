@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.checks import Features, checked_features
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_layout import EdgeOptions
@@ -26,10 +26,6 @@ from cge.data.files.numbering import renumber
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
 from cge.ids import IdIndex
-
-__all__ = ["read_features", "read_graph", "read_graph_with_summary"]
-
-Array = npt.NDArray[Any]
 
 
 def read_graph(

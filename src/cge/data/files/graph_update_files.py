@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import numpy.typing as npt
-
+from cge.arrays import Array
 from cge.checks import checked_features
 from cge.data.files.dialect import TextOptions
 from cge.data.files.edge_layout import EdgeOptions
@@ -18,10 +16,6 @@ from cge.data.files.node_tables import FeatureTable, check_unique_nodes, read_fe
 from cge.data.graph_update import GraphUpdate
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
-
-__all__ = ["read_graph_update"]
-
-Array = npt.NDArray[Any]
 
 
 def read_graph_update(

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
-__all__ = ["GrowingArray"]
-
-Array = npt.NDArray[Any]
+from cge.arrays import Array
 
 
 class GrowingArray:

@@ -9,18 +9,12 @@ after the other.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from cge.arrays import Array
 from cge.parallel import kernel, prefetch
 from cge.randomness import STEP, mix
-
-__all__ = ["Names", "strings_from"]
-
-Array = npt.NDArray[Any]
 
 _BATCH = 256
 _WORD = 8

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.files.dialect import TextOptions
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.node_tables import ADD_NODES, LabelTable, read_label_table, refuse_unknown_nodes
 from cge.errors import FileFormatError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
-
-__all__ = ["read_labels", "read_labels_with_notes"]
-
-Array = npt.NDArray[Any]
 
 _MISSING_LABELS = ("nan", "na", "n/a", "none", "null")  # what tables write for an unknown value
 

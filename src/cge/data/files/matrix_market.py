@@ -19,8 +19,6 @@ from cge.data.files.text_fields import NUMBER, Field, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, format_value
 
-__all__ = ["read_matrix_market"]
-
 _BANNER = "%%matrixmarket"
 _VALUES = ("real", "integer", "double", "pattern")
 _SYMMETRIES = ("general", "symmetric")

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.data.files.dialect import (
     Dialect,
     TextOptions,
@@ -26,20 +26,6 @@ from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decode_names
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 from cge.ids import IdIndex, as_id_array
-
-__all__ = [
-    "ADD_NODES",
-    "FeatureTable",
-    "LabelTable",
-    "align_features",
-    "check_unique_nodes",
-    "read_feature_table",
-    "read_label_table",
-    "read_node_list",
-    "refuse_unknown_nodes",
-]
-
-Array = npt.NDArray[Any]
 
 _NODE_NAMES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABEL_NAMES = ("label", "labels", "class", "y", "target", "category")

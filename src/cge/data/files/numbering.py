@@ -7,18 +7,13 @@ order of first appearance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.csr import index_dtype
 from cge.data.files.interning import Names
 from cge.parallel import kernel
-
-__all__ = ["number_codes", "number_integers", "renumber"]
-
-Array = npt.NDArray[Any]
 
 # Integer ids are marked in a table of bits if their range is at most this many times their number; else hashed.
 _DENSE_RANGE = 32

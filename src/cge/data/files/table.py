@@ -16,8 +16,6 @@ from cge.data.files.interning import Names
 from cge.data.files.text_fields import Field, Fields, read_fields
 from cge.errors import FileFormatError
 
-__all__ = ["Table", "TextRules", "open_text_table"]
-
 
 class ReadRows(Protocol):
     """Reads the rows of a table: the columns that `fields` describe, with text as codes into `names`."""

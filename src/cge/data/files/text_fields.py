@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
+from cge.arrays import Array
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
 from cge.data.files.dialect import Dialect, decimal_comma_hint, parse_number, split_line
 from cge.data.files.growing import GrowingArray
@@ -34,10 +34,6 @@ from cge.data.files.tokenizer import (
     unescape,
 )
 from cge.errors import FileFormatError, format_value
-
-__all__ = ["NAME", "NUMBER", "PLAIN_NETWORKX", "Field", "Fields", "decode_names", "read_fields"]
-
-Array = npt.NDArray[Any]
 
 NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
 

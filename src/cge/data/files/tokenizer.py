@@ -2,29 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.parallel import kernel
-
-__all__ = [
-    "AFTER_QUOTE",
-    "EMPTY",
-    "HUGE",
-    "INTEGER",
-    "NO_INTEGER",
-    "OPEN_QUOTE",
-    "RAGGED",
-    "SKIP",
-    "TOKEN",
-    "pack",
-    "tokenize",
-    "unescape",
-]
-
-Array = npt.NDArray[Any]
 
 SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, mark its start and length
 RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # problems

@@ -19,22 +19,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.csv as pa_csv
 
+from cge.arrays import Array
 from cge.data.dataset import Dataset
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex, factorize
-
-__all__ = ["read_aminer"]
-
-Array = npt.NDArray[Any]
 
 _BLOCK = 1 << 24  # bytes read at a time
 _TAGS = {"title": b"#*", "venue": b"#c", "id": b"#index", "reference": b"#%"}

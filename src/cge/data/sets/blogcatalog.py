@@ -13,8 +13,6 @@ from cge.data.dataset import Dataset
 from cge.errors import FileFormatError
 from cge.graph import Graph
 
-__all__ = ["load_blogcatalog"]
-
 
 def load_blogcatalog(path: str | Path) -> Dataset:
     """Read the `.mat` file with `network` (n, n) and `group` (n, 39); a blogger may be in several groups.

@@ -10,8 +10,6 @@ from cge.data.sets.checksums import checksums
 from cge.data.sets.fetch import DataFile, location_of
 from cge.errors import InputError
 
-__all__ = ["DatasetInfo", "catalog", "dataset_info"]
-
 
 @dataclass(frozen=True)
 class DatasetInfo:

@@ -9,8 +9,6 @@ from pathlib import Path
 
 from cge.errors import FileFormatError, Message
 
-__all__ = ["check_sha256", "checksums", "read_checked"]
-
 
 @cache
 def checksums() -> dict[str, str]:

@@ -15,8 +15,6 @@ from cge.data.files.arrays import load_members
 from cge.data.splits import Split
 from cge.graph import Graph
 
-__all__ = ["load_cora"]
-
 
 def load_cora() -> Dataset:
     """Return CORA in Planetoid's node order with its standard split; titles are the paper ids of the original.

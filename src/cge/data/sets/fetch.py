@@ -16,8 +16,6 @@ import pooch
 from cge.data.sets.checksums import check_sha256
 from cge.errors import MissingDataError
 
-__all__ = ["DataFile", "cache_dir", "data_dir", "fetch_files", "location_of"]
-
 _MAX_LISTED = 3  # paths in a message
 
 

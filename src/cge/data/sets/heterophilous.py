@@ -13,8 +13,6 @@ from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
 
-__all__ = ["load_heterophilous"]
-
 _MASKS = ("train_masks", "val_masks", "test_masks")
 
 

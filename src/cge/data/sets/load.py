@@ -14,8 +14,6 @@ from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.data.sets.vispub import load_vispub
 from cge.errors import InputError
 
-__all__ = ["load_dataset"]
-
 
 def load_dataset(
     name: str,

@@ -18,8 +18,6 @@ from cge.data.dataset import Dataset
 from cge.data.sets.planetoid import DERIVED, load_planetoid
 from cge.data.splits import Split
 
-__all__ = ["load_nell"]
-
 _SHARES = ("0.1", "0.01", "0.001")
 _VALIDATION = 500
 

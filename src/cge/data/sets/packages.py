@@ -10,21 +10,16 @@ import gzip
 import json
 import zlib
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.data.dataset import Dataset
 from cge.data.sets.tsv import read_columns
 from cge.errors import FileFormatError
 from cge.graph import Graph
 from cge.ids import factorize
-
-__all__ = ["load_debian", "load_npm"]
-
-Array = npt.NDArray[Any]
 
 _MAX_WORDS = 5_000  # the most frequent ones; a word must be in _MIN_PACKAGES descriptions
 _MIN_PACKAGES = 5

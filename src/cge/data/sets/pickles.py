@@ -17,15 +17,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from cge.arrays import Array
 from cge.data.sets.checksums import read_checked
 from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
-
-__all__ = ["read_pickle"]
-
-Array = npt.NDArray[Any]
 
 _MAX_SIZE = 2**31  # rows or columns; far more than any of these files has
 _DTYPES = {"b1", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f4", "f8"}

@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge.arrays import Array
 from cge.data.dataset import Dataset
 from cge.data.files.arrays import load_members
 from cge.data.sets.checksums import read_checked
@@ -34,10 +34,6 @@ from cge.data.sparse_checks import checked_csr
 from cge.data.splits import Split
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
-
-__all__ = ["load_nell_derived", "load_planetoid"]
-
-Array = npt.NDArray[Any]
 
 _VALIDATION = 500
 _CITATION = "Z. Yang, W. Cohen, R. Salakhutdinov: Revisiting semi-supervised learning with graph embeddings. ICML 2016"

@@ -16,8 +16,6 @@ import pyarrow.csv as pa_csv
 
 from cge.errors import FileFormatError
 
-__all__ = ["read_columns"]
-
 
 def read_columns(path: str | Path, columns: Mapping[str, type], *, header: bool) -> dict[str, npt.NDArray[Any]]:
     """Return columns of `int` (int64) or `str` (objects; an empty field is an empty string) by name.

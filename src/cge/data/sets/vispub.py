@@ -12,8 +12,6 @@ from cge.errors import FileFormatError
 from cge.graph import Graph
 from cge.ids import factorize
 
-__all__ = ["load_vispub"]
-
 
 def load_vispub(folder: str | Path, *, directed: bool = False) -> Dataset:
     """Read `nodes.tsv` and `edges.tsv`: node ids are DOIs, titles those of the papers.
