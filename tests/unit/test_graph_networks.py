@@ -67,16 +67,16 @@ def random_matrix(rows: int, columns: int = 5, seed: int = 1) -> Any:
 
 
 def dense_scores(
-    made: TwoLayerNetwork, kind: str, smooth: Tensor, x: Tensor, hops: int = 10, alpha: float = 0.1
+    network: TwoLayerNetwork, kind: str, propagation: Tensor, x: Tensor, hops: int = 10, alpha: float = 0.1
 ) -> Tensor:
     if kind == "gcn":
-        hidden = torch.relu(smooth @ x @ made.first + made.first_bias)
-        return smooth @ hidden @ made.last + made.last_bias
-    alone = torch.relu(x @ made.first + made.first_bias) @ made.last + made.last_bias
-    reached = alone
+        hidden = torch.relu(propagation @ x @ network.first + network.first_bias)
+        return propagation @ hidden @ network.last + network.last_bias
+    own = torch.relu(x @ network.first + network.first_bias) @ network.last + network.last_bias
+    scores = own
     for _ in range(hops):  # the power iteration of the paper
-        reached = (1 - alpha) * smooth @ reached + alpha * alone
-    return reached
+        scores = (1 - alpha) * propagation @ scores + alpha * own
+    return scores
 
 
 # ---------------------------------------------------------------------- forward and backward
@@ -86,18 +86,18 @@ def dense_scores(
 def test_edge_weights_are_used(kind: str) -> None:
     weights = np.array([3.0, 0.5, 1.0, 2.0, 0.1, 7.0])
     graph = cge.Graph.from_edges(EDGES, num_nodes=7, self_loops=True, weights=weights)
-    made = make_model(kind, graph, weights=torch.tensor(graph.weights))
+    network = make_model(kind, graph, weights=torch.tensor(graph.weights))
     looped = graph.to_scipy().toarray()
     looped[np.diag_indices(7)] += looped.diagonal() == 0  # a self-loop keeps its weight
     root = np.diag(looped.sum(axis=1) ** -0.5)
     x = torch.from_numpy(random_matrix(7))
-    expected = dense_scores(made, kind, torch.from_numpy(root @ looped @ root), x)
-    torch.testing.assert_close(made(x, lambda hidden: hidden), expected, atol=1e-5, rtol=1e-5)
+    expected = dense_scores(network, kind, torch.from_numpy(root @ looped @ root), x)
+    torch.testing.assert_close(network(x, lambda hidden: hidden), expected, atol=1e-5, rtol=1e-5)
     data = EncoderData(cge.Graph.from_edges(EDGES, num_nodes=7, weights=weights, features=np.eye(7), self_loops=True))
     estimator = (GCN if kind == "gcn" else APPNP)()
     identity = torch.eye(7, dtype=torch.float32)
     by_estimator = estimator._network(data, 7, 2).propagate(identity)
-    torch.testing.assert_close(by_estimator, made.propagate(identity.double()).float())
+    torch.testing.assert_close(by_estimator, network.propagate(identity.double()).float())
 
 
 @pytest.mark.parametrize("sparse", [True, False])
@@ -106,15 +106,15 @@ def test_edge_weights_are_used(kind: str) -> None:
 )
 def test_scores_and_gradients_are_those_of_the_dense_form(kind: str, settings: dict[str, Any], sparse: bool) -> None:
     graph, x = small_graph(), random_matrix(7)
-    made = make_model(kind, graph, **settings)
+    network = make_model(kind, graph, **settings)
     features: NodeFeatures = SparseFeatures(sp.csr_array(x), 1) if sparse else torch.from_numpy(x)
-    scores = made(features, lambda hidden: hidden)
-    expected = dense_scores(made, kind, dense_propagation(graph), torch.from_numpy(x), **settings)
+    scores = network(features, lambda hidden: hidden)
+    expected = dense_scores(network, kind, dense_propagation(graph), torch.from_numpy(x), **settings)
     assert scores.dtype == torch.float64
     torch.testing.assert_close(scores, expected, rtol=1e-6, atol=1e-6)  # edge weights are float32
     upstream = torch.from_numpy(random_matrix(7, 3, seed=2))
     gradients, dense_gradients = (
-        torch.autograd.grad((output * upstream).sum(), list(made.parameters())) for output in (scores, expected)
+        torch.autograd.grad((output * upstream).sum(), list(network.parameters())) for output in (scores, expected)
     )
     assert len(gradients) == 4
     for gradient, dense_gradient in zip(gradients, dense_gradients, strict=True):
@@ -124,47 +124,51 @@ def test_scores_and_gradients_are_those_of_the_dense_form(kind: str, settings: d
 
 def test_many_hops_are_personalized_pagerank() -> None:
     graph, x = small_graph(), torch.from_numpy(random_matrix(7))
-    made = make_model("appnp", graph, hops=200, alpha=0.2)
-    alone = torch.relu(x @ made.first + made.first_bias) @ made.last + made.last_bias
-    expected = 0.2 * torch.linalg.solve(torch.eye(7, dtype=torch.float64) - 0.8 * dense_propagation(graph), alone)
-    torch.testing.assert_close(made(x, lambda hidden: hidden), expected, rtol=1e-5, atol=1e-5)
+    network = make_model("appnp", graph, hops=200, alpha=0.2)
+    own = torch.relu(x @ network.first + network.first_bias) @ network.last + network.last_bias
+    expected = 0.2 * torch.linalg.solve(torch.eye(7, dtype=torch.float64) - 0.8 * dense_propagation(graph), own)
+    torch.testing.assert_close(network(x, lambda hidden: hidden), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_with_alpha_1_nothing_is_propagated() -> None:
     x = torch.from_numpy(random_matrix(7))
-    made = make_model("appnp", small_graph(), hops=4, alpha=1.0)
-    alone = torch.relu(x @ made.first + made.first_bias) @ made.last + made.last_bias
-    torch.testing.assert_close(made(x, lambda hidden: hidden), alone)
+    network = make_model("appnp", small_graph(), hops=4, alpha=1.0)
+    own = torch.relu(x @ network.first + network.first_bias) @ network.last + network.last_bias
+    torch.testing.assert_close(network(x, lambda hidden: hidden), own)
 
 
 @pytest.mark.parametrize("kind", ["gcn", "appnp"])
 def test_dropout_is_applied_to_the_hidden_layer(kind: str) -> None:
     graph, x = small_graph(), torch.from_numpy(random_matrix(7))
-    made, mask = make_model(kind, graph), torch.from_numpy(random_matrix(7, 4, seed=4))
+    network, mask = make_model(kind, graph), torch.from_numpy(random_matrix(7, 4, seed=4))
     seen = []
 
     def dropout(hidden: Tensor) -> Tensor:
         seen.append(hidden)
         return hidden * mask
 
-    scores, smooth = made(x, dropout), dense_propagation(graph)
+    scores, propagation = network(x, dropout), dense_propagation(graph)
     (hidden,) = seen
     assert hidden.shape == (7, 4)
     assert (hidden >= 0).all()
-    before = smooth @ x @ made.first if kind == "gcn" else x @ made.first
-    torch.testing.assert_close(hidden, torch.relu(before + made.first_bias), rtol=1e-6, atol=1e-6)
-    after = (hidden * mask) @ made.last
+    before = propagation @ x @ network.first if kind == "gcn" else x @ network.first
+    torch.testing.assert_close(hidden, torch.relu(before + network.first_bias), rtol=1e-6, atol=1e-6)
+    after = (hidden * mask) @ network.last
     if kind == "gcn":
-        torch.testing.assert_close(scores, smooth @ after + made.last_bias, rtol=1e-6, atol=1e-6)
-    assert (scores - made(x, lambda hidden: hidden)).abs().max() > 0.1
+        torch.testing.assert_close(scores, propagation @ after + network.last_bias, rtol=1e-6, atol=1e-6)
+    assert (scores - network(x, lambda hidden: hidden)).abs().max() > 0.1
 
 
 def test_only_the_first_layer_has_weight_decay() -> None:
-    made = make_model("gcn", small_graph())
-    decaying, others = made.parameter_groups(0.3)
+    network = make_model("gcn", small_graph())
+    decaying, others = network.parameter_groups(0.3)
     assert (decaying["weight_decay"], others["weight_decay"]) == (0.3, 0.0)
-    assert [id(parameter) for parameter in decaying["params"]] == [id(made.first)]
-    assert {id(parameter) for parameter in others["params"]} == {id(made.first_bias), id(made.last), id(made.last_bias)}
+    assert [id(parameter) for parameter in decaying["params"]] == [id(network.first)]
+    assert {id(parameter) for parameter in others["params"]} == {
+        id(network.first_bias),
+        id(network.last),
+        id(network.last_bias),
+    }
 
 
 def test_the_base_class_is_abstract() -> None:
@@ -185,9 +189,9 @@ def trained(
 ) -> tuple[Tensor, TwoLayerNetwork]:
     """Train a small network of float32 and return scores and network."""
     x = torch.from_numpy(random_matrix(40, 5)).float()
-    made = make_model(kind, graph, seed=seed).float()
+    network = make_model(kind, graph, seed=seed).float()
     nodes = torch.tensor(validation, dtype=torch.int64)
-    return train_network(made, x, torch.tensor(true), torch.tensor(TRAIN_NODES), nodes, settings)[0], made
+    return train_network(network, x, torch.tensor(true), torch.tensor(TRAIN_NODES), nodes, settings)[0], network
 
 
 @pytest.mark.parametrize("multilabel", [False, True])
@@ -230,14 +234,14 @@ def test_the_best_epoch_is_kept(seed: int) -> None:
     settings = replace(SETTINGS, epochs=12, dropout=0.3, learning_rate=0.3, seed=seed)
     each = [trained(graph, replace(settings, epochs=epochs), seed=seed)[0] for epochs in range(1, 13)]
     scores = [accuracy_and_loss(epoch, VALIDATION_NODES, true) for epoch in each]
-    best_scores, made = trained(
+    best_scores, network = trained(
         graph, settings, VALIDATION_NODES, np.where(np.isin(np.arange(40), TRAIN_NODES), TRUE_LABELS, true), seed=seed
     )
     best = max(range(12), key=lambda epoch: scores[epoch])
     assert best_scores.numpy().tobytes() == each[best].numpy().tobytes()
     assert best < 11 or seed
     x = torch.from_numpy(random_matrix(40, 5)).float()
-    assert torch.equal(made(x, lambda hidden: hidden), best_scores)  # the network has the parameters of that epoch
+    assert torch.equal(network(x, lambda hidden: hidden), best_scores)  # the network has the parameters of that epoch
 
 
 def test_among_equal_accuracies_the_lowest_loss_is_best() -> None:
@@ -268,9 +272,9 @@ def test_patience_ends_the_training(patience: int) -> None:
     wrong = torch.tensor(np.where(is_validation, 1 - TRUE_LABELS, TRUE_LABELS))  # validation accuracy decreases
     settings = replace(SETTINGS, epochs=12, patience=patience, learning_rate=0.1)
     with seeded(0, "watched"):
-        made = CountingGcn(TransitionMatrix(graph, 1), 5, 4, 3)
-    initial = {name: value.clone() for name, value in made.state_dict().items()}
-    train_network(made, x, wrong, train, validation, settings)
+        network = CountingGcn(TransitionMatrix(graph, 1), 5, 4, 3)
+    initial = {name: value.clone() for name, value in network.state_dict().items()}
+    train_network(network, x, wrong, train, validation, settings)
     whole = []
     for epochs in range(1, 13):
         with seeded(0, "watched"):
@@ -285,7 +289,7 @@ def test_patience_ends_the_training(patience: int) -> None:
         if epoch - best >= patience:
             ended = epoch + 1
             break
-    assert made.epochs == ended
+    assert network.epochs == ended
     assert ended < 12 or patience == 50
 
 
@@ -333,9 +337,9 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
     arguments: list[Any] = []
 
     def fake(
-        made: TwoLayerNetwork, features: Any, labels: Tensor, train: Tensor, validation: Tensor, settings: Any
+        network: TwoLayerNetwork, features: Any, labels: Tensor, train: Tensor, validation: Tensor, settings: Any
     ) -> Any:
-        arguments.extend([made, features, labels, train, validation, settings])
+        arguments.extend([network, features, labels, train, validation, settings])
         return torch.from_numpy(random_matrix(40, labels.shape[1] if labels.ndim == 2 else 2)).float(), 1
 
     monkeypatch.setattr(estimators, "train_network", fake)
@@ -344,9 +348,9 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
     model = kind(
         hidden=7, dropout=0.2, learning_rate=0.3, weight_decay=0.4, epochs=5, patience=6, random_state=8, n_jobs=1
     ).fit(graph, labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
-    made, features, labels, train, validation, settings = arguments
+    network, features, labels, train, validation, settings = arguments
     assert settings == NetworkSettings(epochs=5, patience=6, dropout=0.2, learning_rate=0.3, weight_decay=0.4, seed=8)
-    assert (made.first.shape, made.last.shape) == ((24, 7), (7, 5 if multilabel else 2))
+    assert (network.first.shape, network.last.shape) == ((24, 7), (7, 5 if multilabel else 2))
     assert (train.tolist(), validation.tolist()) == (TRAIN_NODES.tolist(), VALIDATION_NODES.tolist())
     assert np.array_equal(labels.numpy(), labels_at(np.r_[TRAIN_NODES, VALIDATION_NODES], true))  # no others
     sums = np.asarray(abs(features.rows).sum(axis=1)).ravel()
@@ -357,12 +361,11 @@ def test_probabilities_are_those_of_the_scores_of_the_network(
 
 
 def test_settings_of_appnp_are_those_of_the_network(monkeypatch: pytest.MonkeyPatch) -> None:
-    made: list[Any] = []
-    monkeypatch.setattr(
-        estimators, "train_network", lambda network, *_: made.append(network) or (torch.zeros(40, 2), 1)
-    )
+    networks: list[Any] = []
+    zeros = torch.zeros(40, 2), 1
+    monkeypatch.setattr(estimators, "train_network", lambda network, *_: networks.append(network) or zeros)
     APPNP(hops=2, alpha=0.25).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
-    assert made[0].propagate.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
+    assert networks[0].propagate.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
 
 
 @pytest.mark.parametrize("kind", [GCN, APPNP])
@@ -402,11 +405,11 @@ def test_the_state_of_the_global_generator_is_restored() -> None:
 class FakeCGE:
     """Replaces CGE: stores its arguments, and returns fixed probabilities."""
 
-    made: list[FakeCGE] = []  # noqa: RUF012 - cleared by each test
+    instances: list[FakeCGE] = []  # noqa: RUF012 - cleared by each test
 
     def __init__(self, **settings: Any) -> None:
         self.settings = settings
-        FakeCGE.made.append(self)
+        FakeCGE.instances.append(self)
 
     def fit(self, graph: cge.Graph, y: Any, validation: Any = None) -> FakeCGE:
         self.graph, self.y, self.validation = graph, y, validation
@@ -424,11 +427,11 @@ def test_probabilities_are_additional_features(dense: bool, multilabel: bool, mo
     seen: list[Any] = []
     monkeypatch.setattr(estimators, "CGE", FakeCGE)
     monkeypatch.setattr(estimators, "train_network", lambda _, x, *__: seen.append(x) or (torch.zeros(40, width), 1))
-    FakeCGE.made.clear()
+    FakeCGE.instances.clear()
     graph, true = groups_with_sparse_features(dense=dense), multilabel_targets() if multilabel else TRUE_LABELS
     width = 5 if multilabel else 2
     GCN("cge", random_state=4, n_jobs=1).fit(graph, labels_at(TRAIN_NODES, true), labels_at(VALIDATION_NODES, true))
-    (model,) = FakeCGE.made
+    (model,) = FakeCGE.instances
     assert model.settings == {"prior_correction": "no", "random_state": 4, "n_jobs": 1}
     assert model.graph is graph
     assert np.array_equal(model.y, labels_at(TRAIN_NODES, true))
@@ -444,12 +447,12 @@ def test_probabilities_are_additional_features(dense: bool, multilabel: bool, mo
 
 def test_without_validation_labels_cge_gets_none(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(estimators, "CGE", FakeCGE)
-    FakeCGE.made.clear()
+    FakeCGE.instances.clear()
     model = GCN("cge", epochs=2).fit(groups_with_sparse_features(), {0: "a", 5: "a", 25: "b"})
     assert model.labels_seen_ == {"train": 3, "outer": 2, "validation": 0}  # the outer labels of CGE
-    assert FakeCGE.made[0].validation is None
+    assert FakeCGE.instances[0].validation is None
     assert GCN(epochs=2).fit(groups_with_sparse_features(), {0: "a", 5: "a", 25: "b"}).labels_seen_["outer"] == 0
-    assert np.flatnonzero(FakeCGE.made[0].y >= 0).tolist() == [0, 5, 25]
+    assert np.flatnonzero(FakeCGE.instances[0].y >= 0).tolist() == [0, 5, 25]
 
 
 def test_gcn_with_cge(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -457,8 +460,8 @@ def test_gcn_with_cge(monkeypatch: pytest.MonkeyPatch) -> None:
         cge.CGE, weighting="degree", classifier="mlp", label_propagation="no", training={"max_epochs": 30}, dim=8
     )
     monkeypatch.setattr(estimators, "CGE", quick)
-    graph, y, more = groups_with_sparse_features(), labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES)
-    model = GCN("cge", epochs=60).fit(graph, y, more)
+    graph, y, validation = groups_with_sparse_features(), labels_at(TRAIN_NODES), labels_at(VALIDATION_NODES)
+    model = GCN("cge", epochs=60).fit(graph, y, validation)
     assert model.labels_seen_ == {"train": 10, "outer": 0, "validation": 10}
     assert model.score(range(40), TRUE_LABELS) > 0.9
-    assert model.predict_proba().tobytes() != GCN(epochs=60).fit(graph, y, more).predict_proba().tobytes()
+    assert model.predict_proba().tobytes() != GCN(epochs=60).fit(graph, y, validation).predict_proba().tobytes()
