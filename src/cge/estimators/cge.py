@@ -115,7 +115,7 @@ class CGE(PathEstimator):
         self.random_state = random_state
         self.n_jobs = n_jobs
 
-    def _check_task(self, graph: Graph, known: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
+    def _check_task(self, graph: Graph, labels: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
         if spec is not None and not spec.applies(self.hops, graph.features is not None):
             problem = Message.of("{weighting} needs node features, and the graph has none", weighting=spec.name)
@@ -132,9 +132,9 @@ class CGE(PathEstimator):
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
     def _train(
-        self, graph: Graph, known: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
+        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
     ) -> EncoderModel:
-        return fit_encoder(self, graph, known, checkpoints, callback)
+        return fit_encoder(self, graph, labels, checkpoints, callback)
 
     def _set_model(self, model: Any) -> None:
         super()._set_model(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -74,7 +74,6 @@ def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
 def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
     """Return the settings of the path encoder, with those that depend on the number of classes."""
     training, outer = as_config(TrainingConfig, model.training), as_config(OuterConfig, model.outer_problem)
-    given = {field.name: getattr(training, field.name) for field in fields(TrainingConfig)}
     dim = (_DIM_MANY_CLASSES if classes > _DIM else _DIM) if model.dim is None else model.dim
     return EncoderSettings(
         weighting=model.weighting,
@@ -90,7 +89,7 @@ def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
             weighting_lr=outer.weighting_lr,
             penalty=outer.prior_penalty,
         ),
-        **given,
+        **asdict(training),
     )
 
 

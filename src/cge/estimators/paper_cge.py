@@ -106,7 +106,7 @@ class PaperCGE(PathEstimator):
         """Whether nodes of other graphs than the one of training can be predicted."""
         return self.setting == "inductive"
 
-    def _check_task(self, graph: Graph, known: TaskLabels) -> None:
+    def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         if self.window > self.walk_length:
             problem = Message(
                 Message.of("{window} must be at most {walk_length}, because no path is longer than its walk"),
@@ -118,7 +118,7 @@ class PaperCGE(PathEstimator):
             hint = Message.of("use {setting}", setting="transductive")
             raise InputError(problem, parameter="setting", hint=hint)
         learns = self.weighting != "uniform" and self.outer == "unrolled"
-        if learns and self.outer_labels == "validation" and not len(known.validation):
+        if learns and self.outer_labels == "validation" and not len(labels.validation):
             problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
         if learns and self.outer_labels == "folds" and not as_config(PaperTrainingConfig, self.training).pretrain:
@@ -128,9 +128,9 @@ class PaperCGE(PathEstimator):
             raise InputError(problem, parameter="outer_labels", hint=hint)
 
     def _train(
-        self, graph: Graph, known: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
+        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
     ) -> PaperModel:
-        return fit_paper(self, graph, known, checkpoints, callback)
+        return fit_paper(self, graph, labels, checkpoints, callback)
 
     def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
         model: Any = self.fitted_

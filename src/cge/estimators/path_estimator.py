@@ -93,11 +93,11 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         callback : callable, optional
             Called after each epoch with its row of the history.
         """
-        known = self.checked_labels(graph, y, validation)
-        checkpoints = Checkpoints(resume, self, graph, known.codes, known.train, known.validation)
-        model = self._train(graph, known, checkpoints, callback)
+        labels = self.checked_labels(graph, y, validation)
+        checkpoints = Checkpoints(resume, self, graph, labels.codes, labels.train, labels.validation)
+        model = self._train(graph, labels, checkpoints, callback)
         self._set_model(model)
-        self.fit_call_ = {"command": "", "validation": len(known.validation) > 0}
+        self.fit_call_ = {"command": "", "validation": len(labels.validation) > 0}
         for notice in model.log.notices:
             warnings.warn(CgeWarning(notice), stacklevel=2)
         return self
@@ -116,17 +116,17 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Check graph and labels, for settings that were checked, and return the labels as arrays."""
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
-        known = task_labels(graph, y, validation, self.task)
-        self._check_task(graph, known)
-        return known
+        labels = task_labels(graph, y, validation, self.task)
+        self._check_task(graph, labels)
+        return labels
 
     @abstractmethod
-    def _check_task(self, graph: Graph, known: TaskLabels) -> None:
+    def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         """Refuse settings that do not fit each other, the graph or the labels."""
 
     @abstractmethod
     def _train(
-        self, graph: Graph, known: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
+        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
     ) -> FittedModel:
         """Return the trained model."""
 
