@@ -91,7 +91,7 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run(["check", str(path)]) == 0
     output = {line[:14].strip(): line[14:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["separated by"] == "semicolons, with a header"
-    assert output["columns"] == "source source, target target, weight weight"
+    assert output["columns"] == "source: source, target: target, weight: weight"
     assert output["ids"] == "integers: 1, 2, 3"
     assert output["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
 

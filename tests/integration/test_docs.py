@@ -44,6 +44,7 @@ def test_numbers_may_differ_in_their_last_places() -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "120")
     names: dict[str, object] = {}
     text = page.read_text()
     for block in BLOCK.finditer(text):

@@ -67,7 +67,7 @@ def test_the_model_equals_that_of_the_api(files: Path, capsys: pytest.CaptureFix
     seen, best = expected.labels_seen_, expected.selection_history_[expected.best_epoch_ - 1]
     assert output["nodes"] == "40"
     assert output["edges"] == f"{graph.num_edges:,}"
-    assert output["labels"] == f"20 training, {seen['validation']} validation; 20 of them trained a weighting"
+    assert output["labels"] == f"20 training (20 also for learned path weights), {seen['validation']} validation"
     assert output["best epoch"].startswith(f"{expected.best_epoch_} of 4, selected on held-out labels")
     assert output["validation"] == f"accuracy {best.validation_accuracy:.1%} on {seen['validation']} labels"
     assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective number of paths \d+%", output["path weights"])

@@ -188,7 +188,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge")) == 0
     lines = capsys.readouterr().out.splitlines()
     output = {line[:15].strip(): line[15:].strip() for line in lines}
-    assert output["labels"] == "20 training, 8 validation; 20 of them train a weighting"
+    assert output["labels"] == "20 training (20 also for learned path weights), 8 validation"
     assert output["inputs"] == "a learned embedding table"
     assert re.match(r"about \d+ MB at most", output["memory"])
     assert output["output folder"] == str(files / "m")
@@ -203,7 +203,9 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["walks"] == "2 per node with 6 nodes, window 3"
     assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
-    assert output["labels"].endswith("20 of them train a weighting, then a second training on all labels")
+    assert output["labels"].endswith(
+        "(20 also for learned path weights), 4 validation, then a second training on all labels"
+    )
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     result = json.loads(capsys.readouterr().out)
     assert (result["dry_run"], result["method"], result["settings"]["dim"]) == (True, "paper", 8)

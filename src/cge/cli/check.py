@@ -66,7 +66,7 @@ def _reading_rows(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
     if reading.delimiter is not None:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
-        columns = ", ".join(f"{part} {column}" for part, column in reading.columns.items())
+        columns = ", ".join(f"{part}: {column}" for part, column in reading.columns.items())
         rows.append(("columns", f"{columns}; not read: {format_list(reading.unread)}" if reading.unread else columns))
     first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
     counts = [f"{reading.rows:,} read"]

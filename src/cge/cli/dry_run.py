@@ -35,8 +35,8 @@ def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> d
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
     """Print a plan, and that nothing was done."""
     labels = plan.labels
-    counts = f"{labels['train']:,} training, {labels['validation']:,} validation"
-    counts += f"; {labels['outer']:,} of them train a weighting" if labels["outer"] else ""
+    outer = f" ({labels['outer']:,} also for learned path weights)" if labels["outer"] else ""
+    counts = f"{labels['train']:,} training{outer}, {labels['validation']:,} validation"
     refit = ", then a second training on all labels" if plan.refit else ""
     memory = "" if available is None else f", of {format_bytes(available)} available"
     print_pairs(

@@ -63,7 +63,7 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
         ("labels", _labels(summary, model)),
         ("best epoch", _best_epoch(summary, model)),
         ("validation", _score(summary, model)),
-        ("weighting", " ".join(comparison)),
+        ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
     ]
     if summary["path_weights"] is not None:
         weights = summary["path_weights"]
@@ -86,11 +86,9 @@ def _labels(summary: dict[str, Any], model: PathEstimator) -> str:
     from cge.estimators.fitted_model import learned_weights_unused
 
     seen = summary["labels_seen"]
-    text = f"{seen['train']:,} training, {seen['validation']:,} validation"
-    if not seen["outer"]:
-        return text
-    unused = ", though a closed form was selected" if learned_weights_unused(model.fitted_) else ""
-    return f"{text}; {seen['outer']:,} of them trained a weighting{unused}"
+    unused = ", which were not selected" if learned_weights_unused(model.fitted_) else ""
+    outer = f" ({seen['outer']:,} also for learned path weights{unused})" if seen["outer"] else ""
+    return f"{seen['train']:,} training{outer}, {seen['validation']:,} validation"
 
 
 def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:
