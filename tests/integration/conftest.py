@@ -27,9 +27,9 @@ def browser() -> Iterator[Any]:
 @pytest.fixture
 def files(tmp_path: Path) -> Path:
     """Write the edges of two communities of 20 people, left and right, and labels for some of them."""
-    size, draw = 20, np.random.default_rng(1)
-    edges = [f"{side}{a},{side}{b}" for side in "lr" for a in range(size) for b in draw.choice(size, 3) if a != b]
-    edges += [f"l{a},r{b}" for a, b in draw.choice(size, (4, 2))]
+    size, random = 20, np.random.default_rng(1)
+    edges = [f"{side}{a},{side}{b}" for side in "lr" for a in range(size) for b in random.choice(size, 3) if a != b]
+    edges += [f"l{a},r{b}" for a, b in random.choice(size, (4, 2))]
     label = {"l": "left", "r": "right"}
     rows = [[f"{side}{k},{label[side]}" for side in "lr" for k in part] for part in (range(10), range(10, 14))]
     (tmp_path / "edges.csv").write_text("\n".join(["source,target", *edges, ""]))

@@ -41,6 +41,7 @@ NODES = 2 * GROUP_SIZE
 TRAIN, VALIDATION = partial_labels(), partial_labels(TRUE_LABELS, 4)
 MOST = np.where(np.arange(NODES) % 4 > 0, TRUE_LABELS, -1)  # enough to hold some out
 NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
+FEW_STEPS: dict[str, Any] = {"outer_steps": 40, "warmup_steps": 10}
 
 
 def sparse_graph() -> Graph:
@@ -77,7 +78,7 @@ def test_the_defaults(features: bool) -> None:
 
 
 def test_validation_labels_select_and_nothing_is_trained_again() -> None:
-    model = quick_cge(label_propagation="no").fit(sparse_graph(), TRAIN, VALIDATION)
+    model = quick_cge(label_propagation="no", **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION)
     assert model.selection_history_ is None
     assert model.labels_seen_["validation"] == 6  # of ten, four are in y as well
     compared = {(row["weighting"], row["classifier"]) for row in model.search_results_}
@@ -178,7 +179,7 @@ def test_torch_keeps_its_random_numbers_and_threads() -> None:
     torch.manual_seed(3)
     expected, threads = torch.rand(2), torch.get_num_threads()
     torch.manual_seed(3)
-    quick_cge("edges", **NO_SEARCH).fit(sparse_graph(), TRAIN)
+    quick_cge("edges", **NO_SEARCH, **FEW_STEPS).fit(sparse_graph(), TRAIN)
     assert torch.equal(torch.rand(2), expected)
     assert torch.get_num_threads() == threads
 
@@ -187,7 +188,7 @@ def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.models.sparse_products._WORK", 50)  # so that even a small graph is worth two threads
     monkeypatch.setattr("cge.models.sparse_products._BLOCK", 7)
     monkeypatch.setattr("cge.models.edge_features._BLOCK", 7)
-    settings: dict[str, Any] = {"classifier": "consistency", "label_propagation": "yes"}
+    settings = FEW_STEPS | {"classifier": "consistency", "label_propagation": "yes"}
     models = [
         quick_cge("edges+hops", n_jobs=n_jobs, **settings).fit(sparse_graph(), TRAIN, VALIDATION) for n_jobs in (1, 2)
     ]
@@ -204,7 +205,7 @@ def test_the_same_bytes_on_any_threads(monkeypatch: pytest.MonkeyPatch) -> None:
 )
 def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path) -> None:
     graph = sparse_graph()
-    model = quick_cge(weighting).fit(graph, TRAIN, VALIDATION)
+    model = quick_cge(weighting, **FEW_STEPS).fit(graph, TRAIN, VALIDATION)
     model.save(tmp_path / "m")
     again = cge.load(tmp_path / "m", weighting=weighting if callable(weighting) else None)
     assert np.array_equal(again.predict_proba(), model.predict_proba())
@@ -219,7 +220,7 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
 
 
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
-    quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION).save(tmp_path)
+    quick_cge("edges+hops", **NO_SEARCH, **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION).save(tmp_path)
     text = (tmp_path / "model.json").read_text()
     for old, new in (('"ensemble"', '"members"'), ('"hops": 5', '"hops": 6'), ('"selection"', '"selected"')):
         assert old in text
@@ -237,7 +238,7 @@ def uninterrupted(validation: bool) -> tuple[cge.CGE, int]:
     """Return a model that was trained without a stop, and its number of epochs."""
     epochs: list[Any] = []
     labels = (TRAIN, VALIDATION) if validation else (MOST,)
-    model = quick_cge(label_propagation="no").fit(sparse_graph(), *labels, callback=epochs.append)
+    model = quick_cge(label_propagation="no", **FEW_STEPS).fit(sparse_graph(), *labels, callback=epochs.append)
     return model, len(epochs)
 
 
@@ -260,15 +261,15 @@ def test_a_stopped_fit_continues_to_the_same_bytes(
 
     monkeypatch.setattr("cge.estimators.encoder_fit._rate_limited", shortly_before_the_stop)
     with pytest.raises(StopError):
-        quick_cge(label_propagation="no").fit(graph, *labels, resume=tmp_path, callback=stop)
+        quick_cge(label_propagation="no", **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=stop)
     more: list[Any] = []
-    again = quick_cge(label_propagation="no").fit(graph, *labels, resume=tmp_path, callback=more.append)
+    again = quick_cge(label_propagation="no", **FEW_STEPS).fit(graph, *labels, resume=tmp_path, callback=more.append)
     assert epochs - last <= len(more) <= epochs - last + 2
     assert again.embedding_.tobytes() == expected.embedding_.tobytes()
     assert again.predict_proba().tobytes() == expected.predict_proba().tobytes()
     assert again.search_results_ == expected.search_results_
     with pytest.raises(cge.CgeError, match="holds a checkpoint of another fit"):
-        quick_cge(label_propagation="no", random_state=5).fit(graph, *labels, resume=tmp_path)
+        quick_cge(label_propagation="no", random_state=5, **FEW_STEPS).fit(graph, *labels, resume=tmp_path)
 
 
 def test_checkpoints_are_written_every_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,7 +317,7 @@ def test_weights_of_paths() -> None:
 
 def test_a_network_multiplies_its_base_weighting() -> None:
     graph = sparse_graph()
-    model = quick_cge("lstm").fit(graph, TRAIN, VALIDATION)
+    model = quick_cge("lstm", **FEW_STEPS).fit(graph, TRAIN, VALIDATION)
     fitted: Any = model.fitted_
     weighting, data = fitted.selection.weighting, fitted.data
     node, transitions = int(graph.indices[graph.indptr[0]]), data.transitions
