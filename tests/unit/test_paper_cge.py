@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
-import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -381,31 +378,25 @@ def test_a_checkpoint_belongs_to_one_fit(tmp_path: Path) -> None:
         clone(again).fit(graph, partial_labels(), resume=tmp_path)
 
 
-_FIT = """
-import sys
-from tests.unit.test_paper_cge import fit_large
-fit_large(sys.argv[1])
-"""
+class StopError(Exception):
+    pass
 
 
-def fit_large(folder: Path | None) -> cge.PaperCGE:
-    """Fit a model that takes a second or two, with checkpoints in a folder."""
-    labels = partial_labels(np.repeat([0, 1], 100))
-    return small("lstm", max_epochs=8, patience=99).fit(two_groups(100), labels, resume=folder)
-
-
-def test_a_killed_fit_continues_to_the_same_bytes(tmp_path: Path) -> None:
-    """kill −9 in both stages, the selection of the best epoch and the second training; then run to the end."""
+def test_a_stopped_fit_continues_to_the_same_bytes(tmp_path: Path) -> None:
+    """Stop in both stages, the selection of the best epoch and the second training; then run to the end."""
+    whole = small("lstm").fit(two_groups(), partial_labels())
     for stage in ("select", "refit"):
-        child = subprocess.Popen([sys.executable, "-c", _FIT, str(tmp_path)])
-        limit = time.monotonic() + 120
-        while not (tmp_path / f"{stage}.json").exists():
-            assert child.poll() is None
-            assert time.monotonic() < limit
-            time.sleep(0.005)
-        child.kill()
-        assert child.wait() == -9
-    continued, whole = fit_large(tmp_path), fit_large(None)
+
+        def stop(epoch: PaperEpoch, stage: str = stage) -> None:
+            if (epoch.stage == "refit") == (stage == "refit") and epoch.epoch == 2:
+                raise StopError
+
+        with pytest.raises(StopError):
+            small("lstm").fit(two_groups(), partial_labels(), resume=tmp_path, callback=stop)
+        assert (tmp_path / f"{stage}.json").exists()
+    epochs: list[PaperEpoch] = []
+    continued = small("lstm").fit(two_groups(), partial_labels(), resume=tmp_path, callback=epochs.append)
+    assert [epoch.epoch for epoch in epochs] == list(range(3, whole.best_epoch_ + 1))
     assert continued.embedding_.tobytes() == whole.embedding_.tobytes()
     assert continued.predict_proba().tobytes() == whole.predict_proba().tobytes()
     assert continued.history_.column("path_loss") == whole.history_.column("path_loss")
