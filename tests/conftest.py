@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
@@ -42,3 +43,21 @@ def two_torch_threads() -> Iterator[None]:
     torch.set_num_threads(2)
     yield
     torch.set_num_threads(before)
+
+
+@pytest.fixture
+def restored_registries() -> Iterator[None]:
+    """Remove what a test registers: weightings, classifiers, file formats and methods."""
+    from cge.data.files import formats
+    from cge.estimators import methods
+    from cge.models.weightings import WEIGHTINGS
+    from cge.training.classifier_registry import CLASSIFIERS
+
+    tables, dicts = [formats._FORMATS, methods._TABLE], [WEIGHTINGS, CLASSIFIERS]
+    before: list[Any] = [table.copy() for table in (*tables, *dicts)]
+    yield
+    for table, entries in zip(tables, before[:2], strict=True):
+        table[:] = entries
+    for registry, entries in zip(dicts, before[2:], strict=True):
+        registry.clear()  # type: ignore[attr-defined]
+        registry.update(entries)  # type: ignore[attr-defined]

@@ -41,6 +41,7 @@ def test_numbers_may_differ_in_their_last_places() -> None:
     assert difference("a\n…\nd\n", "a\nb\nc\n") is not None
 
 
+@pytest.mark.usefixtures("restored_registries")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_examples_run(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

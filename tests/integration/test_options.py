@@ -303,7 +303,10 @@ def test_out_of_memory(
 def start_fit(files: Path, words: list[str]) -> subprocess.Popen[bytes]:
     """Start a fit and wait until its first epoch is done."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "cge", *words], env=subprocess_environment(), stderr=subprocess.PIPE
+        [sys.executable, "-m", "cge", *words],
+        env=subprocess_environment(),
+        stderr=subprocess.PIPE,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # which nohup ignores
     )
     deadline = time.monotonic() + 120
     while not list((files / "m" / "checkpoint").glob("*.json")):
@@ -342,7 +345,7 @@ def test_two_fits_in_one_folder_and_sigterm(files: Path, capsys: pytest.CaptureF
 def test_sighup_ends_a_fit_as_sigterm_does(files: Path) -> None:
     process = start_fit(files, fit_arguments(files, *SMALL_FIT_FLAGS, "--max-epochs", "5000", "--patience", "5000"))
     process.send_signal(signal.SIGHUP)
-    _, errors = process.communicate()
+    _, errors = process.communicate(timeout=60)
     assert process.returncode == 129
     assert errors.startswith(b"cge: terminated; the same command with --resume continues")
 
