@@ -374,7 +374,7 @@ def test_notes_on_new_edges_use_the_nodes_of_training(here: Path, capsys: pytest
     notes = json.loads(output_of(words, capsys))["notes"]
     assert any(note.startswith("line 1 was read as an edge") for note in notes)
     ids = ", ".join(map(repr, cge.load("features").node_ids_[:3].tolist()))
-    note = f"no new edge leads to an existing node; ids of existing nodes are, for example, {ids}"
+    note = f"no new edge is connected to an existing node; ids of existing nodes are, for example, {ids}"
     assert note in notes
 
 
@@ -435,8 +435,8 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert Path("edges.csv").read_text() == NEW_EDGES
     Path("table.csv").write_text("source,target\n7,8\n")
     assert refused("predict transductive --graph table.csv", capsys) == (
-        "this model is a transductive PaperCGE, which predicts only the nodes of training; train a CGE or an inductive "
-        "PaperCGE to predict new ones"
+        "this model is a transductive PaperCGE, which predicts only the nodes of the training graph; train a CGE or an "
+        "inductive PaperCGE to predict new ones"
     )
     Path("old.csv").write_text("source,target\nl1,l2\n")
     assert refused("predict features --graph old.csv", capsys) == (

@@ -223,7 +223,7 @@ def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     assert isinstance(model.explainer(0, 0), Explainer)
     assert model.temperature > 0
     assert model.inductive == model.exact == isinstance(fitted, cge.CGE)
-    assert (model.searched, model.gain_over_uniform) == (False, None)
+    assert (model.weighting_selected, model.gain_over_uniform) == (False, None)
     assert model.log.labels_seen is fitted.labels_seen_
 
 

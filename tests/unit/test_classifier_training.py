@@ -18,6 +18,7 @@ from cge.models.transitions import TransitionMatrix
 from cge.randomness import generator
 from cge.targets import MultiLabel, SingleLabel
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer
+from cge.training.history import Epoch, History
 from cge.training.torch_state import seeded
 from tests.fixtures import make_task, two_groups
 
@@ -285,3 +286,11 @@ def test_the_sparse_classifier_drops_uninformative_features() -> None:
     classifier = trainer.classifier
     strength = (classifier.weight * (classifier.relevance / classifier.spread)[:, None]).abs().sum(1).detach()
     assert strength[:2].min() > 10 * strength[2:].max()  # only the first two indicate the group
+
+
+def test_a_long_history_prints_its_first_and_last_epochs() -> None:
+    epochs = [Epoch(number, 300, "train", 1.0, 0.0, None, None, 0.1) for number in range(1, 301)]
+    lines = str(History(epochs)).splitlines()
+    shown = ["1", "2", "3", "4", "5", "…", "296", "297", "298", "299", "300"]
+    assert [line.split()[0] for line in lines] == ["epoch", *shown]
+    assert len(str(History(epochs[:10])).splitlines()) == 11

@@ -98,4 +98,4 @@ def test_names_and_dependencies_are_checked() -> None:
         with pytest.raises(cge.CgeError, match=f"there is a classifier '{name}' already"):
             cge.register_classifier(ClassifierSpec(name, "is new"))
     with pytest.raises(cge.CgeError, match="'mine' depends on 'other', which does not exist"):
-        cge.register_classifier(ClassifierSpec("mine", "is new", only_if_best="other"))
+        cge.register_classifier(ClassifierSpec("mine", "is new", refines="other"))

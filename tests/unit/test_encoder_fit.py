@@ -86,7 +86,7 @@ def test_validation_labels_select_and_nothing_is_trained_again() -> None:
     assert {weighting for weighting, _ in compared} >= {"uniform", "cosine", "edges"}
     for row in model.search_results_:
         assert 0 <= row["accuracy"] <= 1
-        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_error"] is None)
+        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_se"] is None)
 
 
 def test_without_validation_labels_nothing_is_compared() -> None:
@@ -574,7 +574,7 @@ def test_the_search_with_vectors_of_walks_begins_with_paths_of_no_edge() -> None
     matrix = np.stack([TRUE_LABELS == 0, TRUE_LABELS == 1], axis=1).astype(int)
     y, validation = (np.where((np.arange(NODES) % 3 == part)[:, None], matrix, 0) for part in (0, 1))
     model = quick_cge("auto", **NO_SEARCH).fit(graph, y, validation)
-    assert model.search_results_[0]["weighting"] == "own"
+    assert model.search_results_[0]["weighting"] == "0 hops"
     assert {"uniform", "degree"} <= {row["weighting"] for row in model.search_results_}
     predictions, _ = predict_nodes(model, update=GraphUpdate([(0, 40), (1, 40), (2, 40)]))
     assert (predictions.predicted, predictions.counts()) == ([[0]], {"edges": 1})

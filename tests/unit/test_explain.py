@@ -441,7 +441,7 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     explainer = model.explainer(0)
     linear = explainer.score_function.linearize(np.array([7]), np.zeros((1, 8)))
     contributions = np.array([path.contributions for path in explanation])
-    sampled = explainer.paths.heaviest(7, 100_000)
+    sampled = explainer.paths.top_by_weight(7, 100_000)
     assert sampled.coefficient.sum() == pytest.approx(1)
     total = sum(
         coefficient * linear.gradients[0] @ unit[end]

@@ -161,3 +161,26 @@ def test_explanations_are_better_than_random(estimator: Any) -> None:
     assert model.faithfulness([]).deletion.shape == (0, len(FRACTIONS))
     few = model.faithfulness([3], max_paths=2, fractions=[0.0, 1.0])
     assert few.deletion[0, 0] == pytest.approx(few.random_deletion[0, 0], abs=1e-6)
+
+
+def test_faithfulness_prints_the_mean_curves() -> None:
+    low, high = np.array([[0.8, 0.2], [0.6, 0.2]]), np.array([[0.8, 0.4], [0.6, 0.4]])
+    curves = Faithfulness(np.array([0.0, 1.0]), low, high, high, low, high, low)
+    assert repr(curves) == "Faithfulness(2 nodes, 2 fractions)"
+    lines = str(curves).splitlines()
+    assert lines[:3] == [
+        "probability of the predicted class, mean of 2 nodes",
+        "fraction of paths         0     1",
+        "deletion               0.70  0.20",
+    ]
+    assert [line.split()[0] for line in lines[3:8]] == [
+        "by_weight_deletion",
+        "random_deletion",
+        "insertion",
+        "by_weight_insertion",
+        "random_insertion",
+    ]
+    assert lines[8] == "mean area from the curves in random order: deletion +0.100, insertion +0.100"
+    assert len(lines) == 10
+    empty = Faithfulness(np.array([0.0]), *[np.empty((0, 1))] * 6)
+    assert len(str(empty).splitlines()) == 2

@@ -143,13 +143,13 @@ def test_the_strongest_paths_are_those_of_all_paths(top: int, hop: int | None, s
     ]
     every.sort(key=lambda path: -abs(path[1] * values[path[2]]))
     source = sampled_like(paths) if sampled else paths
-    strongest = source.strongest(np.array([2]), gradients, INPUTS, top, hop)
+    strongest = source.top_by_contribution(np.array([2]), gradients, INPUTS, top, hop)
     expected = {(2, *edges, round(float(coefficient), 12), end) for edges, coefficient, end in every}
     assert len(set(rows_of(strongest, paths))) == len(strongest) == min(top, len(every))
     assert set(rows_of(strongest, paths)) <= expected
     contributions = np.abs(strongest.coefficient * values[strongest.endpoints(paths.indices)])
     np.testing.assert_allclose(contributions, [abs(value * values[end]) for _, value, end in every[:top]])
-    heaviest = source.heaviest(2, top)
+    heaviest = source.top_by_weight(2, top)
     sizes = sorted((abs(value) for _, value, _ in one_by_one(paths, 2) if value), reverse=True)
     if not sampled:  # a sample has no negative coefficients
         np.testing.assert_allclose(np.abs(heaviest.coefficient), sizes[:top])
@@ -171,7 +171,7 @@ def test_the_most_positive_paths_are_those_of_all_paths(top: int, alike: bool, s
         for _, coefficient, end in one_by_one(paths, node):
             every.append(coefficient * float(gradients[row] @ INPUTS[end]))
     expected = sorted((value for value in every if value > 0), reverse=True)[:top]
-    best = (sampled_like(paths) if sampled else paths).most_positive(nodes, gradients, INPUTS, top)
+    best = (sampled_like(paths) if sampled else paths).top_positive(nodes, gradients, INPUTS, top)
     rows, ends = np.searchsorted(nodes, best.start), best.endpoints(paths.indices)
     np.testing.assert_allclose(best.coefficient * (gradients[rows] * INPUTS[ends]).sum(1), expected, atol=1e-14)
 
@@ -182,7 +182,7 @@ def test_the_most_positive_paths_are_those_of_all_paths(top: int, alike: bool, s
 def test_many_nodes_are_many_single_ones(top: int, hops: list[float], sampled: bool) -> None:
     paths, nodes, gradients = some_paths(4, hops), np.arange(5), np.random.default_rng(6).normal(size=(5, 3))
     source = sampled_like(paths) if sampled else paths
-    strongest = source.strongest(nodes, gradients, INPUTS, top)
+    strongest = source.top_by_contribution(nodes, gradients, INPUTS, top)
     of_end = INPUTS[strongest.endpoints(paths.indices)]
     contributions = np.abs(strongest.coefficient * (gradients[strongest.start] * of_end).sum(1))
     assert (np.diff(strongest.start) >= 0).all()
@@ -192,7 +192,7 @@ def test_many_nodes_are_many_single_ones(top: int, hops: list[float], sampled: b
         ]
         own = strongest.start == node
         np.testing.assert_allclose(contributions[own], sorted(every, reverse=True)[:top])
-        alone = source.strongest(np.array([node]), gradients[[node]], INPUTS, top)
+        alone = source.top_by_contribution(np.array([node]), gradients[[node]], INPUTS, top)
         assert rows_of(alone, paths) == rows_of(strongest.take(np.flatnonzero(own)), paths)
 
 
@@ -214,7 +214,7 @@ def test_the_search_does_not_depend_on_threads_and_stops_at_its_limit() -> None:
 
 def test_weights_are_relative_to_the_random_walk() -> None:
     paths = some_paths()
-    strongest = paths.strongest(np.array([2]), np.eye(3)[:1], INPUTS, 50)
+    strongest = paths.top_by_contribution(np.array([2]), np.eye(3)[:1], INPUTS, 50)
     expected = [
         HOPS[length - 1] * 5 * np.prod([paths.values[edge] / 0.25 for edge in edges if edge >= 0])
         for length, edges in zip(strongest.length.tolist(), strongest.edges.tolist(), strict=True)

@@ -80,7 +80,7 @@ def test_a_fit_does_what_its_plan_lists(settings: dict[str, Any], validated: boo
     rows = plan.rows()
     names = {name: {row[name] for row in rows} for name in ("weighting", "classifier")}
     compared = {name: {row[name] for row in model.search_results_} for name in names}
-    assert compared["weighting"] | {model.weighting_} <= names["weighting"] | {"degree", "own"}
+    assert compared["weighting"] | {model.weighting_} <= names["weighting"] | {"degree", "0 hops"}
     assert compared["classifier"] | set(model.classifiers_) <= names["classifier"] | {"mlp"}
     unconditional = {row["weighting"] for row in rows if row["stage"] == "weighting" and not row["condition"]}
     assert unconditional <= compared["weighting"]
@@ -121,19 +121,19 @@ def test_settings_reduce_the_candidates() -> None:
     graph = with_features()
     assert plan_fit(cge.CGE(inputs="learned"), graph, LABELS).inputs == "learned"
     walks = plan_fit(cge.CGE(inputs="walks"), graph, LABELS)
-    assert candidates_of(walks, "classifier", "weighting") == ["own"]
+    assert candidates_of(walks, "classifier", "weighting") == ["0 hops"]
     assert candidates_of(walks, "weighting", "weighting")[:3] == ["uniform", "degree", "cosine"]
     no_labels = plan_fit(cge.CGE(label_propagation="no"), graph, LABELS)
     assert {row["label_propagation"] for row in no_labels.rows()} == {"no"}
     assert "distilled" not in candidates_of(no_labels, "classifier", "classifier")
     consistency = plan_fit(cge.CGE(classifier="consistency"), graph, LABELS)
-    assert "own" not in candidates_of(consistency, "weighting", "weighting")  # only where mlp is selected
+    assert "0 hops" not in candidates_of(consistency, "weighting", "weighting")  # only where mlp is selected
     assert not candidates_of(consistency, "classifier", "classifier")
     distilled = plan_fit(cge.CGE("lstm", classifier="distilled"), graph, LABELS)
     assert candidates_of(distilled, "initial weighting", "weighting") == ["degree", "uniform", "cosine"]
     assert {row["label_propagation"] for row in distilled.rows()} == {"yes"}
     short = plan_fit(cge.CGE(hops=1), graph, LABELS)
-    assert "two hops, b = 0" not in candidates_of(short, "weighting", "weighting")
+    assert "2 hops (b=0)" not in candidates_of(short, "weighting", "weighting")
 
 
 def test_with_few_labels_nothing_is_compared() -> None:

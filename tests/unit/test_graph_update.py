@@ -61,10 +61,16 @@ def test_same_as_a_graph_of_all_edges(old: list[Any], new: list[Any], directed: 
     both = [*first, *valid]
     whole = Graph.from_edges(pairs(both), None, all_ids, directed=directed, edge_types=kinds(both), self_loops=True)
     assert rows(extended.graph) == rows(whole)
-    assert (extended.graph.directed, extended.graph.num_edges, extended.num_old) == (directed, whole.num_edges, 4)
+    assert (extended.graph.directed, extended.graph.num_edges, extended.num_existing_nodes) == (
+        directed,
+        whole.num_edges,
+        4,
+    )
     unknown_type = typed and not {kind for *_, kind in new} <= {kind for *_, kind in first}
     unconnected = bool(new) and all(min(edge[:2]) > 3 for edge in new)
-    starts = ["no new edge leads to an existing node"] * unconnected + ["the graph has no edges of type"] * unknown_type
+    starts = ["no new edge is connected to an existing node"] * unconnected + [
+        "the graph has no edges of type"
+    ] * unknown_type
     assert len(extended.notes) == len(starts)
     assert all(note.startswith(start) for note, start in zip(extended.notes, starts, strict=True))
 
@@ -106,7 +112,7 @@ def test_attributes_that_the_graph_does_not_have_are_ignored_and_noted() -> None
     assert rows(extended.graph)[3] == [(1, 1.0, "(none)")]
     assert extended.notes == [
         "the new edges have no weights, so each has the weight 1",
-        "the new edges have no types, so they get a type of their own",
+        "the new edges have no types, so they get the type '(none)'",
     ]
 
 

@@ -134,10 +134,10 @@ def test_uniform_is_the_base_where_accuracy_and_log_loss_are_better(
 @pytest.mark.parametrize(
     ("accuracy", "selected"),
     [
-        ({"own": 0.5, "uniform": 0.55, "degree": 0.9}, "degree"),
-        ({"own": 0.5, "uniform": 0.9, "degree": 0.55}, "uniform"),
-        ({"own": 0.5, "uniform": 0.4, "degree": 0.9}, "degree"),
-        ({"own": 0.5, "uniform": 0.51, "degree": 0.51}, "own"),  # one label more is not enough
+        ({"0 hops": 0.5, "uniform": 0.55, "degree": 0.9}, "degree"),
+        ({"0 hops": 0.5, "uniform": 0.9, "degree": 0.55}, "uniform"),
+        ({"0 hops": 0.5, "uniform": 0.4, "degree": 0.9}, "degree"),
+        ({"0 hops": 0.5, "uniform": 0.51, "degree": 0.51}, "0 hops"),  # one label more is not enough
     ],
 )
 def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
@@ -148,7 +148,7 @@ def test_with_walk_vectors_own_inputs_are_compared_with_uniform_and_degree(
     options: dict[str, Any] = {"classifier": "consistency", "label_propagation": "no"}
     selection = make_search(lambda weighting, *_: accuracy[weighting], data, **options).run()
     assert selection.weighting.name == selected
-    assert compared(selection) == ["own", "uniform", "degree"]
+    assert compared(selection) == ["0 hops", "uniform", "degree"]
 
 
 @pytest.mark.parametrize(("more", "selected"), [(1, "degree"), (2, "degree"), (3, "cosine")])
@@ -170,14 +170,14 @@ def test_hop_profiles_are_compared_where_mlp_is_best_without_label_propagation(l
     selection = search.run()
     assert selection.classifiers == ("mlp",)
     hop_profiles = set(compared(selection)) - {"degree", "uniform", "cosine"}
-    assert ("own" in hop_profiles) == (label_propagation == "no")
+    assert ("0 hops" in hop_profiles) == (label_propagation == "no")
     assert len(hop_profiles) == (0 if label_propagation == "yes" else 10)
 
 
 # ---------------------------------------------------------------------- learned weightings
 
 
-@pytest.mark.parametrize(("winner", "learned"), [("two hops, b = 1", {"edges", "edges+hops"}), ("own", {"edges+hops"})])
+@pytest.mark.parametrize(("winner", "learned"), [("2 hops (b=1)", {"edges", "edges+hops"}), ("0 hops", {"edges+hops"})])
 def test_learning_starts_from_the_selected_hop_profile(winner: str, learned: set[str]) -> None:
     def accuracy(weighting: str, classifier: str, _: bool) -> float:
         return 0.9 if weighting == winner else 0.7 if classifier == "mlp" else 0.5
@@ -194,17 +194,25 @@ def test_a_named_learned_weighting_starts_from_the_best_closed_form(best: str) -
     )
     selection = search.run()
     assert selection.weighting.name == "edges+hops"
-    assert selection.learned_weights
+    assert selection.any_learned
     assert search.starts == {"edges+hops": best}
     assert selection.gain_over_uniform is not None
+    uniform, learned = selection.results[-2:]
+    assert (uniform.stage, uniform.weighting, uniform.accuracy_gain) == ("baseline", "uniform", None)
+    gain = learned.accuracy_gain, learned.accuracy_gain_se
+    assert (learned.stage, learned.weighting, gain) == ("baseline", "edges+hops", selection.gain_over_uniform)
 
 
 def test_weights_that_do_not_help_are_not_selected() -> None:
     search = make_search(lambda *_: 0.8, folds=FOLDS, label_propagation="no")
     selection = search.run()
     assert selection.weighting.name == "degree"
-    assert selection.learned_weights  # they were compared
+    assert selection.any_learned  # they were compared
     assert compared(selection)[-2:] == ["edges", "edges+hops"]
+    uncompared = [result for result in selection.results if result.accuracy_gain is None]
+    assert [(result.stage, result.weighting, result.classifier) for result in uncompared] == [
+        ("classifier", "degree", "mlp")
+    ]
 
 
 # ---------------------------------------------------------------------- the budget
@@ -228,7 +236,7 @@ def test_the_search_ends_with_its_budget(monkeypatch: pytest.MonkeyPatch) -> Non
     assert compared_within(0, monkeypatch) == ["degree", "uniform"]
     assert compared_within(3 * evaluation, monkeypatch) == ["degree", "uniform", "cosine"]
     some_profiles = compared_within(6 * evaluation, monkeypatch)
-    assert some_profiles[:4] == ["degree", "uniform", "cosine", "own"]
+    assert some_profiles[:4] == ["degree", "uniform", "cosine", "0 hops"]
     assert len(some_profiles) == 6
     # Hop profiles leave the work of learning one weighting, if the budget allows it at all.
     assert compared_within(7 * evaluation + learning, monkeypatch) == [*some_profiles, "edges"]

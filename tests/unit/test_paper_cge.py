@@ -107,7 +107,7 @@ def test_multilabel_labels_in_every_form() -> None:
     with pytest.raises(cge.CgeError, match="labels has the class 'z', which no training label has"):
         named.score([0], [["z"]])
     unlabeled = np.where(y.any(axis=1, keepdims=True), y, -1)
-    assert np.array_equal(small().checked_labels(graph, unlabeled).codes, y)
+    assert np.array_equal(small()._checked_labels(graph, unlabeled).codes, y)
 
 
 # ---------------------------------------------------------------------- the roles of labels

@@ -99,7 +99,7 @@ def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
     assert second == both.caveat
 
 
-@pytest.mark.parametrize(("signal", "weighting"), [(1.0, "two hops, b = 0"), (0.0, "uniform")])
+@pytest.mark.parametrize(("signal", "weighting"), [(1.0, "2 hops (b=0)"), (0.0, "uniform")])
 def test_a_weighting_that_was_selected_has_a_biased_gain(signal: float, weighting: str) -> None:
     labels = np.arange(PLANTED_NODES) % 2
     model = quick_cge("auto", classifier="mlp", label_propagation="no", hops=2, max_epochs=15)

@@ -49,14 +49,14 @@ def test_closed_forms_are_the_random_walk_the_convolution_and_similar_edges() ->
     np.testing.assert_allclose(matrix("cosine"), raw / np.sqrt(np.outer(z, z)), rtol=1e-5)
 
 
-SHAPES = {"own": [1, 0, 0], "neighbors": [0, 1, 0], "two hops": [0, 0, 1], "own and two hops": [1, 0, 1]}
+SHAPES = {"0 hops": [1, 0, 0], "1 hop": [0, 1, 0], "2 hops": [0, 0, 1], "0+2 hops": [1, 0, 1]}
 
 
 @pytest.mark.parametrize("hops", [0, 1, 2, 3, 5])
 def test_hop_profiles_use_some_hops(hops: int) -> None:
-    expected = {"own": ("own", 0.5)}
-    for name in ("neighbors", "two hops", "own and two hops"):
-        expected |= {f"{name}, b = {b:g}": (name, b) for b in (0.0, 0.5, 1.0)}
+    expected = {"0 hops": ("0 hops", 0.5)}
+    for name in ("1 hop", "2 hops", "0+2 hops"):
+        expected |= {f"{name} (b={b:g})": (name, b) for b in (0.0, 0.5, 1.0)}
     specs = [spec for spec in WEIGHTINGS.values() if spec.search is not None and spec.search.stage == "hop profile"]
     assert {spec.name for spec in specs} == set(expected)
     for spec in specs:
@@ -106,7 +106,7 @@ def test_the_model_search_compares_a_registered_weighting(registered: str) -> No
     model = quick_cge(label_propagation="no").fit(graph, partial_labels(), validation)
     compared = [row["weighting"] for row in model.search_results_]
     assert compared.index("cosine") < compared.index(registered)
-    assert all(compared.index(registered) < compared.index(name) for name in ("own", "edges") if name in compared)
+    assert all(compared.index(registered) < compared.index(name) for name in ("0 hops", "edges") if name in compared)
 
 
 def test_the_help_describes_a_registered_weighting(registered: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +139,7 @@ def test_names_are_unique_and_kinds_exclude_each_other() -> None:
     both = cge.WeightingSpec("both", "is both", closed_form=two_edges, network=ConstantWeighting)
     with pytest.raises(cge.CgeError, match="either a closed form or a network"):
         cge.register_weighting(both)
-    with pytest.raises(cge.CgeError, match="'gone' is no registered closed-form weighting"):
+    with pytest.raises(cge.CgeError, match="'gone' is not a registered closed-form weighting"):
         closed_form("gone", (), 2)
 
 
@@ -155,5 +155,5 @@ def test_kinds() -> None:
         "cnn": "network",
         "lstm": "network",
     }
-    assert [is_learned(name) for name in ("auto", "degree", "own", "edges", "lstm")] == [False] * 3 + [True] * 2
+    assert [is_learned(name) for name in ("auto", "degree", "0 hops", "edges", "lstm")] == [False] * 3 + [True] * 2
     assert is_learned(ConstantWeighting)

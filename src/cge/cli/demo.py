@@ -224,7 +224,7 @@ def _search_sentence(search_results: list[dict[str, Any]]) -> str:
     names = {*weighting_descriptions()} - {row["weighting"] for row in search_results[:1]}
     rows = [row for row in search_results if row["accuracy_gain"] is not None and row["weighting"] in names]
     gains = [
-        f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_error']:.1f} points"
+        f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_se']:.1f} points"
         for row in rows
     ]
     if not gains:

@@ -181,7 +181,7 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
     check_settings(model)
     graph, reading = files.read_graph()
     y, validation_labels, notes = _read_labels(files, labels, validation, graph)
-    task_labels = model.encode_task(graph, y, validation_labels)
+    task_labels = model._encode_task(graph, y, validation_labels)
     return _Task(graph, task_labels, [*map(shell_message, reading.notes), *notes])
 
 

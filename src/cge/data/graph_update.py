@@ -17,13 +17,13 @@ from cge.errors import InputError, format_list, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, factorize, unique_index
 
-_UNTYPED = "(none)"  # the type of new edges that have none, in a graph with types
+_UNTYPED = "(none)"  # the type of new edges without a type, in a graph with types
 _MAX_TYPES = np.iinfo(np.int16).max
 
 
 @dataclass(frozen=True, eq=False)
 class GraphUpdate:
-    """New edges and new features, by node id; either may be missing.
+    """New edges and new features, by node id; either may be omitted.
 
     Attributes
     ----------
@@ -57,7 +57,7 @@ class ExtendedGraph:
     Attributes
     ----------
     graph : Graph
-    num_old : int
+    num_existing_nodes : int
         Number of nodes before the update; they have the first indices.
     has_features : (n,) bool
         Which nodes have features: the existing ones, if the graph has features, and new ones with a row of their own.
@@ -66,7 +66,7 @@ class ExtendedGraph:
     """
 
     graph: Graph
-    num_old: int
+    num_existing_nodes: int
     has_features: npt.NDArray[np.bool_]
     notes: list[str] = field(default_factory=list)
 
@@ -95,12 +95,14 @@ def extend_graph(graph: Graph, update: GraphUpdate, default_features: Array | No
         _check_id_type(graph, ids, what)
     notes: list[str] = []
     all_ids = np.concatenate([concatenate_ids(sources, targets), feature_ids]).astype(graph.node_ids.dtype)
-    indices, new_ids = _number(graph, all_ids)
+    indices, new_ids = _index_ids(graph, all_ids)
     node_ids = np.concatenate([graph.node_ids, new_ids])
     source, target, feature_idx = np.split(indices, [len(sources), 2 * len(sources)])
     if len(sources) and len(graph) and min(source.min(), target.min()) >= len(graph):
         examples = format_list(graph.node_ids[:3].tolist())
-        notes.append(f"no new edge leads to an existing node; ids of existing nodes are, for example, {examples}")
+        notes.append(
+            f"no new edge is connected to an existing node; ids of existing nodes are, for example, {examples}"
+        )
     extended = _with_edges(graph, update, node_ids, (source, target), notes)
     has_features = np.zeros(len(node_ids), bool)
     if graph.features is None:
@@ -136,7 +138,7 @@ def _check_id_type(graph: Graph, ids: Array, what: str) -> None:
         )
 
 
-def _number(graph: Graph, ids: Array) -> tuple[Array, Array]:
+def _index_ids(graph: Graph, ids: Array) -> tuple[Array, Array]:
     """Return the index of each id, `(k,)`, and the ids that are new, in the order of their first appearance."""
     exists = graph.contains(ids)
     indices = np.empty(len(ids), np.int64)
@@ -157,7 +159,7 @@ def _with_edges(
     old_source = np.repeat(np.arange(graph.num_nodes), np.diff(graph.indptr))
     weights = _weights(graph, update, len(source), notes)
     types, names = _types(graph, update, len(source), notes)
-    is_new = ~_exist(graph, old_source, source, target, types) & (update.self_loops | (source != target))
+    is_new = ~_already_present(graph, old_source, source, target, types) & (update.self_loops | (source != target))
     # The rows of an undirected graph have both directions; a self-loop has one entry.
     reverse = is_new & (not graph.directed) & (source != target)
     all_sources = np.r_[old_source, source[is_new], target[reverse]]
@@ -192,7 +194,7 @@ def _types(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> t
     if len(types) != count:
         raise InputError(f"there are {count:,} new edges, but {len(types):,} edge types")
     if update.edge_types is None and count:
-        notes.append("the new edges have no types, so they get a type of their own")
+        notes.append("the new edges have no types, so they get the type '(none)'")
     names = tuple(dict.fromkeys([*graph.edge_type_names, *types]))
     unknown = [] if update.edge_types is None else [name for name in names if name not in graph.edge_type_names]
     if unknown:
@@ -203,8 +205,10 @@ def _types(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> t
     return np.array([index[name] for name in types], np.int64), names
 
 
-def _exist(graph: Graph, old_source: Array, source: Array, target: Array, types: Array | None) -> npt.NDArray[np.bool_]:
-    """Return which edges the graph has already, `(k,)`; edges of another type are others."""
+def _already_present(
+    graph: Graph, old_source: Array, source: Array, target: Array, types: Array | None
+) -> npt.NDArray[np.bool_]:
+    """Return which edges the graph has already, `(k,)`; an edge of another type counts as new."""
     size = graph.num_nodes
     candidates = np.flatnonzero((source < size) & (target < size))  # only existing nodes have edges
     is_source = np.zeros(size, bool)
@@ -245,7 +249,7 @@ def _replace_rows(rows: Features, row_idx: Array, values: Any) -> Features:
 
 
 def check_same_features(trained: Graph, new: Graph) -> None:
-    """Refuse a graph whose features differ from those of training in number, names or order."""
+    """Refuse a graph whose features differ from those of the training graph in number, names or order."""
     width, new_width = (0 if graph.features is None else int(graph.features.shape[1]) for graph in (trained, new))
     if new_width != width:
         raise InputError(f"new nodes need {width:,} features, as in training, found {new_width:,}")
@@ -254,5 +258,5 @@ def check_same_features(trained: Graph, new: Graph) -> None:
     if different is not None:
         expected, name = map(format_value, different)
         raise InputError(
-            f"new nodes need the features of training in the same order, expected {expected}, found {name}"
+            f"new nodes need the features of the training graph in the same order, expected {expected}, found {name}"
         )

@@ -39,11 +39,14 @@ from cge.training.classifier_registry import CLASSIFIERS
 
 @documented
 class CGE(PathEstimator):
-    """Customized graph embedding: classify the nodes of a graph from a few labels, with path weights for these labels.
+    """Customized graph embedding: classify the nodes of a graph from a few labels.
 
-    The vector of a node is a sum over all paths of up to `hops` edges that start at it: each path adds the inputs (by
-    default the features) of its last node, times the weight of the path. A classifier maps vectors to classes. What is
-    left at "auto" is selected on validation labels. `docs/concepts.md` defines the terms and has the equations.
+    The vector of a node is a sum over all paths of up to `hops` edges that start at it, with path weights selected or
+    learned for these labels: each path adds the inputs (by default the features) of its last node, times the weight of
+    the path. A classifier maps vectors to classes. Parameters set to "auto" are chosen by a model search on the
+    validation labels. `docs/concepts.md` defines the terms and has the equations.
+
+    This is the package's own model; `PaperCGE` is the algorithm of the paper.
 
     Attributes
     ----------
@@ -59,8 +62,9 @@ class CGE(PathEstimator):
     prior_correction_ : bool
         Whether class scores are shifted to the class frequencies of the validation labels.
     search_results_ : list of dict
-        What the model search compared: weighting, classifier, validation accuracy, and the gain over the candidate it
-        was compared with, with its standard error.
+        The candidates of the model search: "stage" of the search, "weighting", "classifier", "label_propagation",
+        validation "accuracy", and "accuracy_gain" and "log_loss_gain" over the candidate it was compared with, with
+        standard errors ("accuracy_gain_se", "log_loss_gain_se"). Gains are None where others were compared with it.
 
     Examples
     --------
@@ -70,7 +74,7 @@ class CGE(PathEstimator):
     ['left', 'right']
     >>> model.weighting_, model.classifiers_
     ('degree', ['mlp'])
-    >>> model.path_weights([[2, 3]]).tolist()  # 2 and 3 are no neighbors
+    >>> model.path_weights([[2, 3]]).tolist()  # 2 and 3 are not neighbors
     [0.0]
     >>> model.explain(2, top=3)
     Explanation(node 2, 3 paths)
@@ -122,8 +126,10 @@ class CGE(PathEstimator):
             if spec.min_hops > self.hops:
                 problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} edges", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        needs_labels = self.classifier != "auto" and CLASSIFIERS[self.classifier].needs_labels
-        if needs_labels and self.label_propagation == "no":
+        requires_label_propagation = (
+            self.classifier != "auto" and CLASSIFIERS[self.classifier].requires_label_propagation
+        )
+        if requires_label_propagation and self.label_propagation == "no":
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
             problem = Message.of(template, classifier=self.classifier, label_propagation="no")
             raise InputError(problem, parameter="classifier")

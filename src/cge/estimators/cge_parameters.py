@@ -36,7 +36,7 @@ Refit = Annotated[
 Weighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "path weighting: {registry}; 'auto' selects one that is not a network, on the validation labels",
+        "path weighting. 'auto' selects one that is not a network, on the validation labels. {registry}",
         choices=("auto",),
         registry=weighting_descriptions,
         callables="a callable takes the size of its input and returns a PathWeighting",
@@ -83,7 +83,7 @@ PriorCorrection = Annotated[
 NEstimators = Annotated[
     int,
     Setting(
-        "number of trainings, with different seeds, of each classifier whose probabilities are averaged",
+        "number of differently seeded models per classifier; their probabilities are averaged",
         low=1,
         high=100,
     ),
@@ -119,7 +119,7 @@ SettingName = Annotated[
 PaperWeighting = Annotated[
     str | Callable[[int], PathWeighting],
     Setting(
-        "weighting network A(p): {registry}; 'uniform' is A(p) = 1, which is Planetoid",
+        "network that computes path weights A(p): {registry}; 'uniform' has no network, A(p) = 1, which is Planetoid",
         choices=("uniform",),
         registry=network_descriptions,
         callables="a callable takes the size of its input and returns a PathWeighting",
@@ -143,7 +143,8 @@ HiddenUnits = Annotated[int, Setting("hidden units of the transductive classific
 Outer = Annotated[
     str,
     Setting(
-        "gradient of the weighting network: 'unrolled' is exact for one step, 'paper' is Eq. 15 as printed",
+        "gradient of the weighting network: 'unrolled' is the exact gradient through one unrolled inner step, 'paper' "
+        "is Eq. 15 as printed",
         choices=("unrolled", "paper"),
     ),
 ]

@@ -84,7 +84,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     graph_ : Graph
-        The graph of training.
+        The training graph.
     node_ids_ : (n,)
         The node ids of the graph.
     classes_ : (c,)

@@ -15,7 +15,7 @@ from dataclasses import asdict, dataclass, fields
 from typing import Annotated, Any, NamedTuple, TypeVar
 
 from cge.errors import InputError, format_list
-from cge.estimators.settings import Setting, settings_of
+from cge.estimators.settings import Setting, documented, settings_of
 
 Config = TypeVar("Config")
 
@@ -28,6 +28,7 @@ def _probability(help_text: str) -> Setting:
     return Setting(help_text, low=0, high=0.95, optional=True, none=_BY_CLASSIFIER)
 
 
+@documented
 @dataclass(frozen=True)
 class TrainingConfig:
     """How the classifiers of `CGE` are trained; None in a field uses the default of the classifier."""
@@ -73,14 +74,20 @@ class TrainingConfig:
     ] = None
 
 
+@documented
 @dataclass(frozen=True)
 class OuterConfig:
     """How `CGE` learns a weighting: the outer problem, on held-out folds of the training labels."""
 
-    n_folds: Annotated[int, Setting("folds of the training labels; each in turn is the outer set", low=2, high=100)] = 3
+    n_folds: Annotated[
+        int,
+        Setting(
+            "folds of the training labels; each fold in turn is held out for the loss of the weighting", low=2, high=100
+        ),
+    ] = 3
     outer_steps: Annotated[int, Setting("gradient steps of the weighting", low=1, high=100_000)] = 150
     warmup_steps: Annotated[
-        int, Setting("steps that train the fold classifiers before the weighting moves", low=1, high=100_000)
+        int, Setting("steps that train the fold classifiers before the weighting is updated", low=1, high=100_000)
     ] = 30
     weighting_lr: Annotated[float, Setting("learning rate of the weighting", above=0, high=10)] = 0.03
     prior_penalty: Annotated[
@@ -88,11 +95,12 @@ class OuterConfig:
     ] = 1.0
 
 
+@documented
 @dataclass(frozen=True)
 class PaperTrainingConfig:
     """How `PaperCGE` trains vectors and classifier: the inner problem (Algorithm 1, lines 3 and 4)."""
 
-    pretrain: Annotated[int, Setting("epochs in which labels do not change the vectors, before the others", low=0)] = 2
+    pretrain: Annotated[int, Setting("pre-training epochs, in which labels do not change the vectors", low=0)] = 2
     max_epochs: Annotated[int, Setting("largest number of epochs after pre-training, each over all walks", low=1)] = 4
     patience: Annotated[
         int, Setting("epochs without a better validation accuracy after which training stops", low=1)
@@ -124,14 +132,17 @@ class PaperTrainingConfig:
     weight_decay: Annotated[float, Setting("weight decay of the classification head", low=0, high=10)] = 5e-4
 
 
+@documented
 @dataclass(frozen=True)
 class PaperOuterConfig:
     """How `PaperCGE` trains the weighting network: the outer problem (Algorithm 1, line 5)."""
 
-    virtual_lr: Annotated[float, Setting("ξ: step size of the unrolled step; 0 is first order", low=0, high=1e6)] = 1.0
+    virtual_lr: Annotated[
+        float, Setting("ξ: step size of the unrolled step; 0 gives the first-order approximation", low=0, high=1e6)
+    ] = 1.0
     weighting_lr: Annotated[float, Setting("learning rate of the weighting network", above=0, high=10)] = 0.01
     outer_steps: Annotated[int, Setting("gradient steps of the weighting network per epoch", low=1)] = 6
-    outer_paths: Annotated[int, Setting("paths sampled for such a step", low=1)] = 2048
+    outer_paths: Annotated[int, Setting("paths sampled per outer step", low=1)] = 2048
 
 
 def as_config(kind: type[Config], value: Config | Mapping[str, Any] | None) -> Config:

@@ -41,7 +41,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
     embedding_ : (n, dim) float32
         Vectors, a row for each of `node_ids_`.
     graph_ : Graph
-        The graph of training.
+        The training graph.
     node_ids_ : (n,)
         The node ids of the graph.
     """

@@ -52,7 +52,7 @@ Callback = Callable[[Any], None] | None
 _CHECKPOINT_SECONDS = 5.0
 _WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
-_DIM, _DIM_MANY_CLASSES = 32, 64  # with more classes than the first, the second
+_DIM, _DIM_MANY_CLASSES = 32, 64  # default size of vectors, with up to 32 classes and with more
 
 
 def fit_encoder(
@@ -94,7 +94,7 @@ def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class _Member:
+class _EnsembleMember:
     """A training of a classifier; `number` counts those of the same classifier with different seeds."""
 
     classifier: str
@@ -103,7 +103,7 @@ class _Member:
 
 
 class _EncoderFit:
-    """The parts of a fit that its steps share."""
+    """State shared by the steps of a fit."""
 
     def __init__(
         self, model: CGE, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback
@@ -114,7 +114,7 @@ class _EncoderFit:
         self.settings = encoder_settings(model, len(labels.classes))
 
     def _walk_vectors(self) -> Array | None:
-        """Return the vectors of random walks that are the node inputs, `(n, d)`; None where others are."""
+        """Return the vectors of random walks that are the node inputs, `(n, d)`; None unless inputs are "walks"."""
         model, graph = self.model, self.graph
         if resolve_inputs(model.inputs, graph, self.labels.target) != "walks":
             return None
@@ -141,13 +141,13 @@ class _EncoderFit:
         selection = self._select(evaluator)
         members = self._train_members(evaluator, selection, stage)
         ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
-        probabilities, calibration, shift = self._calibrate(ensemble, validation_given)
+        probabilities, calibration, prior_shift = self._calibrate(ensemble, validation_given)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION:
             temperatures = missing_input_temperatures(
                 self.data,
                 selection,
-                _classifiers(ensemble, shift),
+                _classifiers(ensemble, prior_shift),
                 self._labeled(train_idx),
                 validation,
                 self.labels.target,
@@ -155,7 +155,7 @@ class _EncoderFit:
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
         best_epoch = ensemble[0].trainer.best_epoch
-        # The vectors of the model are those of a classifier that has vectors at all.
+        # `embedding_` is that of the first classifier with a hidden layer.
         embedder = next((member for member in members if not CLASSIFIERS[member.classifier].linear), members[0])
         if refit:
             selection_history = history
@@ -168,27 +168,29 @@ class _EncoderFit:
         final_train = all_train if refit else train_idx
         seen = {
             "train": len(final_train),
-            "outer": len(train_idx) if selection.learned_weights else 0,
+            "outer": len(train_idx) if selection.any_learned else 0,
             "validation": len(validation_idx),
         }
         return EncoderModel(
             data=self.data,
             selection=selection,
-            ensemble=_classifiers(ensemble, shift),
+            ensemble=_classifiers(ensemble, prior_shift),
             embedder=(embedder.classifier, embedder.trainer.best_classifier()),
             train=LabeledNodes(*self._labeled(final_train)),
             validation=validation,
             target=self.labels.target,
             calibration=calibration,
-            searched=self.model.weighting == "auto",
+            weighting_selected=self.model.weighting == "auto",
             log=FitLog(history, best_epoch, selection_history, seen, selection.notices),
         )
 
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
         return nodes, self.labels.matrix(nodes)
 
-    def _calibrate(self, ensemble: list[_Member], validation_given: bool) -> tuple[Array, Calibration, Array | None]:
-        """Return calibrated probabilities of the validation labels, the calibration and the shift of class scores."""
+    def _calibrate(
+        self, ensemble: list[_EnsembleMember], validation_given: bool
+    ) -> tuple[Array, Calibration, Array | None]:
+        """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
         counts, target = None, task.target
@@ -196,8 +198,8 @@ class _EncoderFit:
         if validation_given and correct and target.has_class_prior:
             counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
         labels = task.labels[task.validation].numpy()
-        probabilities, temperature, shift = calibrate(scores, labels, target, counts)
-        return probabilities, Calibration(temperature, shift is not None), shift
+        probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts)
+        return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
 
     def _evaluator(self, train_idx: Array, validation_idx: Array) -> CandidateEvaluator:
         codes, n_folds = self.labels.codes, as_config(OuterConfig, self.model.outer_problem).n_folds
@@ -228,8 +230,8 @@ class _EncoderFit:
             writer(lambda: TrainerState(metadata, module_arrays(selection.weighting.module, "weighting")))
         return selection
 
-    def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_Member]:
-        """Train every selected classifier to its end, and one more for the vectors where none of them has any."""
+    def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
+        """Train every selected classifier until it stops, and an MLP for `embedding_` if all of them are linear."""
         classifiers = [*selection.classifiers]
         if all(CLASSIFIERS[classifier].linear for classifier in classifiers):
             classifiers.append(DEFAULT_CLASSIFIER)
@@ -244,15 +246,15 @@ class _EncoderFit:
                     trainer = evaluator.trainer(weighting, classifier, selection.label_propagation, seed, stage)
                 trainer.stage = stage
                 self._train(trainer, f"{stage}-{classifier}-{number}")
-                members.append(_Member(classifier, number, trainer))
+                members.append(_EnsembleMember(classifier, number, trainer))
         return members
 
-    def _refit(self, evaluator: CandidateEvaluator, selection: Selection, member: _Member) -> _Member:
+    def _refit(self, evaluator: CandidateEvaluator, selection: Selection, member: _EnsembleMember) -> _EnsembleMember:
         """Train a classifier again, on all labels, for the best number of epochs."""
         seed = self._seed(member.number)
         trainer = evaluator.trainer(selection.weighting, member.classifier, selection.label_propagation, seed, "refit")
         self._train(trainer, f"refit-{member.classifier}-{member.number}", member.trainer.best_epoch)
-        return _Member(member.classifier, member.number, trainer)
+        return _EnsembleMember(member.classifier, member.number, trainer)
 
     def _seed(self, number: int) -> int:
         return self.settings.seed if number == 0 else int(key(self.settings.seed, "model", number) >> np.uint64(1))
@@ -267,25 +269,25 @@ class _EncoderFit:
             write(trainer.state)
 
 
-def _classifiers(members: list[_Member], shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
-    """Return the classifiers of some members, with `shift (c,)` added to their class scores."""
-    return tuple((member.classifier, _shifted(member.trainer.best_classifier(), shift)) for member in members)
+def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
+    """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
+    return tuple((member.classifier, _shifted(member.trainer.best_classifier(), prior_shift)) for member in members)
 
 
-def _shifted(classifier: PathClassifier, shift: Array | None) -> PathClassifier:
-    if shift is not None:
+def _shifted(classifier: PathClassifier, prior_shift: Array | None) -> PathClassifier:
+    if prior_shift is not None:
         with torch.no_grad():
-            classifier.class_bias().add_(torch.from_numpy(shift))
+            classifier.class_bias().add_(torch.from_numpy(prior_shift))
     return classifier
 
 
-def _history(member: _Member, stage: str) -> History:
-    """Return a member's epochs; those of the model search belong to the training that they began."""
+def _history(member: _EnsembleMember, stage: str) -> History:
+    """Return a member's epochs; those of the model search are the first epochs of this training."""
     return History([replace(epoch, stage=stage) for epoch in member.trainer.epochs])
 
 
 def _rate_limited(write: Callable[[Callable[[], TrainerState]], None]) -> Callable[[Callable[[], TrainerState]], None]:
-    """Return a writer of checkpoints that skips calls which come too soon."""
+    """Return a writer of checkpoints that skips calls that come within 5 s of the last."""
     last = time.monotonic()
 
     def maybe(state: Callable[[], TrainerState]) -> None:
@@ -297,7 +299,7 @@ def _rate_limited(write: Callable[[Callable[[], TrainerState]], None]) -> Callab
     return maybe
 
 
-def _best_members(members: list[_Member]) -> list[_Member]:
+def _best_members(members: list[_EnsembleMember]) -> list[_EnsembleMember]:
     """Return the members of the best classifier, and of others that are not worse on the validation labels."""
     if not len(members[0].trainer.task.validation):
         return members

@@ -67,7 +67,7 @@ class EncoderModel:
     validation: ValidationNodes
     target: Target
     calibration: Calibration
-    searched: bool
+    weighting_selected: bool
     log: FitLog
 
     inductive: ClassVar[bool] = True
@@ -79,7 +79,7 @@ class EncoderModel:
 
     @property
     def graph(self) -> Graph:
-        """The graph of training."""
+        """The training graph."""
         return self.data.graph
 
     @property
@@ -171,7 +171,7 @@ class EncoderModel:
         return graph.indices_of(ids[present]), self.train.matrix[present]
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
-        """Return the weights of paths of node numbers, `(k,)`; 0 for a sequence that is no path of the graph."""
+        """Return the weights of paths of node indices, `(k,)`; 0 for a sequence that is not a path of the graph."""
         return self.selection.weighting.path_weights(self.data, paths)
 
     def explainer(self, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths

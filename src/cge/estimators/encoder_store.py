@@ -114,7 +114,7 @@ def restore_encoder(
         validation=validation,
         target=restore_target(metadata["target"], classes),
         calibration=_restore_calibration(metadata["calibration"]),
-        searched=estimator.weighting == "auto",
+        weighting_selected=estimator.weighting == "auto",
         log=restore_log(metadata, Epoch),
     )
 

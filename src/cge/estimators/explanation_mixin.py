@@ -58,9 +58,9 @@ class ExplanationMixin:
         target_class : class, optional
             The class whose score is explained; by default the predicted one.
         """
-        explainer, number = self.explainer(classifier), self.graph_.index_of(node)
-        column = None if target_class is None else self._class_number(target_class)
-        return explainer.explain_node(number, *_checked_list(explainer, top, hop), column)
+        explainer, node_index = self.explainer(classifier), self.graph_.index_of(node)
+        class_index = None if target_class is None else self._class_index(target_class)
+        return explainer.explain_node(node_index, *_checked_list(explainer, top, hop), class_index)
 
     def explain_class(
         self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
@@ -70,7 +70,7 @@ class ExplanationMixin:
         Sums over all paths are means over these nodes. Further arguments are those of `explain`.
         """
         explainer = self.explainer(classifier)
-        return explainer.explain_class(self._class_number(target_class), *_checked_list(explainer, top, hop))
+        return explainer.explain_class(self._class_index(target_class), *_checked_list(explainer, top, hop))
 
     def explain_pair(
         self,
@@ -88,8 +88,8 @@ class ExplanationMixin:
         arguments are those of `explain`.
         """
         explainer, (first, last) = self.explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
-        column = None if target_class is None else self._class_number(target_class)
-        return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), column)
+        class_index = None if target_class is None else self._class_index(target_class)
+        return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), class_index)
 
     def faithfulness(
         self,
@@ -117,12 +117,12 @@ class ExplanationMixin:
         classifier : int
             As for `explain`.
         """
-        explainer, numbers = self.explainer(classifier), self.graph_.indices_of(nodes)
+        explainer, indices = self.explainer(classifier), self.graph_.indices_of(nodes)
         points = np.asarray(fractions)
         if points.ndim != 1 or points.dtype.kind not in "iuf" or not ((points >= 0) & (points <= 1)).all():
             raise InputError(parameter="fractions", expected="numbers from 0 to 1", found=fractions)
         counts = checked_integer("repeats", repeats, 1), checked_integer("max_paths", max_paths, 1)
-        return explainer.faithfulness(numbers, points, *counts, self.random_state)
+        return explainer.faithfulness(indices, points, *counts, self.random_state)
 
     def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
         """Return how the path weighting compares with uniform weights.
@@ -143,12 +143,12 @@ class ExplanationMixin:
             gain = gain_over_uniform(self)  # type: ignore[arg-type]
         elif model.gain_over_uniform is not None:
             seen = model.log.labels_seen["validation"]
-            gain = Gain.from_mean(*model.gain_over_uniform, seen, selected=model.searched, early=True)
+            gain = Gain.from_mean(*model.gain_over_uniform, seen, selected=model.weighting_selected, early=True)
         return weighting_comparison(
             self.weighting_, model.path_weights, self.graph_, explainer, gain, self.random_state
         )
 
-    def _class_number(self, target_class: Any) -> int:
+    def _class_index(self, target_class: Any) -> int:
         plain = target_class.item() if isinstance(target_class, np.generic) else target_class
         classes = self.classes_.tolist()
         if plain not in classes:
@@ -156,7 +156,11 @@ class ExplanationMixin:
         return int(classes.index(plain))
 
     def explainer(self, classifier: int = 0) -> Explainer:
-        """Return the sums over paths behind `explain`, by node numbers, for one classifier of an ensemble."""
+        """Return the `Explainer` behind `explain`, for analyses of many nodes at once.
+
+        It takes indices of nodes and classes instead of ids and names, and gives access to path searches and sums over
+        paths. `classifier` is as for `explain`.
+        """
         model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
         if place not in self._explainers:
             self._explainers[place] = model.explainer(place, self.random_state)

@@ -40,7 +40,7 @@ class FitPlan:
     inputs : str or None
         Node inputs of the path encoder; None for the paper's algorithm.
     candidates : tuple of Candidate
-        What the model search may evaluate, in its order; the last one is the model that is trained to the end. Empty
+        What the model search may evaluate, in order; the last is the model that is trained until it stops. Empty
         for the paper's algorithm.
     """
 
@@ -67,7 +67,7 @@ def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None
     >>> [(row["stage"], row["weighting"], row["classifier"]) for row in plan.rows()]  # too few labels to compare
     [('training', 'degree', 'mlp')]
     """
-    labels = model.checked_labels(graph, y, validation)
+    labels = model._checked_labels(graph, y, validation)
     train_idx, validation_idx, refit = labels.train, labels.validation, False
     if not len(validation_idx):
         fraction, seed = model.validation_fraction, model.random_state

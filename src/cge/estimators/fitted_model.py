@@ -85,7 +85,7 @@ class FittedModel(Protocol):
     Attributes
     ----------
     graph : Graph
-        The graph of training.
+        The training graph.
     target : Target
         What is predicted.
     train, validation : LabeledNodes, ValidationNodes
@@ -100,7 +100,7 @@ class FittedModel(Protocol):
         Whether nodes of other graphs can be predicted.
     exact : bool
         Whether class scores are a sum over paths, or are only attributed to paths.
-    searched : bool
+    weighting_selected : bool
         Whether validation labels selected the weighting.
     gain_over_uniform : (gain, standard error) or None
         Validation accuracy of the weighting above that of uniform weights, where the search measured it.
@@ -125,7 +125,7 @@ class FittedModel(Protocol):
     @property
     def exact(self) -> bool: ...  # noqa: D102
     @property
-    def searched(self) -> bool: ...  # noqa: D102
+    def weighting_selected(self) -> bool: ...  # noqa: D102
     @property
     def gain_over_uniform(self) -> tuple[float, float] | None: ...  # noqa: D102
 
@@ -138,7 +138,7 @@ class FittedModel(Protocol):
         ...
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
-        """Return the weights of paths of node numbers, `(k,)`."""
+        """Return the weights of paths of node indices, `(k,)`."""
         ...
 
     def explainer(self, classifier: int, seed: int) -> Explainer:
@@ -148,4 +148,4 @@ class FittedModel(Protocol):
 
 def learned_weights_unused(model: FittedModel) -> bool:
     """Say whether weights were learned in the model search, but a closed-form weighting was selected."""
-    return model.searched and model.log.labels_seen["outer"] > 0 and not is_learned(model.weighting_name)
+    return model.weighting_selected and model.log.labels_seen["outer"] > 0 and not is_learned(model.weighting_name)

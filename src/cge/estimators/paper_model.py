@@ -40,7 +40,7 @@ class PaperModel:
     temperature: float = 1.0
 
     exact: ClassVar[bool] = False
-    searched: ClassVar[bool] = False
+    weighting_selected: ClassVar[bool] = False
     gain_over_uniform: ClassVar[None] = None
 
     def __post_init__(self) -> None:
@@ -67,8 +67,8 @@ class PaperModel:
     def _features_of(self, graph: Graph) -> NodeFeatures | None:
         if not self.inductive:
             raise InputError(
-                "setting='transductive' has vectors only for the nodes of training; use CGE or setting='inductive' "
-                "for new ones"
+                "setting='transductive' has vectors only for the nodes of the training graph; use CGE or "
+                "setting='inductive' for new ones"
             )
         check_same_features(self.graph, graph)
         return normalized_features(graph.features)
@@ -85,7 +85,7 @@ class PaperModel:
         return result
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
-        """Return the weights of paths of node numbers, `(k,)`."""
+        """Return the weights of paths of node indices, `(k,)`."""
         network = self.parameters.network
         if network is None or not paths:
             return np.ones(len(paths), np.float32)

@@ -33,7 +33,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     embedding_ : (n, dim) float32
         Vectors, a row for each of `node_ids_`.
     graph_ : Graph
-        The graph of training.
+        The training graph.
     node_ids_ : (n,)
         The node ids of the graph.
     classes_ : (c,)
@@ -51,7 +51,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     fitted_ : FittedModel
         The trained model behind these attributes.
     weighting_ : str
-        The path weighting that is used, "custom" for one of your own; with weighting="auto", the selected one.
+        The path weighting that is used; "custom" for a callable.
     """
 
     random_state: int
@@ -61,7 +61,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
 
     @property
     def inductive(self) -> bool:
-        """Whether nodes of other graphs than the one of training can be predicted."""
+        """Whether nodes of other graphs than the training graph can be predicted."""
         return True
 
     # ------------------------------------------------------------------ training
@@ -88,12 +88,12 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out, and the
             model is then trained again on all of `y` for the best number of epochs, unless `refit=False`.
         resume : folder, optional
-            Write checkpoints to this folder, and continue from those that are there. The result has the same bytes as
+            Write checkpoints to this folder, and continue from those that are there. The result is bit-identical to
             that of an uninterrupted fit.
         callback : callable, optional
-            Called after each epoch with its row of the history.
+            Called after each epoch with an `Epoch` record (`PaperEpoch` for `PaperCGE`).
         """
-        labels = self.checked_labels(graph, y, validation)
+        labels = self._checked_labels(graph, y, validation)
         checkpoints = Checkpoints(resume, self, graph, labels.codes, labels.train, labels.validation)
         model = self._train(graph, labels, checkpoints, callback)
         self._set_model(model)
@@ -102,7 +102,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
             warnings.warn(CgeWarning(notice), stacklevel=2)
         return self
 
-    def checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+    def _checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
         """Check settings, graph and labels as `fit` does, and return the labels as arrays.
 
         `y` may be such a result, which is returned as it is.
@@ -110,9 +110,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(y, TaskLabels):
             return y
         check_settings(self)
-        return self.encode_task(graph, y, validation)
+        return self._encode_task(graph, y, validation)
 
-    def encode_task(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
+    def _encode_task(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
         """Check graph and labels, for settings that were checked, and return the labels as arrays."""
         if isinstance(graph, Graph) and not len(graph.indices):
             raise InputError("the graph has no edges, so there are no paths to learn from")
@@ -148,7 +148,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         nodes : ids, optional
             By default all nodes.
         graph : Graph, optional
-            A graph with nodes that were not there in training; by default the graph of training.
+            A graph with other nodes than the training graph; by default the training graph.
         """
         self._need_fit().target.check_probabilities()
         return self._outputs(nodes, graph)
@@ -173,8 +173,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     ) -> Array:
         """Return prediction intervals of a numeric target, `(k, 2)`, from the residuals of the validation labels.
 
-        A share `level` of the nodes has its value in its interval (split conformal prediction). `nodes` and `graph` are
-        as for `predict_proba`.
+        Intervals cover the values of about a share `level` of the nodes (split conformal prediction). `nodes` and
+        `graph` are as for `predict_proba`.
         """
         model = self._need_fit()
         validation = model.validation
@@ -189,13 +189,13 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
-        """Return vectors, `(k, dim)`: of all nodes of training, of some of them, or of the nodes of another graph.
+        """Return vectors, `(k, dim)`: of all nodes of the training graph, of some of them, or of another graph.
 
         Parameters
         ----------
         graph : Graph or ids, optional
-            Another graph needs the features of training, in the same order. Without features, its nodes are matched
-            with those of training by their ids.
+            Another graph needs the same features, in the same order. Without features, its nodes are matched
+            with those of the training graph by their ids.
         """
         model = self._need_fit()
         if graph is None or graph is self.graph_:
@@ -205,22 +205,23 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return model.vectors(graph)
 
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
-        """Return the weight A of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
+        """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE` gives weight 0 to a sequence that is no path of the graph or longer than `hops`; `PaperCGE` weighs any.
+        `CGE`: A(p) divided by that of uniform weights, and 0 for a sequence that is not a path of the graph or has more
+        than `hops` edges. `PaperCGE`: the output A(p) of its network, from 0 to 1, for any sequence.
         """
         model = self._need_fit()
-        numbers = [self.graph_.indices_of(path, "paths") for path in paths]
-        if any(not len(path) for path in numbers):
+        indices = [self.graph_.indices_of(path, "paths") for path in paths]
+        if any(not len(path) for path in indices):
             raise InputError("a path needs at least one node, found an empty one")
-        return model.path_weights(numbers)
+        return model.path_weights(indices)
 
     # ------------------------------------------------------------------ saving
 
     def save(self, folder: str | Path) -> None:
         """Write the model to a folder, which `cge.load` reads: one safetensors file and one JSON file, no pickle.
 
-        Graph and features are part of it. What was there before is replaced at once, or not at all.
+        Graph and features are part of it. An existing model in the folder is replaced atomically.
         """
         self._need_fit()
         metadata, arrays = self._stored()

@@ -1,4 +1,4 @@
-"""Predictions of a trained model for nodes of training and for new ones: class, confidence, probabilities, evidence."""
+"""Predictions of a trained model, for nodes of the training graph and for new ones, and what they are based on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Predictions:
     probabilities : (k, c) float32
         The probability of each class.
     evidence : (k,) int
-        What each prediction is based on, as numbers into `EVIDENCE`: the node was in the graph of training, or a new
+        What each prediction is based on, as numbers into `EVIDENCE`: the node was in the training graph, or a new
         node has features and edges, features, edges, or none of them.
     target : Target
         What is predicted.
@@ -74,11 +74,11 @@ def predict_nodes(
     Parameters
     ----------
     model : CGE, or an inductive PaperCGE
-        For nodes of training, any node classifier.
+        For nodes of the training graph, any node classifier.
     nodes : ids, optional
-        By default all nodes of training, or all new ones where there is an update.
+        By default all nodes of the training graph, or all new ones where there is an update.
     update : GraphUpdate, optional
-        Edges and features that came after training. They are merged with the graph of training, so that neighbors in
+        Edges and features that came after training. They are merged with the training graph, so that neighbors in
         it, their features and their labels are used.
 
     >>> from cge.estimators.cge import CGE
@@ -96,20 +96,20 @@ def predict_nodes(
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
-        raise InputError(f"this model is a {name}, which predicts only the nodes of training", hint=hint)
+        raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
     if fitted.graph.features is None and not update.num_edges:
         raise InputError(
             "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
         )
     grown = extend_graph(fitted.graph, update, _feature_means(fitted))
     ids = grown.graph.node_ids
-    if wanted is None and len(ids) == grown.num_old:
+    if wanted is None and len(ids) == grown.num_existing_nodes:
         raise InputError(
             "the new edges and features hold no node that was not there in training",
             hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
         )
     if wanted is None:
-        rows = np.arange(grown.num_old, len(ids))
+        rows = np.arange(grown.num_existing_nodes, len(ids))
     else:
         try:
             rows = grown.graph.indices_of(wanted)
@@ -131,16 +131,16 @@ def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
 
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
-    trained = np.full(grown.num_old, _TRAINED)
+    trained = np.full(grown.num_existing_nodes, _TRAINED)
     if not isinstance(fitted, EncoderModel):
         evidence = np.concatenate([trained, _feature_evidence(grown)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
     data = fitted.data_of(grown.graph)
-    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_old)])[rows]
+    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_existing_nodes)])[rows]
     temperatures = np.full(len(rows), fitted.temperature)
     for number in (_EDGES, _FEATURES):
         temperatures[evidence == number] = fitted.calibration.by_evidence.get(EVIDENCE[number], fitted.temperature)
-    labels = fitted.train.nodes, fitted.train.matrix  # nodes of training keep their numbers
+    labels = fitted.train.nodes, fitted.train.matrix  # nodes of the training graph keep their indices
     return evidence, fitted.probabilities_in(data, labels, rows, temperatures)
 
 
@@ -169,7 +169,7 @@ def _feature_means(fitted: FittedModel) -> Array | None:
 def _feature_evidence(grown: ExtendedGraph) -> Array:
     """Return the evidence for new nodes that are predicted from features alone."""
     features: Any = grown.graph.features
-    return np.where(abs(features[grown.num_old :]).sum(axis=1) > 0, _FEATURES, _NONE)
+    return np.where(abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0, _FEATURES, _NONE)
 
 
 def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, TypeVar, get_type_hints
 
 import numpy as np
@@ -132,22 +132,32 @@ def settings_of(owner: type) -> dict[str, tuple[str, Setting, Any]]:
     return settings
 
 
-def documented(estimator: type[T]) -> type[T]:
-    """Add the settings of an estimator class to its docstring, as parameters, and the attributes of its base class."""
+def documented(owner: type[T]) -> type[T]:
+    """Add the settings of a class to its docstring, as parameters.
+
+    An estimator also gets the attributes of its base class, a config dataclass a signature without annotations.
+    """
     lines = ["Parameters", "----------"]
-    for name, (kind, setting, default) in settings_of(estimator).items():
+    for name, (kind, setting, default) in settings_of(owner).items():
         notes = [f"; None: {setting.none}" if setting.none else "", setting.callables and f"; {setting.callables}"]
         lines += [
             f"{name} : {kind}, default {default!r}",
             f"    {setting.help}{''.join(notes)}; {setting.legal(kind)}.",
         ]
-    text, heading, examples = inspect.cleandoc(estimator.__doc__ or "").partition("Examples\n--------")
+    text, heading, examples = inspect.cleandoc(owner.__doc__ or "").partition("Examples\n--------")
     summary, *own = text.split(_ATTRIBUTES)
-    bases = (inspect.cleandoc(base.__doc__ or "") for base in estimator.__mro__[1:])
+    if is_dataclass(owner):
+        owner.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines)])
+        init: Any = owner.__init__
+        signature = inspect.signature(init)
+        plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
+        init.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
+        return owner
+    bases = (inspect.cleandoc(base.__doc__ or "") for base in owner.__mro__[1:])
     inherited = next((base.split(_ATTRIBUTES)[1] for base in bases if _ATTRIBUTES in base), "")
     attributes = _ATTRIBUTES + inherited + "".join(own).rstrip()
-    estimator.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines), attributes, heading + examples]).rstrip()
-    return estimator
+    owner.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines), attributes, heading + examples]).rstrip()
+    return owner
 
 
 def check_settings(estimator: Any) -> None:

@@ -94,4 +94,4 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
     other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
     labels, target = fitted.target.from_matrix(validation.matrix), fitted.target
     own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
-    return Gain.between(own, uniform, selected=fitted.searched)
+    return Gain.between(own, uniform, selected=fitted.weighting_selected)

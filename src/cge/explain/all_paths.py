@@ -113,7 +113,9 @@ class AllPaths:
 
     # ------------------------------------------------------------------ single paths
 
-    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None
+    ) -> PathSet:
         """Return the paths from each node with the largest contributions, by size; `gradients (q, d)` of the score.
 
         With `hop`, only those of that length.
@@ -126,11 +128,11 @@ class AllPaths:
         only_endpoint[endpoint] = 1
         return self._best(np.array([node]), only_endpoint, np.ones((1, 1)), top, hop)
 
-    def heaviest(self, node: int, top: int) -> PathSet:
+    def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest coefficients, wherever they end."""
         return self._best(np.array([node]), np.ones((self.transitions.num_nodes, 1)), np.ones((1, 1)), top)
 
-    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
         """Return the paths from any of the nodes with the largest positive contributions; `gradients (q, d)`.
 
         Where gradients differ, the value of an endpoint depends on the start. Then the search uses a bound over all
@@ -147,7 +149,7 @@ class AllPaths:
         return best_paths(*edges, hops, starts, inputs, gradients, top, n_jobs=n_jobs, **options)
 
     def weights(self, paths: PathSet) -> Array:
-        """Return A of paths, `(b,)`, relative to the random walk, as `CGE.path_weights` does."""
+        """Return relative path weights, `(b,)`: A(p) divided by that of uniform weights, as `CGE.path_weights`."""
         ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0)
         weights: Array = np.array(self.hop_weights)[paths.length - 1] * len(self.hop_weights) * ratios.prod(axis=1)
         return weights

@@ -35,7 +35,7 @@ def _sums(linear: LinearScores, by_hop: Array, by_type: Array) -> dict[str, Arra
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """The target of a model and its training labels: `nodes (k,)` ascending, `matrix (k, c)`."""
+    """The training labels of a model: `nodes (k,)` ascending, their labels as `matrix (k, c)`, and the target."""
 
     target: Target
     nodes: Array
@@ -46,7 +46,7 @@ class Labels:
         """The classes, `(c,)`."""
         return self.target.classes
 
-    def of(self, nodes: Array) -> tuple[Any, ...]:
+    def of_nodes(self, nodes: Array) -> tuple[Any, ...]:
         """Return the training label of each node, or None; in a multilabel task, a tuple of classes."""
         rows = np.minimum(np.searchsorted(self.nodes, nodes), max(len(self.nodes) - 1, 0))
         known = self.nodes[rows] == nodes if len(self.nodes) else np.zeros(len(nodes), bool)
@@ -57,10 +57,10 @@ class Labels:
 
 @dataclass(frozen=True, eq=False)
 class Explainer:
-    """Explains the predictions of one classifier; takes node numbers and class numbers, returns ids and classes.
+    """Explains the predictions of one classifier; takes indices of nodes and classes, returns ids and classes.
 
     `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `temperature` is that of the
-    calibration. `classifier` says which one of an ensemble it is.
+    calibration. `classifier` is its position in the ensemble.
     """
 
     paths: PathSource
@@ -71,82 +71,89 @@ class Explainer:
     temperature: float = 1.0
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
-    def explain_node(self, node: int, top: int, hop: int | None = None, column: int | None = None) -> Explanation:
+    def explain_node(self, node: int, top: int, hop: int | None = None, class_index: int | None = None) -> Explanation:
         """Explain the score of a class, by default the predicted one, for a node.
 
         With `hop`, only paths of that length are listed.
         """
-        nodes, column = np.array([node]), int(self.probabilities[node].argmax()) if column is None else column
+        nodes, class_index = (
+            np.array([node]),
+            int(self.probabilities[node].argmax()) if class_index is None else class_index,
+        )
         by_hop = self.paths.by_hop(nodes, self._inputs)
         linear = self.score_function.linearize(nodes, by_hop.sum(0))
-        strongest = self.paths.strongest(nodes, linear.gradients[:, column], self._inputs, top, hop)
+        top_paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], self._inputs, top, hop)
         by_type = self.paths.by_type(nodes, self._inputs)
-        return self._explanation(nodes, column, [_sums(linear, by_hop, by_type)], strongest, node=node)
+        return self._explanation(nodes, class_index, [_sums(linear, by_hop, by_type)], top_paths, node=node)
 
     def explain_pair(
-        self, node: int, endpoint: int, top: int, hop: int | None = None, column: int | None = None
+        self, node: int, endpoint: int, top: int, hop: int | None = None, class_index: int | None = None
     ) -> Explanation:
         """Explain the contributions of the paths from one node to another to the score of the first."""
         nodes = np.array([node])
-        column = int(self.probabilities[node].argmax()) if column is None else column
+        class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
         linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
         only_endpoint = np.zeros_like(self._inputs)
         only_endpoint[endpoint] = self._inputs[endpoint]
         part = _sums(linear, self.paths.by_hop(nodes, only_endpoint), self.paths.by_type(nodes, only_endpoint))
         between = self.paths.between(node, endpoint, top, hop)
-        return self._explanation(nodes, column, [part], between, node=node, endpoint=endpoint)
+        return self._explanation(nodes, class_index, [part], between, node=node, endpoint=endpoint)
 
-    def explain_class(self, column: int, top: int, hop: int | None = None) -> Explanation:
+    def explain_class(self, class_index: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
-        nodes = np.flatnonzero(self.labels.target.indicators(self.probabilities)[:, column])
+        nodes = np.flatnonzero(self.labels.target.indicators(self.probabilities)[:, class_index])
         parts: list[dict[str, Array]] = []
-        strongest: list[PathSet] = []
+        top_paths: list[PathSet] = []
         for chunk in _chunks(nodes, self.paths.batch_size):
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
-            gradients = self.score_function.gradients(chunk, vectors, column)
-            strongest.append(self.paths.most_positive(chunk, gradients, self._inputs, top, hop))
+            gradients = self.score_function.gradients(chunk, vectors, class_index)
+            top_paths.append(self.paths.top_positive(chunk, gradients, self._inputs, top, hop))
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 parts.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
-        if len(strongest) > 1:
-            paths = concatenate_paths(strongest)
-            order = np.argsort(-self._contributions(paths)[:, column], kind="stable")[:top]
-            strongest = [paths.take(order)]
-        return self._explanation(nodes, column, parts, strongest[0] if strongest else None)
+        if len(top_paths) > 1:
+            paths = concatenate_paths(top_paths)
+            order = np.argsort(-self._contributions(paths)[:, class_index], kind="stable")[:top]
+            top_paths = [paths.take(order)]
+        return self._explanation(nodes, class_index, parts, top_paths[0] if top_paths else None)
 
-    def strongest(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
-        """Return the paths with the largest contributions to the predictions for many nodes, ascending, and these."""
-        strongest, contributions = [], []
+    def top_by_contribution(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
+        """Return the `top` paths of each node by contribution to its predicted class, and the contributions, `(b,)`.
+
+        `nodes` are ascending, the paths of a node consecutive.
+        """
+        top_paths, contributions = [], []
         for chunk in _chunks(nodes, self.paths.batch_size):
             vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
             gradients = self.score_function.gradients(chunk, vectors, self.probabilities[chunk].argmax(1))
-            paths = self.paths.strongest(chunk, gradients, self._inputs, top)
+            paths = self.paths.top_by_contribution(chunk, gradients, self._inputs, top)
             of_start = gradients[np.searchsorted(chunk, paths.start)]
             of_end = self._inputs[paths.endpoints(self.paths.indices)]
-            strongest.append(paths)
+            top_paths.append(paths)
             contributions.append(paths.coefficient * np.einsum("ij,ij->i", of_start, of_end))
-        return concatenate_paths(strongest), np.concatenate(contributions)
+        return concatenate_paths(top_paths), np.concatenate(contributions)
 
     def predict_alone(self, nodes: Array) -> Array:
-        """Return the class that this classifier predicts by itself for some nodes, ascending, `(q,)`."""
-        columns = [np.empty(0, np.int64)]
+        """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
+        class_indices = [np.empty(0, np.int64)]
         for chunk in _chunks(nodes, self.paths.batch_size):
             vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
-            columns.append(self.score_function.scores(chunk, vectors).argmax(1))
-        return np.concatenate(columns)
+            class_indices.append(self.score_function.scores(chunk, vectors).argmax(1))
+        return np.concatenate(class_indices)
 
     def mean_contributions(self, nodes: Array) -> Array:
-        """Return the contributions of paths by number of hops to the predictions for some nodes, ascending, `(K+1,)`.
+        """Return the mean contribution of the paths of 0, 1, …, K hops to the predicted class, `(K+1,)`.
 
-        A mean over nodes; with one label per node, above the mean contribution to all classes.
+        The mean is over `nodes`, which are ascending. In a single-label task the contribution to a class is taken
+        relative to the mean over all classes, since only differences between class scores matter.
         """
         by_hop = self.paths.by_hop(nodes, self._inputs)
         total = np.zeros(len(by_hop))
         for rows in _chunks(np.arange(len(nodes)), self._batch_size):
             linear = self.score_function.linearize(nodes[rows], by_hop[:, rows].sum(0))
-            columns = self.probabilities[nodes[rows]].argmax(1)
-            gradients = self.labels.target.centered(linear.gradients)[np.arange(len(rows)), columns]
+            class_indices = self.probabilities[nodes[rows]].argmax(1)
+            gradients = self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices]
             total += np.einsum("qd,kqd->k", gradients, by_hop[:, rows])
         mean: Array = total / max(len(nodes), 1)
         return mean
@@ -175,7 +182,7 @@ class Explainer:
     def _explanation(
         self,
         nodes: Array,
-        column: int,
+        class_index: int,
         parts: list[dict[str, Array]],
         paths: PathSet | None,
         *,
@@ -197,15 +204,15 @@ class Explainer:
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
             endpoint=None if endpoint is None else self.ids[[endpoint]].tolist()[0],
-            predicted=classes.tolist()[column if node is None else int(self.probabilities[node].argmax())],
-            predicted_all=(classes.tolist()[column],) if node is None else self._predicted(node),
-            target_class=classes.tolist()[column],
+            predicted=classes.tolist()[class_index if node is None else int(self.probabilities[node].argmax())],
+            predicted_all=(classes.tolist()[class_index],) if node is None else self._predicted(node),
+            target_class=classes.tolist()[class_index],
             classes=classes,
             probabilities=self.probabilities[nodes].astype(np.float64).sum(0) / max(len(nodes), 1),
             by_edge_type=by_edge_type,
             exact=self.paths.exact,
             num_nodes=len(nodes),
-            paths=() if paths is None else self._path_contributions(paths, column),
+            paths=() if paths is None else self._path_contributions(paths, class_index),
             classifier=self.classifier,
             **means,
         )
@@ -216,17 +223,17 @@ class Explainer:
         predicted = self.labels.target.indicators(self.probabilities[[node]])[0]
         return tuple(self.labels.classes[order[predicted[order]]].tolist())
 
-    def _path_contributions(self, paths: PathSet, column: int) -> tuple[PathContribution, ...]:
+    def _path_contributions(self, paths: PathSet, class_index: int) -> tuple[PathContribution, ...]:
         """Return paths with ids, weights and contributions."""
         contributions, weights = self._contributions(paths), self.paths.weights(paths).tolist()
         batch = PathBatch(paths.nodes(self.paths.indices), paths.length)
         rows = []
         for row, diversity in enumerate(batch.diversity.tolist()):
             nodes = batch.nodes[row, : batch.length[row]]
-            ids, labels = tuple(self.ids[nodes].tolist()), self.labels.of(nodes)
+            ids, labels = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
             types = () if self.paths.types is None else self.paths.types.named(paths.edges[row])
             own = contributions[row]
-            rows.append(PathContribution(ids, weights[row], float(own[column]), own, diversity, labels, types))
+            rows.append(PathContribution(ids, weights[row], float(own[class_index]), own, diversity, labels, types))
         return tuple(rows)
 
     # ------------------------------------------------------------------ faithfulness
@@ -235,17 +242,17 @@ class Explainer:
         """Return the probability of the predicted class as paths are deleted or inserted; see `Faithfulness`."""
         curves = []
         for node in nodes.tolist():
-            single, column = np.array([node]), int(self.probabilities[node].argmax())
+            single, class_index = np.array([node]), int(self.probabilities[node].argmax())
             linear = self.score_function.linearize(single, self.paths.by_hop(single, self._inputs).sum(0))
-            paths = self.paths.heaviest(node, max_paths)
+            paths = self.paths.top_by_weight(node, max_paths)
             parts = paths.coefficient[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
 
-            def predict(vectors: Array, node: int = node, column: int = column) -> Array:
+            def predict(vectors: Array, node: int = node, class_index: int = class_index) -> Array:
                 scores = self.score_function.scores(np.full(len(vectors), node), vectors)
-                return self._calibrated(scores)[:, column]
+                return self._calibrated(scores)[:, class_index]
 
             rest = linear.vectors[0] - parts.sum(0)
-            orders = parts @ linear.gradients[0, column], np.abs(paths.coefficient)
+            orders = parts @ linear.gradients[0, class_index], np.abs(paths.coefficient)
             random = generator(seed, "faithfulness", node)
             curves.append(faithfulness_curves(parts, rest, *orders, predict, fractions, repeats, random))
         return Faithfulness.concatenate(curves, fractions)

@@ -21,7 +21,7 @@ FRACTIONS = (0.0, 0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 1.0)
 
 @dataclass(frozen=True, eq=False)
 class Faithfulness:
-    """Curves over the fraction of paths that are deleted or inserted, a row for each node.
+    """Curves over the fraction of paths that are deleted or inserted, a row for each node; `print` shows the means.
 
     Attributes
     ----------
@@ -66,6 +66,21 @@ class Faithfulness:
         Positive: the explanation is better than an order by weight.
         """
         return self._areas(self.by_weight_deletion, self.by_weight_insertion)
+
+    def __repr__(self) -> str:
+        return f"Faithfulness({len(self.deletion)} nodes, {len(self.fractions)} fractions)"
+
+    def __str__(self) -> str:
+        """Return the mean curves over the nodes as a table, and the mean areas between them."""
+        names = [f"{order}{change}" for change in ("deletion", "insertion") for order in ("", "by_weight_", "random_")]
+        lines = [f"probability of the predicted class, mean of {len(self.deletion):,} nodes"]
+        lines.append("fraction of paths    " + "".join(f"{fraction:6g}" for fraction in self.fractions))
+        if len(self.deletion):
+            lines += [f"{name:21}" + "".join(f"{p:6.2f}" for p in getattr(self, name).mean(axis=0)) for name in names]
+            for order, areas in (("in random order", self.gaps), ("by weight", self.gaps_over_weight)):
+                down, up = (area.mean() for area in areas)
+                lines.append(f"mean area from the curves {order}: deletion {down:+.3f}, insertion {up:+.3f}")
+        return "\n".join(lines)
 
     def _areas(self, deletion: Array, insertion: Array) -> tuple[Array, Array]:
         down = np.trapezoid(deletion - self.deletion, self.fractions, axis=1)

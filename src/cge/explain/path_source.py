@@ -31,7 +31,9 @@ class PathSource(Protocol):
         """Return sums over paths by the types of their edges, `(types, q, d)`."""
         ...
 
-    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None
+    ) -> PathSet:
         """Return the paths from each node with the largest contributions, by size; with `hop`, those of that length."""
         ...
 
@@ -39,14 +41,14 @@ class PathSource(Protocol):
         """Return the paths from one node to another with the largest coefficients."""
         ...
 
-    def heaviest(self, node: int, top: int) -> PathSet:
+    def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest coefficients."""
         ...
 
-    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
         """Return the paths from any of the nodes with the largest positive contributions."""
         ...
 
     def weights(self, paths: PathSet) -> Array:
-        """Return A of paths."""
+        """Return relative path weights: A(p) divided by that of uniform weights."""
         ...

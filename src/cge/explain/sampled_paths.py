@@ -84,7 +84,9 @@ class SampledPaths:
 
     # ------------------------------------------------------------------ single paths
 
-    def strongest(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None
+    ) -> PathSet:
         """Return the paths from each node with the largest contributions, by size; `gradients (q, d)` of the score.
 
         With `hop`, only those of that length.
@@ -100,12 +102,12 @@ class SampledPaths:
         paths = self._paths_of(np.array([node]))
         return _best(paths, paths.coefficient * (paths.endpoints(self.indices) == endpoint), top, hop)
 
-    def heaviest(self, node: int, top: int) -> PathSet:
+    def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest coefficients, wherever they end."""
         paths = self._paths_of(np.array([node]))
         return _best(paths, paths.coefficient, top)
 
-    def most_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
+    def top_positive(self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None) -> PathSet:
         """Return the paths from any of the nodes with the largest positive contributions; `gradients (q, d)`."""
         paths = self._paths_of(nodes)
         return _best(paths, self._contributions(paths, nodes, gradients, inputs), top, hop)
@@ -117,7 +119,7 @@ class SampledPaths:
         return contributions
 
     def weights(self, paths: PathSet) -> Array:
-        """Return A of paths, `(b,)`."""
+        """Return relative path weights, `(b,)`, as `path_weights` of the estimator."""
         return self._weigh([nodes[nodes >= 0] for nodes in paths.nodes(self.indices)])
 
 

@@ -1,6 +1,6 @@
 """Edge weightings: path weights that are products of edge weights, closed-form or learned.
 
-    A(p) = h_k Π_t s(n_t, n_{t+1}),   s(u, v) = g(u, v) / (z_u^(1−b) z_v^b),   g = w(u, v) · exp(θ · inputs(u, v))
+    A(p) = h_k Π_t s(v_t, v_{t+1}),   s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   g(u, v) = w_uv exp(θᵀ f(u, v))
 
 w is the weight of the edge. The inputs of an edge are the cosine similarity of its nodes, their common neighbors and
 degrees, and the edge type; self-loops have a coefficient of their own, θ_self. That makes a dozen parameters, which few

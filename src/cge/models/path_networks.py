@@ -101,7 +101,7 @@ class PathWeighting(nn.Module):
 class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
 
-    summary = "the mean of the node vectors"
+    summary = "is a linear layer on the mean of the node vectors"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class CnnWeighting(PathWeighting):
     second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
-    summary = "a CNN along the path"
+    summary = "is a CNN along the path"
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -160,7 +160,7 @@ class CnnWeighting(PathWeighting):
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
-    summary = "an LSTM along the path"
+    summary = "is an LSTM along the path"
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()

@@ -1,16 +1,16 @@
 """Propagation: the exact sum over all weighted paths from every node.
 
-    e_i = Σ_{k=0..K} h_k Σ_{p: i = n_0, …, n_k} A(p) x(n_k),   A(p) = Π_t s(n_t, n_{t+1})
+    Σ_{p starts at i} A(p) x(v_k),   A(p) = h_k s(v_0, v_1) … s(v_{k−1}, v_k),   p = (v_0 = i, v_1, …, v_k)
 
-x(v) is the input of node v. Because the weight of a path is a product over its edges, the sum over *all* paths takes K
-sparse matrix products: e = Σ_k h_k M^k x, where M holds s. The cost grows with edges and hops, not with the number of
-paths, and every single path still has its weight.
+A(p) is the path weight of `docs/concepts.md` and x(v) the input of node v. Because A(p) is a product over edges, the
+sum over *all* paths takes K sparse matrix products: Σ_k h_k M^k x, where M holds s. The cost grows with edges and hops,
+not with the number of paths, and every single path still has its weight.
 
-    s(u, v) = g(u, v) / (z_u^(1−b) z_v^b),   z_u = Σ_v g(u, v)
+    s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   d_u = Σ_v g(u, v)
 
-g is the positive raw weight of an edge and b the normalization exponent. With g ≡ 1, b = 0 is the random walk (uniform
-path weights: a path counts by its probability) and b = ½ is the symmetric normalization of graph convolutions, which
-gives less weight to paths that end at nodes of high degree.
+g > 0 is the unnormalized edge weight and b the normalization exponent. With g ≡ 1, b = 0 is the random walk (uniform
+weights: paths are weighted by the probability of a random walk) and b = ½ is the symmetric normalization of graph
+convolutions, which gives less weight to paths that end at nodes of high degree.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from cge.parallel import kernel
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
-_FEW = 0.5  # share of all nodes below which only their neighborhood is computed
+_MAX_NEIGHBORHOOD_FRACTION = 0.5  # of all nodes; for fewer, only their neighborhood is computed
 UNREACHED = 10_000  # hops
 
 
 def normalized_weights(transitions: TransitionMatrix, raw_weights: Tensor, normalization: Tensor | float) -> Tensor:
-    """Return s of each transition, `(m,)`, from its raw weight g > 0, `(m,)`, and b; differentiable in both."""
+    """Return s of each transition, `(m,)`, from unnormalized edge weights g, `(m,)`, and b; differentiable in both."""
     rows, ends = torch.from_numpy(transitions.rows), torch.from_numpy(transitions.indices)
-    total = torch.zeros(transitions.num_nodes, dtype=raw_weights.dtype).index_add(0, rows, raw_weights)  # z, (n,)
+    total = torch.zeros(transitions.num_nodes, dtype=raw_weights.dtype).index_add(0, rows, raw_weights)  # d, (n,)
     log = torch.log(total)
     return raw_weights * torch.exp(-(1 - normalization) * log[rows] - normalization * log[ends])
 
@@ -53,11 +53,11 @@ class _Matrix:
 
     def __init__(self, pattern: SparsityPattern, values: Tensor) -> None:
         self.pattern, self.values = pattern, values
-        self.rows = pattern.matrix(values.detach().numpy())
+        self.matrix = pattern.matrix(values.detach().numpy())
 
     @cached_property
     def transposed(self) -> sp.csr_array:
-        return self.pattern.transposed(self.rows.data)
+        return self.pattern.transposed(self.matrix.data)
 
 
 class _MatMul(torch.autograd.Function):
@@ -67,7 +67,7 @@ class _MatMul(torch.autograd.Function):
     def forward(context: Any, matrix: _Matrix, _values: Tensor, x: Tensor) -> Tensor:
         context.matrix = matrix
         context.save_for_backward(x)
-        return torch.from_numpy(sparse_product(matrix.rows, x.detach().numpy(), matrix.pattern.n_jobs))
+        return torch.from_numpy(sparse_product(matrix.matrix, x.detach().numpy(), matrix.pattern.n_jobs))
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
@@ -97,10 +97,10 @@ def propagate(transitions: TransitionMatrix, values: Tensor, x: Tensor, hops: Te
 
     Differentiable in all three.
     """
-    matrix, reached, total = _Matrix(transitions, values), x, hops[0] * x
+    matrix, power, total = _Matrix(transitions, values), x, hops[0] * x  # power: M^k x
     for weight in hops[1:]:
-        reached = _matmul(matrix, reached)
-        total = total + weight * reached
+        power = _matmul(matrix, power)
+        total = total + weight * power
     return total
 
 
@@ -127,11 +127,11 @@ class _PropagateTo(torch.autograd.Function):
     @staticmethod
     def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood) -> Tensor:
         context.fixed, context.neighborhood = fixed, neighborhood
-        return torch.from_numpy(fixed.sum_to(x.detach().numpy(), neighborhood))
+        return torch.from_numpy(fixed.forward_rows(x.detach().numpy(), neighborhood))
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        return None, torch.from_numpy(context.fixed.sum_from(gradient.detach(), context.neighborhood)), None
+        return None, torch.from_numpy(context.fixed.backward_rows(gradient.detach(), context.neighborhood)), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,7 +142,7 @@ class Neighborhood:
     distance: Array
 
     def within(self, hops: int) -> Array:
-        """Return the nodes at most so many hops away, ascending."""
+        """Return the nodes at most `hops` hops away, ascending."""
         return np.flatnonzero(self.distance <= hops)
 
 
@@ -154,7 +154,7 @@ class FixedPropagation:
 
     def __init__(self, transitions: TransitionMatrix, values: Tensor, hops: Sequence[float]) -> None:
         self._matrix = _Matrix(transitions, values)
-        self.matrix = self._matrix.rows
+        self.matrix = self._matrix.matrix
         self.hops, self.n_jobs = [float(weight) for weight in hops], transitions.n_jobs
         self._neighborhoods: deque[Neighborhood] = deque(maxlen=2)  # of an epoch's training and validation nodes
 
@@ -197,8 +197,8 @@ class FixedPropagation:
         propagated: Tensor = _PropagateTo.apply(self, inputs, neighborhood)  # type: ignore[no-untyped-call]
         return propagated
 
-    def sum_to(self, x: Array, neighborhood: Neighborhood) -> Array:
-        """Return these rows of the sum, `(k, d)`, for inputs `x (n, d)`."""
+    def forward_rows(self, x: Array, neighborhood: Neighborhood) -> Array:
+        """Return the rows of Σ_k h_k M^k x of the nodes of a neighborhood, `(k, d)`, for inputs `x (n, d)`."""
         x = np.ascontiguousarray(x)
         total, factor = x, self.hops[-1]
         for hop in range(len(self.hops) - 2, -1, -1):
@@ -210,8 +210,8 @@ class FixedPropagation:
         result: Array = total[neighborhood.nodes.numpy()]
         return result if len(self.hops) > 1 else result * x.dtype.type(factor)
 
-    def sum_from(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
-        """Return the gradient of the inputs, `(n, d)`, from that of these rows, `(k, d)`."""
+    def backward_rows(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
+        """Return the gradient of the inputs, `(n, d)`, from that of `forward_rows`, `(k, d)`."""
         scattered = torch.empty(self.matrix.shape[0], gradient.shape[1], dtype=gradient.dtype)
         scattered[neighborhood.nodes] = 0  # a node may occur twice; rows of other nodes are never read
         scattered.index_add_(0, neighborhood.nodes, gradient)
@@ -230,7 +230,7 @@ class FixedPropagation:
 
 def propagate_to(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Tensor:
     """Return the propagated inputs of some nodes, `(k, d)`; of few nodes only their neighborhood is computed."""
-    if isinstance(propagation, FixedPropagation) and len(nodes) < _FEW * len(inputs):
+    if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_NEIGHBORHOOD_FRACTION * len(inputs):
         return propagation.propagate_to(inputs, propagation.neighborhood(nodes))
     return propagation(inputs)[nodes]
 

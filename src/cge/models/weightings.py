@@ -13,7 +13,7 @@ this table. To add a weighting, add an entry here, or call `register_weighting` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from torch import nn
@@ -31,14 +31,14 @@ class SearchRole:
     """When and how the model search compares a weighting.
 
     A candidate replaces the best weighting so far if it is better by more than `margin` standard errors; simpler
-    weightings come first. Entries of the stage "base" are equally simple, and need no margin. With `heterophily` it is
+    weightings come first. Entries of the stage "base" are equally simple, and need no margin. With `mlp_only` it is
     a candidate only where the classifier `mlp` is selected without label propagation: there neighbors often have other
-    classes, and it matters which hops are used.
+    classes (heterophily), and it matters which hops are used.
     """
 
     stage: str = "closed form"  # "base", "closed form", "hop profile" or "learned"
     margin: float = 1.0
-    heterophily: bool = False
+    mlp_only: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,7 @@ class WeightingSpec:
     """A path weighting: one of `closed_form`, `network`, or learned edge weights (neither).
 
     `search` None leaves it out of the model search; `selectable` False leaves it out of the parameter `weighting`.
-    `min_hops` are the edges that its longest path has at least; `train_hops` trains hop weights and normalization too.
+    `min_hops` is the smallest `hops` with which it can be used; `train_hops` trains hop weights and normalization too.
     """
 
     name: str
@@ -67,7 +67,7 @@ class WeightingSpec:
         return "learned edges" if self.network is None else "network"
 
     def applies(self, hops: int, features: bool) -> bool:
-        """Return whether it can be used with paths of up to so many edges, with or without node features."""
+        """Return whether it can be used with paths of up to `hops` edges, with or without node features."""
         return self.min_hops <= hops and (features or not self.needs_features)
 
 
@@ -122,7 +122,7 @@ def closed_form(name: str, edge_inputs: Sequence[str], hops: int) -> EdgeWeighti
     """Return a closed-form weighting for edge inputs of these names and paths of up to `hops` edges."""
     spec = WEIGHTINGS.get(name)
     if spec is None or spec.closed_form is None:
-        raise InputError(f"{name!r} is no registered closed-form weighting; call cge.register_weighting first")
+        raise InputError(f"{name!r} is not a registered closed-form weighting; call cge.register_weighting first")
     return spec.closed_form(edge_inputs, hops)
 
 
@@ -170,27 +170,31 @@ def _hop_profile(
 
 def _hop_profiles() -> list[WeightingSpec]:
     """Return closed forms that use only some hops, each with several normalization exponents b."""
-    own = SearchRole("hop profile", 1.0, heterophily=True)
-    others = SearchRole("hop profile", 2.0, heterophily=True)  # one of a dozen is ahead by chance more easily
-    text = "only the inputs of the node itself; paths have no edges"
-    specs = [WeightingSpec("own", text, partial(_hop_profile, (1.0,), 0.5), search=own, selectable=False)]
-    shapes = {"neighbors": (0.0, 1.0), "two hops": (0.0, 0.0, 1.0), "own and two hops": (1.0, 0.0, 1.0)}
+    role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
+    text, no_edges = "only the inputs of the node itself; paths have no edges", replace(role, margin=1.0)
+    specs = [WeightingSpec("0 hops", text, partial(_hop_profile, (1.0,), 0.5), search=no_edges, selectable=False)]
+    shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
     for name, shape in shapes.items():
         for b in (0.0, 0.5, 1.0):
-            make, text = partial(_hop_profile, shape, b), f"only {name}, with normalization exponent b = {b:g}"
-            full, hops = f"{name}, b = {b:g}", len(shape) - 1
-            specs.append(WeightingSpec(full, text, make, min_hops=hops, search=others, selectable=False))
+            make, text = partial(_hop_profile, shape, b), f"only paths of {name}, with normalization exponent b = {b:g}"
+            full, hops = f"{name} (b={b:g})", len(shape) - 1
+            specs.append(WeightingSpec(full, text, make, min_hops=hops, search=role, selectable=False))
     return specs
 
 
 for _spec in (
-    WeightingSpec("uniform", "weights paths as a random walk does", partial(_all_hops, 0.0), search=SearchRole("base")),
     WeightingSpec(
-        "degree", "is the symmetric normalization of GCN", partial(_all_hops, 0.5), search=SearchRole("base")
+        "uniform",
+        "weights paths by the probability of a random walk, A(p) = 1 relative to it",
+        partial(_all_hops, 0.0),
+        search=SearchRole("base"),
+    ),
+    WeightingSpec(
+        "degree", "is symmetric normalization, as in GCN", partial(_all_hops, 0.5), search=SearchRole("base")
     ),
     WeightingSpec(
         "cosine",
-        "prefers edges between nodes with similar features",
+        "gives more weight to edges between nodes with similar features",
         _cosine,
         needs_features=True,
         search=SearchRole("closed form"),
@@ -199,11 +203,11 @@ for _spec in (
     WeightingSpec(
         "edges+hops",
         "learns edge weights, hop weights and the normalization",
-        search=SearchRole("learned", heterophily=True),
+        search=SearchRole("learned", mlp_only=True),
     ),
-    WeightingSpec("average", f"is a network: {AverageWeighting.summary}", network=AverageWeighting),
-    WeightingSpec("cnn", f"is a network: {CnnWeighting.summary}", network=CnnWeighting),
-    WeightingSpec("lstm", f"is a network: {LstmWeighting.summary}", network=LstmWeighting),
+    WeightingSpec("average", AverageWeighting.summary, network=AverageWeighting),
+    WeightingSpec("cnn", CnnWeighting.summary, network=CnnWeighting),
+    WeightingSpec("lstm", LstmWeighting.summary, network=LstmWeighting),
     *_hop_profiles(),
 ):
     register_weighting(_spec)

@@ -45,6 +45,6 @@ def compare_methods(
         rows.append(scored.row(name, probabilities))
         if name == _UNIFORM:
             node_scores = (scored.node_scores(each) for each in (scored.probabilities, probabilities))
-            selected = not scored.is_test and model.fitted_.searched
+            selected = not scored.is_test and model.fitted_.weighting_selected
             rows[-1]["gain"] = Gain.between(*node_scores, selected=selected)
     return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _UNIFORM, -row["accuracy"]))]

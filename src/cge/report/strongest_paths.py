@@ -13,7 +13,7 @@ def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[list[S
 
     They are the paths of `CGE.explain`.
     """
-    paths, contributions = explainer.strongest(nodes, top)
+    paths, contributions = explainer.top_by_contribution(nodes, top)
     of_node: dict[int, list[StrongPath]] = {node: [] for node in nodes.tolist()}
     columns = paths.nodes(explainer.paths.indices), paths.length, explainer.paths.weights(paths), contributions
     for path, length, weight, contribution in zip(*(column.tolist() for column in columns), strict=True):

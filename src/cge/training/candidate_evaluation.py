@@ -27,18 +27,19 @@ TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name o
 class SearchResult:
     """A candidate of the search with its validation accuracy and its gain over the candidate it was compared with.
 
-    `accuracy_gain`, `log_loss_gain` (positive where the log loss is lower) and their standard errors are None for a
-    candidate that was not compared with another one.
+    `stage` is the stage of the search, see `cge.training.candidates`. `accuracy_gain`, `log_loss_gain` (positive where
+    the log loss is lower) and their standard errors (`…_se`) are None for a candidate that others were compared with.
     """
 
+    stage: str
     weighting: str
     classifier: str
     label_propagation: bool
     accuracy: float
     accuracy_gain: float | None
-    accuracy_gain_error: float | None
+    accuracy_gain_se: float | None
     log_loss_gain: float | None
-    log_loss_gain_error: float | None
+    log_loss_gain_se: float | None
 
 
 class CandidateEvaluator:
@@ -84,7 +85,7 @@ class CandidateEvaluator:
         return self.work.settings
 
     def evaluate(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> CandidateScore:
-        """Train for the first epochs and return the scores on the validation labels."""
+        """Train for `evaluate_after` epochs and return the scores on the validation labels."""
         key = (weighting.name, classifier, label_propagation)
         if key not in self.scores:
             self.budget -= self.work.evaluation(classifier)
@@ -95,9 +96,9 @@ class CandidateEvaluator:
             self.scores[key] = score_candidate(self.trainers[key])
         return self.scores[key]
 
-    def within_budget(self, classifiers: Iterable[str], more: float = 0.0) -> bool:
-        """Return whether the budget suffices for evaluating a weighting with some classifiers, and for `more` work."""
-        return more + self.evaluation_work(classifiers) <= self.budget
+    def within_budget(self, classifiers: Iterable[str], extra_work: float = 0.0) -> bool:
+        """Return whether the budget suffices to evaluate a weighting with some classifiers, and for `extra_work`."""
+        return extra_work + self.evaluation_work(classifiers) <= self.budget
 
     def evaluation_work(self, classifiers: Iterable[str]) -> float:
         """Return the work of evaluating a weighting with some classifiers."""

@@ -2,7 +2,7 @@
 
 `list_candidates` derives it from the registries of weightings and classifiers, the settings and the size of the
 problem, before anything is trained. Conditions that depend on earlier results are part of the candidates, and are
-evaluated when the search reaches them. The stages, in their order:
+evaluated just before the candidate. The stages, in their order:
 
 1. *initial weighting*: which closed form a learned weighting starts from;
 2. *label propagation*: whether propagated training labels are added to the class scores;
@@ -10,7 +10,7 @@ evaluated when the search reaches them. The stages, in their order:
 4. *weighting*: which weighting replaces the first one, the simpler ones first, as far as the work budget allows;
 5. *final classifier*: which classifiers suit the selected weighting, where it is another one;
 6. *baseline*: uniform weights, for comparison, where they were not evaluated before;
-7. *training*: the selected model, which is trained to the end.
+7. *training*: the selected model, which is trained until it stops.
 
 Without validation labels, or where settings leave nothing open, only the last stage remains.
 """
@@ -27,7 +27,7 @@ from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 SELECTED = "selected"  # what earlier stages selected
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
-MAX_GAIN = 0.2  # accuracy: rivals never gained more, so with a larger gain label propagation is used without them
+MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
 
@@ -71,7 +71,7 @@ class Candidate:
     """A model that the search trains for some epochs and compares.
 
     `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It is evaluated if all
-    `conditions` hold when it is reached. `margin` is the number of standard errors by which it must be better, None
+    `conditions` hold at its turn. `margin` is the number of standard errors by which it must be better, None
     where no margin is needed. `work` is the number of multiplications at most.
     """
 
@@ -84,7 +84,7 @@ class Candidate:
     conditions: tuple[Condition, ...] = ()
     margin: float | None = None
 
-    def reached(self, state: SearchState) -> bool:
+    def is_active(self, state: SearchState) -> bool:
         """Return whether its conditions hold."""
         return all(condition.holds(state) for condition in self.conditions)
 
@@ -107,11 +107,11 @@ _LABELS_HELP = Condition(
     f"if label propagation gains at most {100 * MAX_GAIN:.0f} percentage points",
     lambda state: 0 < state.labels_gain <= MAX_GAIN,
 )
-_HETEROPHILY = Condition(
+_MLP_ONLY = Condition(
     f"if {DEFAULT_CLASSIFIER} is selected without label propagation",
     lambda state: DEFAULT_CLASSIFIER in state.classifiers and not state.label_propagation,
 )
-_USES_EDGES = Condition("unless own inputs are best", lambda state: state.closed_form != "own")
+_USES_EDGES = Condition("unless 0 hops is best", lambda state: state.closed_form != "0 hops")
 _CHANGED = Condition("if another weighting is selected", lambda state: state.weighting != state.first)
 _NOT_UNIFORM = Condition("unless uniform was compared", lambda state: "uniform" not in state.evaluated)
 _NO_HOP_PROFILE = Condition("unless a hop profile is best", lambda state: not is_hop_profile(state.closed_form))
@@ -126,15 +126,15 @@ def _base_is(name: str) -> Condition:
 
 
 def first_weighting(settings: EncoderSettings, inputs: str) -> str:
-    """Return the weighting that is asked for, or with "auto" the one that others are compared with.
+    """Return the weighting of the settings, or with "auto" the one that others are compared with.
 
-    Vectors of walks contain what longer paths would add, so there the node's own inputs come first.
+    With vectors of random walks that is the node itself: they already describe its neighborhood.
     """
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
         return settings.weighting
-    return "own" if inputs == "walks" else "degree"
+    return "0 hops" if inputs == "walks" else "degree"
 
 
 def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:
@@ -146,12 +146,14 @@ class _Listing:
     def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
         self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
         self.first = first_weighting(settings, problem.inputs)
-        self.needs_labels = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].needs_labels
+        self.requires_label_propagation = (
+            settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
+        )
         self.selecting = problem.n_validation >= MIN_VALIDATION
         affordable = problem.n_train * problem.size.transitions < _LABEL_WORK
-        optional = settings.label_propagation == "auto" and not self.needs_labels
+        optional = settings.label_propagation == "auto" and not self.requires_label_propagation
         self.labels_open = optional and self.selecting and affordable
-        self.labels = "yes" if settings.label_propagation == "yes" or self.needs_labels else "no"
+        self.labels = "yes" if settings.label_propagation == "yes" or self.requires_label_propagation else "no"
         self.classifiers_open = settings.classifier == "auto" and self.selecting
         self.weighting_open = settings.weighting == "auto" and self.selecting
         self.selected_labels = SELECTED if self.labels_open else self.labels
@@ -201,28 +203,28 @@ class _Listing:
         if not self.classifiers_open:
             return
         for name, spec in CLASSIFIERS.items():
-            if spec.search and spec.rival_of_labels and self.work.affordable(name):
+            if spec.search and spec.alternative_to_label_propagation and self.work.affordable(name):
                 yield self._candidate("label propagation", self.first, name, "no", _LABELS_HELP)
         for name, spec in CLASSIFIERS.items():
-            if spec.search and spec.needs_labels:
+            if spec.search and spec.requires_label_propagation:
                 yield self._candidate("label propagation", self.first, name, "yes", _LABELS_HELP)
 
     def _classifiers(self, stage: str, weighting: str, *conditions: Condition) -> Iterator[Candidate]:
         labels = self.selected_labels
         for name, spec in CLASSIFIERS.items():
-            if not spec.search or spec.only_if_best is not None or not self.work.affordable(name):
+            if not spec.search or spec.refines is not None or not self.work.affordable(name):
                 continue
-            if spec.needs_labels and labels == "no":
+            if spec.requires_label_propagation and labels == "no":
                 continue
-            more: tuple[Condition, ...] = ()
-            if self.labels_open and spec.needs_labels:
-                more = (_LABELS_SELECTED,)
-            elif self.labels_open and spec.rival_of_labels:
-                more = (_LABELS_NOT_SELECTED,)
-            yield self._candidate(stage, weighting, name, labels, *more, *conditions)
+            propagation: tuple[Condition, ...] = ()
+            if self.labels_open and spec.requires_label_propagation:
+                propagation = (_LABELS_SELECTED,)
+            elif self.labels_open and spec.alternative_to_label_propagation:
+                propagation = (_LABELS_NOT_SELECTED,)
+            yield self._candidate(stage, weighting, name, labels, *propagation, *conditions)
         for name, spec in CLASSIFIERS.items():
-            if spec.search and spec.only_if_best is not None:
-                yield self._candidate(stage, weighting, name, labels, _best_is(spec.only_if_best), *conditions)
+            if spec.search and spec.refines is not None:
+                yield self._candidate(stage, weighting, name, labels, _best_is(spec.refines), *conditions)
 
     def _weightings(self) -> Iterator[Candidate]:
         """Yield the weightings that may replace the first one."""
@@ -243,10 +245,10 @@ class _Listing:
 
     def _possible(self, role: SearchRole) -> bool:
         default = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
-        return default or not role.heterophily
+        return default or not role.mlp_only
 
     def _weighting(self, spec: WeightingSpec, role: SearchRole, classifier: str) -> Candidate:
-        conditions = (_HETEROPHILY,) if role.heterophily else ()
+        conditions = (_MLP_ONLY,) if role.mlp_only else ()
         if role.stage == "learned" and not spec.train_hops:
             conditions = (*conditions, _USES_EDGES)
         return self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)

@@ -46,11 +46,10 @@ class ClassifierSpec:
         Whether it propagates class scores instead of vectors of `dim` numbers.
     search : bool
         Whether the model search compares it.
-    rival_of_labels : bool
-        Whether it is an alternative to label propagation: it is compared with label propagation where that is optional,
-        and not tried any more where label propagation is selected.
-    only_if_best : str, optional
-        The model search tries it only where this other classifier is the best.
+    alternative_to_label_propagation : bool
+        It is compared with label propagation where that is optional, and skipped once label propagation is selected.
+    refines : str, optional
+        Another classifier, of which it is a variant: the model search tries it only where that one is the best.
     """
 
     name: str
@@ -61,18 +60,18 @@ class ClassifierSpec:
     evaluate_after: int = 100
     linear: bool = False
     search: bool = True
-    rival_of_labels: bool = False
-    only_if_best: str | None = None
+    alternative_to_label_propagation: bool = False
+    refines: str | None = None
 
     @property
-    def needs_labels(self) -> bool:
+    def requires_label_propagation(self) -> bool:
         """Whether it is trained on propagated labels."""
         return self.settings.distilled
 
     @property
     def family(self) -> tuple[bool, bool]:
         """Classifiers of different families make different errors, so that their mean is better than each."""
-        return self.linear, self.needs_labels
+        return self.linear, self.requires_label_propagation
 
 
 CLASSIFIERS: dict[str, ClassifierSpec] = {}
@@ -87,14 +86,14 @@ def register_classifier(spec: ClassifierSpec) -> ClassifierSpec:
     >>> from cge.training.classifier_training import ClassifierSettings
     >>> settings = ClassifierSettings(n_augmentations=2, drop_node=0.3)
     >>> spec = cge.ClassifierSpec("two-views", "has a consistency loss between two augmentations", settings=settings)
-    >>> cge.register_classifier(spec).needs_labels
+    >>> cge.register_classifier(spec).requires_label_propagation
     False
     >>> del CLASSIFIERS["two-views"]
     """
     if spec.name in ("auto", *CLASSIFIERS):
         raise InputError(f"there is a classifier {spec.name!r} already; give yours another name")
-    if spec.only_if_best is not None and spec.only_if_best not in CLASSIFIERS:
-        raise InputError(f"the classifier {spec.name!r} depends on {spec.only_if_best!r}, which does not exist")
+    if spec.refines is not None and spec.refines not in CLASSIFIERS:
+        raise InputError(f"the classifier {spec.name!r} depends on {spec.refines!r}, which does not exist")
     CLASSIFIERS[spec.name] = spec
     return spec
 
@@ -127,16 +126,16 @@ for _spec in (
         "has a consistency loss on unlabeled nodes (GRAND)",
         row_norm="l1",
         evaluate_after=200,
-        rival_of_labels=True,
+        alternative_to_label_propagation=True,
     ),
     ClassifierSpec(
         "sparse",
-        "is linear with few features and has a consistency loss",
+        "is linear, with a group-lasso penalty that selects features, and a consistency loss",
         _sparse,
         _SPARSE,
         evaluate_after=200,
         linear=True,
-        rival_of_labels=True,
+        alternative_to_label_propagation=True,
     ),
     ClassifierSpec(
         "sparse-light",
@@ -145,11 +144,11 @@ for _spec in (
         replace(_SPARSE, consistency_weight=0.2),
         evaluate_after=200,
         linear=True,
-        only_if_best="sparse",
+        refines="sparse",
     ),
     ClassifierSpec(
         "distilled",
-        "is distilled from label propagation",
+        "is trained on the propagated labels as soft targets",
         settings=ClassifierSettings(
             n_augmentations=1,
             drop_node=0.0,

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
+_SHOWN = 5  # epochs at the start and at the end of a table
+
 
 @dataclass(frozen=True)
 class PaperEpoch:
@@ -77,7 +79,7 @@ class Epoch:
 
 
 class History(Sequence[Any]):
-    """The epochs of a training, in order; `print` shows them as a table.
+    """The epochs of a training, in order; `print` shows the first and last ones as a table.
 
     >>> epoch = PaperEpoch(1, 1, "train", 2.5, 1.9, 0.5, None, None, None, None, 0.1)
     >>> History([epoch]).column("path_loss")
@@ -109,9 +111,12 @@ class History(Sequence[Any]):
 
     def __str__(self) -> str:
         names = [field.name for field in fields(self._epochs[0])] if self._epochs else []
-        table = [names] + [[_cell(value) for value in asdict(epoch).values()] for epoch in self._epochs]
+        shown = self._epochs if len(self) <= 2 * _SHOWN else self._epochs[:_SHOWN] + self._epochs[-_SHOWN:]
+        table = [names] + [[_cell(value) for value in asdict(epoch).values()] for epoch in shown]
         widths = [max(len(row[k]) for row in table) for k in range(len(names))]
-        lines = ("  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table)
+        lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in table]
+        if len(shown) < len(self):
+            lines.insert(1 + _SHOWN, "…".rjust(widths[0]))
         return "\n".join(lines)
 
 

@@ -37,7 +37,7 @@ from cge.training.model_comparison import CandidateScore, accuracy_gain, is_bett
 from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
-_NETWORK_NODES = 200  # labeled nodes whose paths a network weighs in a step
+_NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ class Selection:
     notices: tuple[Message, ...] = field(default=())
 
     @property
-    def learned_weights(self) -> bool:
+    def any_learned(self) -> bool:
         """Whether a weighting was learned from labels, selected or not."""
         return any(is_learned(name) for name in (self.weighting.name, *(result.weighting for result in self.results)))
 
@@ -106,9 +106,9 @@ class ModelSearch:
         results, notices = tuple(self.results), tuple(self.notices)
         return Selection(weighting, state.classifiers, state.label_propagation, results, gain, notices)
 
-    def _reached(self, stage: str) -> Iterator[Candidate]:
-        """Yield the candidates of a stage whose conditions hold; each is checked only when it is reached."""
-        return (each for each in self.candidates if each.stage == stage and each.reached(self.state))
+    def _active_candidates(self, stage: str) -> Iterator[Candidate]:
+        """Yield the candidates of a stage whose conditions hold; conditions are checked just before each."""
+        return (each for each in self.candidates if each.stage == stage and each.is_active(self.state))
 
     def _evaluate(self, weighting: NamedWeighting, classifier: str) -> CandidateScore:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
@@ -116,30 +116,30 @@ class ModelSearch:
     # ------------------------------------------------------------------ label propagation and classifiers
 
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
-        """Return whether label propagation helps the default classifier, and more than its rivals without it."""
+        """Return whether label propagation helps the default classifier, and more than its alternatives do."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
         with_labels, without = (DEFAULT_CLASSIFIER, True), (DEFAULT_CLASSIFIER, False)
-        for candidate in self._reached("label propagation"):
+        for candidate in self._active_candidates("label propagation"):
             key = candidate.classifier, candidate.label_propagation == "yes"
             scores[key] = self.evaluator.evaluate(weighting, *key)
             if key == without:
-                self._note(weighting.name, DEFAULT_CLASSIFIER, True, scores[with_labels], scores[without])
+                self._record("label propagation", weighting.name, *with_labels, scores[with_labels], scores[without])
                 gain, error = accuracy_gain(scores[with_labels], scores[without])
                 self.state.labels_gain = gain if gain > 2 * error else 0.0
         if not scores:
             return self.state.label_propagation
-        best = max(score.accuracy for (_, labels), score in scores.items() if labels)
-        rivals = [score.accuracy for key, score in scores.items() if not key[1] and key != without]
-        return self.state.labels_gain > 0 and best > max(rivals, default=0.0)
+        best = max(score.accuracy for (_, label_propagation), score in scores.items() if label_propagation)
+        alternatives = [score.accuracy for key, score in scores.items() if not key[1] and key != without]
+        return self.state.labels_gain > 0 and best > max(alternatives, default=0.0)
 
     def select_classifiers(self, stage: str, weighting: NamedWeighting) -> tuple[str, ...]:
         """Return the best classifier for a weighting, and a second one to average with."""
         scores: dict[str, CandidateScore] = {}
         best = self.state.best_classifier = ""
-        for candidate in self._reached(stage):
+        for candidate in self._active_candidates(stage):
             name = candidate.classifier
             scores[name] = self._evaluate(weighting, name)
-            if CLASSIFIERS[name].only_if_best is None:
+            if CLASSIFIERS[name].refines is None:
                 best = max(scores, key=lambda each: scores[each].accuracy)
             elif is_better(scores[name], scores[best]):
                 best = name
@@ -148,7 +148,7 @@ class ModelSearch:
             return self.state.classifiers
         for name, score in scores.items():
             incumbent = None if name == best else scores[best]
-            self._note(weighting.name, name, self.state.label_propagation, score, incumbent)
+            self._record(stage, weighting.name, name, self.state.label_propagation, score, incumbent)
         not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
         others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
         return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
@@ -170,7 +170,7 @@ class ModelSearch:
 
     def initial_weighting(self) -> NamedWeighting:
         """Return the closed form from which learning starts: the best with the default classifier."""
-        names = [candidate.weighting for candidate in self._reached("initial weighting")] or ["degree"]
+        names = [candidate.weighting for candidate in self._active_candidates("initial weighting")] or ["degree"]
         if len(names) == 1:
             return self._closed_form(names[0])
         scores = {name: self._evaluate(self._closed_form(name), DEFAULT_CLASSIFIER) for name in names}
@@ -210,21 +210,23 @@ class ModelSearch:
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
         """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
-        state, best_closed_form, reserve = self.state, incumbent, None
+        state, best_closed_form = self.state, incumbent
+        work_reserved: float | None = None  # for learning, while hop profiles are evaluated
         state.base = state.closed_form = state.weighting = incumbent.name
         best_score = self._best_score(incumbent, state.classifiers)
-        for candidate in self._reached("weighting"):
+        for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
             classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
-            more = 0.0  # work besides the evaluation
+            extra_work = 0.0  # besides the evaluation of the candidate
             if spec.closed_form is None:
-                more = self._learning_work()
+                extra_work = self._learning_work()
             elif is_hop_profile(spec.name):
-                more = reserve = self._reserved_work() if reserve is None else reserve
-            if candidate.margin is not None and not self.evaluator.within_budget(classifiers, more):
+                work_reserved = self._work_reserved_for_learning() if work_reserved is None else work_reserved
+                extra_work = work_reserved
+            if candidate.margin is not None and not self.evaluator.within_budget(classifiers, extra_work):
                 continue
             if spec.closed_form is None:
-                self.evaluator.budget -= more
+                self.evaluator.budget -= extra_work
                 start = best_closed_form if is_hop_profile(best_closed_form.name) else self.initial_weighting()
                 weighting = self.learn(spec.name, start)
             else:
@@ -243,8 +245,8 @@ class ModelSearch:
     def _learning_work(self) -> float:
         return self.evaluator.work.learning(len(self.task.folds))
 
-    def _reserved_work(self) -> float:
-        """Return the work that hop profiles, which are many, leave for learning one weighting."""
+    def _work_reserved_for_learning(self) -> float:
+        """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
         learning = self._learning_work() if len(self.task.folds) > 1 else 0.0
         if not learning or not self.evaluator.within_budget(self.state.classifiers, learning):
             return 0.0
@@ -256,33 +258,51 @@ class ModelSearch:
         """Return the score of a weighting with the classifier that suits it best."""
         scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
         best = max(scores, key=lambda classifier: scores[classifier].accuracy)
-        self._note(weighting.name, best, self.state.label_propagation, scores[best], incumbent)
+        self._record("weighting", weighting.name, best, self.state.label_propagation, scores[best], incumbent)
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights, in the first epochs; None for uniform or named weights."""
+        """Return the gain in accuracy over uniform weights, after `evaluate_after` epochs of both.
+
+        None for uniform weights, and for a closed form that the settings name.
+        """
         state, scores = self.state, self.evaluator.scores
         baseline = [candidate for candidate in self.candidates if candidate.stage == "baseline"]
         if not baseline or weighting.name == "uniform":
             return None
-        state.evaluated = {name for name, _, labels in scores if labels == state.label_propagation}
-        if baseline[0].reached(state):
+        state.evaluated = {name for name, _, with_labels in scores if with_labels == state.label_propagation}
+        if baseline[0].is_active(state):
             self._evaluate(self._closed_form("uniform"), state.classifiers[0])
-        uniform = [score for key, score in scores.items() if (key[0], key[2]) == ("uniform", state.label_propagation)]
-        best_uniform = max(uniform, key=lambda score: score.accuracy)
-        return accuracy_gain(self._evaluate(weighting, state.classifiers[0]), best_uniform)
+        uniform = [key for key in scores if (key[0], key[2]) == ("uniform", state.label_propagation)]
+        best_uniform = max(uniform, key=lambda key: scores[key].accuracy)
+        score = self._evaluate(weighting, state.classifiers[0])
+        if all(result.weighting != "uniform" for result in self.results):
+            selected = weighting.name, state.classifiers[0], state.label_propagation
+            self._record("baseline", *best_uniform, scores[best_uniform])
+            self._record("baseline", *selected, score, scores[best_uniform])
+        return accuracy_gain(score, scores[best_uniform])
 
-    def _note(
-        self, weighting: str, classifier: str, labels: bool, score: CandidateScore, incumbent: CandidateScore | None
+    def _record(
+        self,
+        stage: str,
+        weighting: str,
+        classifier: str,
+        label_propagation: bool,
+        score: CandidateScore,
+        incumbent: CandidateScore | None = None,
     ) -> None:
+        """Add a candidate to the results; without an incumbent only if it is not listed yet."""
+        key = weighting, classifier, label_propagation
         gains: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
             gains = *accuracy_gain(score, incumbent), *log_loss_gain(score, incumbent)
-        self.results.append(SearchResult(weighting, classifier, labels, score.accuracy, *gains))
+        elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
+            return
+        self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
 
 
 def _replaces(candidate: Candidate, score: CandidateScore, incumbent: CandidateScore) -> bool:
     """Return whether a candidate replaces the incumbent; without a margin, accuracy and log loss must both improve."""
     if candidate.margin is None:
         return score.accuracy > incumbent.accuracy and log_loss_gain(score, incumbent)[0] > 0
-    return is_better(score, incumbent, candidate.margin, more=1)
+    return is_better(score, incumbent, candidate.margin, extra_labels=1)

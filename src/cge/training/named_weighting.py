@@ -86,10 +86,10 @@ class NamedWeighting:
         return target.label_scores(*sums)
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
-        """Return A(p) of paths of node numbers, `(k,)` float32; 0 for what is no path of the graph, or is too long.
+        """Return the relative path weights of paths of node indices, `(k,)` float32; 0 for what is not a path.
 
-        Weights are relative to the random walk: uniform weights give every path 1. Edges of several types between two
-        nodes count as one edge with their total weight; a network sees the first of them.
+        The relative path weight is A(p) divided by that of uniform weights; sequences of more than `hops` edges have 0.
+        Edges of several types between two nodes count as one edge with their total weight; a network reads the first.
         """
         transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
         nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
