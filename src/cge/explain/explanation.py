@@ -39,7 +39,7 @@ class PathContribution:
     path : tuple
         Ids of its nodes, the explained one first.
     weight : float
-        A, as in `CGE.path_weights`.
+        The relative path weight: A(p) divided by that of uniform weights, as in `CGE.path_weights`.
     contribution : float
         To the score of the target class.
     contributions : (c,) float64
