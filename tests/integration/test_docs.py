@@ -132,4 +132,4 @@ def test_pages_show_what_is_printed_and_measured() -> None:
     """`scripts/update_readme.py` writes these parts."""
     script = ROOT / "scripts" / "update_readme.py"
     result = subprocess.run([sys.executable, str(script), "--check"], check=False)
-    assert result.returncode == 0, "README.md or docs/results.md is stale: run scripts/update_readme.py"
+    assert result.returncode == 0, "a page is stale: run scripts/update_readme.py"

@@ -44,7 +44,7 @@ class PaperCGE(PathEstimator):
     Paths are sub-paths of random walks. The two nodes at the ends of a path are trained as a pair, as in DeepWalk, with
     the weight A(p) that a network assigns to the path; the network is trained by bi-level optimization. With uniform
     weights the model is Planetoid. Equations are those of the paper; `docs/deviations.md` lists where the code departs
-    from it. `CGE` is more accurate and faster.
+    from it.
 
     Examples
     --------
