@@ -48,6 +48,29 @@ def format_list(values: Sequence[object]) -> str:
     return f"{first} and {len(values) - _MAX_ITEMS:,} more" if len(values) > _MAX_ITEMS else first
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number and a noun, in the plural where it is needed.
+
+    >>> counted(1, "edge"), counted(2000, "edge")
+    ('1 edge', '2,000 edges')
+    """
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+MAKE_GRAPH = "build a graph with Graph.from_edges or Graph.from_scipy"
+
+
+def qualified_type(value: object) -> str:
+    """Return the type of a value with its package.
+
+    >>> qualified_type([]), qualified_type(Path("a"))[:10]
+    ('a list', 'a pathlib.')
+    """
+    kind = type(value)
+    package = kind.__module__.partition(".")[0]
+    return f"a {kind.__name__}" if package in ("builtins", "__main__") else f"a {package}.{kind.__name__}"
+
+
 def disk_hint(error: OSError) -> str:
     """Return the hint for a file that cannot be written.
 
@@ -210,21 +233,44 @@ class CheckpointError(InputError):
 class UnknownNodeError(InputError):
     """Ids that are not nodes of the graph.
 
+    `node_ids` are ids of the graph; the message shows the first of them, or that their type is another one.
+
     >>> str(UnknownNodeError("labels", ["x", "y"], count=12))
     "12 nodes in labels are not in the graph, the first: 'x', 'y'"
+    >>> str(UnknownNodeError("", ["zz9"], node_ids=["n0", "n1", "n2"]))
+    "node 'zz9' is not in the graph (ids look like 'n0', 'n1')"
     """
 
     def __init__(
-        self, where: str | Param, offenders: Sequence[object], count: int | None = None, hint: str | None = None
+        self,
+        where: str | Param,
+        offenders: Sequence[object],
+        count: int | None = None,
+        hint: str | None = None,
+        node_ids: Sequence[object] = (),
     ) -> None:
         self.where = where
         self.offenders, self.count = list(offenders), len(offenders) if count is None else count
-        nodes, verb = ("node", "is") if self.count == 1 else ("nodes", "are")
         first = ", ".join(map(format_value, self.offenders[:5]))
-        sep = ": " if self.count == 1 else ", the first: "
         place = Message(" in ", where) if where else ""
-        problem = Message(f"{self.count:,} {nodes}", place, f" {verb} not in the graph{sep}{first}")
+        if self.count == 1:
+            problem = Message(f"node {first}", place, f" is not in the graph{_examples(self.offenders, node_ids)}")
+        else:
+            problem = Message(f"{self.count:,} nodes", place, f" are not in the graph, the first: {first}")
         super().__init__(problem, hint=hint)
+
+
+def _examples(offenders: Sequence[object], node_ids: Sequence[object]) -> str:
+    """Return in parentheses how ids of the graph look, and whether their type differs from that of an unknown one."""
+    kinds = {str: "text", int: "an integer"}
+    first, unknown = list(node_ids[:2]), offenders[0]
+    if not first:
+        return ""
+    text = f"ids look like {', '.join(map(format_value, first))}"
+    kind, other = kinds.get(type(first[0])), kinds.get(type(unknown))
+    if kind is not None and other is not None and kind != other:
+        text += f"; ids are {'integers' if kind == 'an integer' else kind}, and {format_value(unknown)} is {other}"
+    return f" ({text})"
 
 
 class MissingDataError(CgeError):

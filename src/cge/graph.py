@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import Features, checked_features, checked_weights, encode_types, number_edges, row_count, to_numpy
 from cge.csr import Rows, build_rows, check_endpoints, check_order, check_rows
-from cge.errors import InputError, Param, format_value
+from cge.errors import InputError, Param, counted, format_value
 from cge.graph_conversion import networkx_edges, pyg_adjacency, scipy_rows
 from cge.graph_summary import GraphSummary, summarize
 from cge.ids import IdIndex, as_id_array, find_nodes, id_sequence, unique_index
@@ -262,10 +262,10 @@ class Graph:
 
     def __repr__(self) -> str:
         kind = "directed" if self.directed else "undirected"
-        parts = [f"{self.num_nodes:,} nodes", f"{self.num_edges:,} {kind} edges"]
+        parts = [counted(self.num_nodes, "node"), counted(self.num_edges, f"{kind} edge")]
         parts += ["weighted"] if self.weights is not None else []
-        parts += [f"{len(self.edge_type_names)} edge types"] if self.edge_type_names else []
-        parts += [f"{self.features.shape[1]:,} features"] if self.features is not None else []
+        parts += [counted(len(self.edge_type_names), "edge type")] if self.edge_type_names else []
+        parts += [counted(self.features.shape[1], "feature")] if self.features is not None else []
         return f"Graph({', '.join(parts)})"
 
     @cached_property

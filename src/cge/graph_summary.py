@@ -47,7 +47,7 @@ class GraphSummary:
         if self.edge_types:
             rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(self.edge_types[:8])}"))
         shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
-        return [*rows, ("features", shape), ("memory", _bytes(self.memory_bytes))]
+        return [*rows, ("features", shape), ("graph in memory", _bytes(self.memory_bytes))]
 
     def __str__(self) -> str:
         rows = self.rows()

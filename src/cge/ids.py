@@ -142,6 +142,10 @@ class IdIndex:
         else:
             self._index_of = dict(zip(ids.tolist(), range(self._size), strict=True))
 
+    def first_ids(self) -> list[Any]:
+        """Return the first ids, as examples in messages."""
+        return list(self._ids[:2].tolist())
+
     def first_duplicate(self) -> object | None:
         """Return an id that occurs twice, or None."""
         if self._ids.dtype.kind == "i":
@@ -219,5 +223,6 @@ def find_nodes(index: IdIndex, ids: Any, where: str | Param) -> Array:
     unknown = np.flatnonzero(indices < 0)
     if len(unknown):
         missing = list(dict.fromkeys(ids[position] for position in unknown.tolist()))
-        raise UnknownNodeError(where, [name.item() if isinstance(name, np.generic) else name for name in missing])
+        missing = [name.item() if isinstance(name, np.generic) else name for name in missing]
+        raise UnknownNodeError(where, missing, node_ids=index.first_ids())
     return indices

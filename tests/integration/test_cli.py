@@ -91,7 +91,7 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert run(["check", str(path)]) == 0
     output = {line[:14].strip(): line[14:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["separated by"] == "semicolons, with a header"
-    assert output["columns"] == "source: source, target: target, weight: weight"
+    assert output["columns"] == "source = 'source', target = 'target', weight = 'weight'"
     assert output["ids"] == "integers: 1, 2, 3"
     assert output["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
 
@@ -220,10 +220,16 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert run([*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     methods = {row["method"]: row for row in result["accuracy"]}
-    assert list(methods) == ["cge", "cge, uniform weights", "SGC", "label propagation", "features only"]
+    assert list(methods) == [
+        "cge",
+        "cge (uniform weights)",
+        "SGC",
+        "label propagation",
+        "logistic regression (features)",
+    ]
     assert methods["SGC"]["accuracy"] == pytest.approx(0.815, abs=0.01)
     assert methods["label propagation"]["accuracy"] == pytest.approx(0.718, abs=0.01)
-    assert methods["features only"]["accuracy"] == pytest.approx(0.604, abs=0.01)
+    assert methods["logistic regression (features)"]["accuracy"] == pytest.approx(0.604, abs=0.01)
     for row in methods.values():
         assert row["interval"][0] < row["accuracy"] < row["interval"][1]
     assert (tmp_path / "demo" / "report.html").stat().st_size < 3_000_000

@@ -14,9 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import cge
-from cge.cli.explain import _joined, _signed
 from cge.cli.main import run
 from cge.estimators.configs import make_estimator
+from cge.explain.explanation import label_text, signed
 
 EDGES = [
     ("=ann", "+bob"),
@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "training labels", "edge types", "length", "diversity", "weight", "contribution"]
+COLUMNS = ["path", "training labels", "edge types", "hops", "distinct nodes", "weight", "contribution"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -84,7 +84,10 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     lines = printed.out.splitlines()
     index = expected.target_index
     assert "classifier" not in printed.out  # there is only one
-    assert lines[:2] == [f"Why -cy is in {expected.predicted}", f"probability  {expected.probabilities.max():.0%}"]
+    assert lines[:2] == [
+        f"Why -cy is predicted as {expected.predicted}",
+        f"probability  {expected.probabilities.max():.0%}",
+    ]
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[index]:+.4f}"
     assert parts["constant"] == f"{expected.constant[index]:+.4f}"
@@ -94,18 +97,26 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     listed, total = sum(path.contribution for path in expected), expected.by_hop[:, index].sum()
     sentence = f"Contribution of these 3 paths: {listed:+.2f} of {total:+.2f} from all paths.".replace("-", "−")
     assert sentence in lines
-    assert lines[-1].startswith(" → ".join(expected[2].path))
+    assert lines[-1].startswith(
+        "· = no training label; weight is relative to a random walk (uniform weights = 1); 'to "
+    )
+    assert lines[-2].startswith(" → ".join(expected[2].path))
     other = 1 - index
     head = next(line for line in lines if line.startswith("path "))
-    assert re.split(" {2,}", head) == [*COLUMNS[:5], "weight", "contribution", f"to {expected.classes[other]}"]
-    assert lines[-1].split()[-5:] == [
-        str(expected[2].length),
+    assert re.split(" {2,}", head) == [
+        *COLUMNS[:5],
+        "weight",
+        f"contribution to {expected.predicted}",
+        f"to {expected.classes[other]}",
+    ]
+    assert lines[-2].split()[-5:] == [
+        str(expected[2].hops),
         str(expected[2].diversity),
         f"{expected[2].weight:.3g}",
         f"{expected[2].contribution:+.4f}",
         f"{expected[2].contributions[other]:+.4f}",
     ]
-    assert " → ".join(expected[2].types) in lines[-1]
+    assert " → ".join(expected[2].types) in lines[-2]
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 
@@ -114,8 +125,8 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     ("columns", "left_out"),
     [
         (110, []),
-        (80, ["edge types", "diversity"]),
-        (50, ["training labels", "edge types", "length", "diversity"]),
+        (80, ["edge types", "distinct nodes"]),
+        (50, ["training labels", "edge types", "hops", "distinct nodes"]),
     ],
 )
 def test_a_narrow_terminal_shows_fewer_columns(
@@ -131,14 +142,13 @@ def test_a_narrow_terminal_shows_fewer_columns(
 
 
 def test_small_numbers_and_missing_labels() -> None:
-    assert [_signed(number) for number in (0.25, -0.001, -0.0000314, 0.0)] == [
+    assert [signed(number) for number in (0.25, -0.001, -0.0000314, 0.0)] == [
         "+0.2500",
         "-0.0010",
         "-3.1e-05",
         "+0.0000",
     ]
-    assert _joined([None, None], str) == "· → ·"
-    assert _joined([("a", "b"), None, 7], str) == "a; b → · → 7"
+    assert [label_text(label) for label in (("a", "b"), 7)] == ["a; b", "7"]
 
 
 def test_json_is_the_complete_explanation(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -290,7 +300,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         ),
         (["--node", "zoe"], "--node 'zoe' is not a node of the graph"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
-        (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the edges of the longest path, found 3"),
+        (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the model's hops, found 3"),
         (
             ["--node", "eve", "--classifier", "1"],
             "--classifier must be a whole number below 1, the number of classifiers of this model, found 1",

@@ -149,7 +149,7 @@ EMPTY = (
     "leave out isolated nodes"
 )
 ONE_ROW = "give each node one row"
-KEEP = "remove these rows, or add the nodes to the graph (isolated ones by a list of all nodes)"
+KEEP = "remove these rows, add edges of these nodes, or pass all node ids with nodes"
 
 CASES = [
     # the file itself
@@ -440,7 +440,7 @@ CASES = [
     Case(
         "edge to an unlisted node",
         {"edges.csv": GOOD, "nodes.txt": "a\nb\n"},
-        "1 node in {dir}/edges.csv is not in the graph: 'c'; the list of nodes must contain every node",
+        "node 'c' in {dir}/edges.csv is not in the graph (ids look like 'a', 'b'); the list of nodes must contain every node",
         nodes="nodes.txt",
         error=UnknownNodeError,
     ),
@@ -467,7 +467,7 @@ CASES = [
     Case(
         "unknown integer in labels",
         {"edges.csv": "1,2\n", "labels.csv": "1,x\n7,x\n"},
-        f"1 node in {{dir}}/labels.csv is not in the graph: 7; {KEEP}",
+        f"node 7 in {{dir}}/labels.csv is not in the graph (ids look like 1, 2); {KEEP}",
         labels="labels.csv",
         error=UnknownNodeError,
     ),
@@ -508,7 +508,7 @@ CASES = [
     Case(
         "labels with an unusual header",
         {"edges.csv": GOOD, "labels.csv": "person,mood\na,x\nb,y\n"},
-        "1 node in {dir}/labels.csv is not in the graph: 'person'; if line 1 names the columns, name them too by "
+        "node 'person' in {dir}/labels.csv is not in the graph (ids look like 'a', 'b'); if line 1 names the columns, name them too by "
         "node and label, else remove it",
         labels="labels.csv",
         error=UnknownNodeError,
@@ -553,7 +553,7 @@ CASES = [
     Case(
         "features of an unlisted node",
         {"edges.csv": GOOD, "nodes.txt": "a\nb\nc\n", "features.csv": "a,1\nb,2\nc,3\nd,4\n"},
-        f"1 node in {{dir}}/features.csv is not in the graph: 'd'; {KEEP}",
+        f"node 'd' in {{dir}}/features.csv is not in the graph (ids look like 'a', 'b'); {KEEP}",
         features="features.csv",
         nodes="nodes.txt",
         error=UnknownNodeError,

@@ -188,7 +188,7 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     assert run(fit_arguments(files, "--dry-run", "--validation", validation, "--method", "cge")) == 0
     lines = capsys.readouterr().out.splitlines()
     output = {line[:15].strip(): line[15:].strip() for line in lines}
-    assert output["labels"] == "20 training (20 also for learned path weights), 8 validation"
+    assert output["labels"] == "20 training, 8 validation; the weighting may be learned on the training labels"
     assert output["inputs"] == "a learned embedding table"
     assert re.match(r"about \d+ MB at most", output["memory"])
     assert output["output folder"] == str(files / "m")

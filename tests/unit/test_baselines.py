@@ -103,7 +103,7 @@ def test_labels_are_not_changed_in_place() -> None:
             {1: 1, 0: 0},
             "every node of validation also has a label in y, so no validation labels remain",
         ),
-        ({0: "a", 1: "b"}, {7: "b"}, "1 node in validation is not in the graph: 7"),
+        ({0: "a", 1: "b"}, {7: "b"}, "node 7 in validation is not in the graph"),
     ],
 )
 def test_wrong_labels(y: Any, validation: Any, message: str) -> None:
@@ -116,7 +116,10 @@ def test_wrong_labels(y: Any, validation: Any, message: str) -> None:
 def test_only_graphs_are_accepted() -> None:
     with pytest.raises(InputError) as caught:
         FeatureClassifier().fit(np.eye(3), [0, 1, 0])  # type: ignore[arg-type]
-    assert str(caught.value) == "fit takes a cge.Graph, found a ndarray; Graph.from_edges makes one"
+    assert (
+        str(caught.value)
+        == "fit takes a cge.Graph, found a numpy.ndarray; build a graph with Graph.from_edges or Graph.from_scipy"
+    )
 
 
 # ---------------------------------------------------------------------- what all classifiers share
@@ -142,9 +145,9 @@ def test_every_classifier_predicts(model: NodeClassifier) -> None:
     assert model.predict(three).tolist() == model.predict()[[33, 2, 17]].tolist()
     assert model.score(ids, names) == np.mean(model.predict() == names) > 0.8
     assert model.score(three, ["left", "right", "right"]) == np.mean(model.predict(three) == ["left", "right", "right"])
-    with pytest.raises(UnknownNodeError, match="1 node is not in the graph: 'n99'"):
+    with pytest.raises(UnknownNodeError, match="node 'n99' is not in the graph"):
         model.predict(["n99"])
-    with pytest.raises(InputError, match=r"labels must have shape \(3,\), as the predictions, found \(2,\)"):
+    with pytest.raises(InputError, match=r"labels must have shape \(3,\), like the predictions, found shape \(2,\)"):
         model.score(three, ["left", "left"])
     documented = re.findall(r"^(\w+_) : ", str(type(model).__doc__), re.MULTILINE)
     assert sorted(documented) == sorted(name for name in vars(model) if name.endswith("_"))
@@ -259,7 +262,10 @@ def test_a_folder_that_does_not_fit_is_refused(name: str, array: Any, problem: s
     write_folder(tmp_path, stored.kind, stored.metadata, stored.arrays | {name: array})
     with pytest.raises(FileFormatError) as caught:
         cge.load(tmp_path)
-    assert str(caught.value) == f"{tmp_path}: this is no whole WalkClassifier ({problem}); save the model again"
+    assert (
+        str(caught.value)
+        == f"{tmp_path}: this folder does not hold a complete WalkClassifier model ({problem}); save the model again"
+    )
 
 
 # ---------------------------------------------------------------------- multilabel tasks

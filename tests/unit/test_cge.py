@@ -230,7 +230,7 @@ def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
 def test_vectors_by_id(fitted: Any) -> None:
     assert np.array_equal(fitted.transform([7, 3]), fitted.embedding_[[7, 3]])
     assert fitted.transform() is fitted.transform(fitted.graph_) is fitted.embedding_
-    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 99"):
+    with pytest.raises(cge.CgeError, match="node 99 is not in the graph"):
         fitted.transform([99])
 
 
@@ -240,14 +240,14 @@ def test_weights_of_paths(fitted: Any) -> None:
     assert (weights > 0).all()
     assert fitted.path_weights([[0, 1]])[0] == weights[1]
     assert fitted.path_weights([]).shape == (0,)
-    with pytest.raises(cge.CgeError, match="1 node in paths is not in the graph: 99"):
+    with pytest.raises(cge.CgeError, match="node 99 in paths is not in the graph"):
         fitted.path_weights([[0, 99]])
     with pytest.raises(cge.CgeError, match="a path needs at least one node, found an empty one"):
         fitted.path_weights([[0], []])
 
 
 def test_wrong_scores_and_classes(fitted: Any) -> None:
-    with pytest.raises(cge.CgeError, match=r"labels must have shape \(2,\), as the predictions, found \(3,\)"):
+    with pytest.raises(cge.CgeError, match=r"labels must have shape \(2,\), like the predictions, found shape \(3,\)"):
         fitted.score([0, 1], [0, 0, 1])
     with pytest.raises(cge.CgeError, match="there is no class 'x'; the classes are 0, 1"):
         fitted.explain(0, target_class="x")
@@ -304,11 +304,11 @@ def test_a_table_is_refused_with_a_hint() -> None:
         (np.full(40, -1), "y holds no labels; label some nodes, or use cge.DeepWalk, which needs none"),
         ({}, "y holds no labels; label some nodes, or use cge.DeepWalk, which needs none"),
         ({0: "a", 1: "a"}, "y must hold at least two classes, found only 'a'"),
-        ({0: "a", 99: "b"}, "1 node in y is not in the graph: 99"),
+        ({0: "a", 99: "b"}, "node 99 in y is not in the graph"),
         ({0: "a", 1: 7}, "y must hold classes of one kind, strings or numbers; found int and str"),
         ([0, 1], r"y must have one entry for each of 40 nodes, found \(2,\)"),
         (np.full((40, 2), 2), "y with several columns must be zeros and ones, found"),
-        (np.ones((3, 2)), r"y must have shape \(40, 2\), found \(3, 2\)"),
+        (np.ones((3, 2)), r"y must have shape \(40, 2\), found shape \(3, 2\)"),
         ("cat", "y must be {node id: label}, one label for each node, or"),
     ],
 )
@@ -334,5 +334,5 @@ def test_graphs_without_nodes_or_edges_are_refused(kind: Any) -> None:
         graph = cge.Graph.from_edges(np.empty((0, 2), int), num_nodes=nodes)
         with pytest.raises(cge.CgeError, match="the graph has no edges, so there are no paths to learn from"):
             kind().fit(graph, [0, 1, -1][:nodes])
-    with pytest.raises(cge.CgeError, match=r"fit takes a cge.Graph, found a list; Graph.from_edges makes one"):
+    with pytest.raises(cge.CgeError, match=r"fit takes a cge.Graph, found a list; build a graph with Graph.from_edges"):
         kind().fit([(0, 1)], [0, 1])

@@ -67,7 +67,11 @@ def test_trained_models_have_vectors_of_pairs() -> None:
     ("pairs", "how", "message"),
     [
         ([("ann", "bob")], "sum", "how must be one of 'hadamard', 'average', 'l1', 'l2', 'concat', found 'sum'"),
-        ([("ann", "eve"), ("zoe", "ann")], "l1", "1 node in pairs is not in the graph: 'zoe'"),
+        (
+            [("ann", "eve"), ("zoe", "ann")],
+            "l1",
+            "node 'zoe' in pairs is not in the graph (ids look like 'ann', 'bob')",
+        ),
         ([("ann", "bob", "cy")], "l1", "pair 0 must be a pair of node ids, found ('ann', 'bob', 'cy')"),
         (np.zeros((2, 3)), "l1", "pairs must have shape (pairs, 2), found (2, 3)"),
         (["ab"], "l1", "pair 0 must be a pair of node ids, found 'ab'"),
@@ -159,7 +163,7 @@ def test_without_edge_weights_it_is_the_mean() -> None:
 def test_wrong_subgraphs() -> None:
     with pytest.raises(UnknownNodeError) as caught:
         cge.subgraph_vectors(model_with_ids(), {"left": ["ann"], "right": ["bob", "eve"]})
-    assert str(caught.value) == "1 node in sub-graph 'right' is not in the graph: 'eve'"
+    assert str(caught.value) == "node 'eve' in sub-graph 'right' is not in the graph (ids look like 'ann', 'bob')"
     with pytest.raises(InputError, match="sub-graph 1 has no nodes, so it has no vector"):
         cge.subgraph_vectors(model_with_ids(), [["ann"], []])
     with pytest.raises(InputError, match="expected a sequence of node ids, found the single id 'ann'; put it in a"):

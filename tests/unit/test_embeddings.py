@@ -57,7 +57,7 @@ def test_vectors_by_id_and_progress() -> None:
     assert model.node_ids_.tolist()[:2] == ["n0", "n1"]
     assert progress == sorted(progress)
     assert progress[-1] == 1
-    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'x'"):
+    with pytest.raises(cge.CgeError, match="node 'x' is not in the graph"):
         model.transform(["x"])
 
 

@@ -101,7 +101,7 @@ def test_without_validation_labels_nothing_is_compared() -> None:
 def test_a_weighting_that_learns_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     result = OuterResult(0.7, 0.7, learned=False)
     monkeypatch.setattr("cge.training.model_search.learn_weighting", lambda *_, **__: result)
-    with pytest.warns(cge.CgeWarning, match=r"training weighting='edges\+hops' changed nothing") as caught:
+    with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not beat chance") as caught:
         quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION)
     assert [warning.filename for warning in caught] == [__file__]  # the line that calls fit
     quick_cge(**NO_SEARCH).fit(
@@ -225,7 +225,7 @@ def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     for old, new in (('"ensemble"', '"members"'), ('"hops": 5', '"hops": 6'), ('"selection"', '"selected"')):
         assert old in text
         (tmp_path / "model.json").write_text(json.dumps(with_hash(json.loads(text.replace(old, new, 1)))))
-        with pytest.raises(cge.CgeError, match="this is no whole CGE"):
+        with pytest.raises(cge.CgeError, match="does not hold a complete CGE model"):
             cge.load(tmp_path)
 
 

@@ -25,7 +25,7 @@ def test_fields_and_sentence() -> None:
 
 
 def test_unknown_nodes_are_counted() -> None:
-    assert str(UnknownNodeError("", ["x"])) == "1 node is not in the graph: 'x'"
+    assert str(UnknownNodeError("", ["x"])) == "node 'x' is not in the graph"
     error = UnknownNodeError(Param("y"), ["x", "z"], 7, "label others")
     assert str(error) == "7 nodes in y are not in the graph, the first: 'x', 'z'; label others"
     assert (error.offenders, error.count) == (["x", "z"], 7)

@@ -155,8 +155,11 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     lines = str(explanation).splitlines()
     assert lines[0].split() == [
         "path",
-        "length",
-        "diversity",
+        "training",
+        "labels",
+        "hops",
+        "distinct",
+        "nodes",
         "weight",
         "contribution",
         "to",
@@ -371,13 +374,13 @@ def test_what_is_wrong_is_said_in_a_sentence(fitted: cge.CGE) -> None:
         fitted.explain("n7", top=0)
     with pytest.raises(cge.CgeError, match="top must be a whole number of at least 1, found 'all'"):
         fitted.explain_class("left", top="all")  # type: ignore[arg-type]
-    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'n99'"):
+    with pytest.raises(cge.CgeError, match="node 'n99' is not in the graph"):
         fitted.explain("n99")
-    with pytest.raises(cge.CgeError, match="1 node is not in the graph: 'n99'"):
+    with pytest.raises(cge.CgeError, match="node 'n99' is not in the graph"):
         fitted.explain_pair("n1", "n99")
     with pytest.raises(cge.CgeError, match="there is no class 'up'; the classes are 'left', 'right'"):
         fitted.explain_class("up")
-    with pytest.raises(cge.CgeError, match="hop must be at most 3, the edges of the longest path, found 4"):
+    with pytest.raises(cge.CgeError, match="hop must be at most 3, the model's hops, found 4"):
         fitted.explain("n7", hop=4)
     with pytest.raises(cge.CgeError, match="hop must be a whole number of at least 0, found -1"):
         fitted.explain("n7", hop=-1)

@@ -501,7 +501,7 @@ def test_nodes_that_are_not_in_the_graph(stem: str, word: str, tmp_path: Path) -
     rows = f"ann,{word}\neve,{word}\nfay,{word}\n"
     assert said(rows) == f"2 nodes in …/{stem}.csv are not in the graph, the first: 'eve', 'fay'; {HINT}"
     assert said(f"eve,{word}\nann,{word}\n") == (
-        f"1 node in …/{stem}.csv is not in the graph: 'eve'; "
+        f"node 'eve' in …/{stem}.csv is not in the graph (ids look like 'ann', 'bob'); "
         f"if line 1 names the columns, call them node and {what}, else {HINT}"
     )
     assert "no row has a node of the graph, whose first ids are 'ann', 'bob'" in said(f"eve,{word}\nfay,{word}\n")
@@ -529,7 +529,10 @@ def test_a_wrong_role_in_parquet(tmp_path: Path) -> None:
 
 def test_a_node_list_without_a_labeled_node(tmp_path: Path) -> None:
     message = refused(people(tmp_path, nodes__csv="ann\nbob\ncy\n"), UnknownNodeError)
-    assert "edges.csv is not in the graph: 'dan'; the list of nodes must contain every node" in message
+    assert (
+        "edges.csv is not in the graph (ids look like 'ann', 'bob'); the list of nodes must contain every node"
+        in message
+    )
 
 
 def test_features_without_a_row_for_a_node(tmp_path: Path) -> None:

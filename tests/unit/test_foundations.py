@@ -167,7 +167,9 @@ def test_long_values_are_cut_in_messages() -> None:
     error = FileFormatError("a.csv", "found nothing", line=12345)
     assert str(error) == "a.csv, line 12,345: found nothing"
     assert (error.line, error.path.name) == (12345, "a.csv")
-    assert str(UnknownNodeError("labels", [3], hint="check the ids")).endswith("not in the graph: 3; check the ids")
+    assert str(UnknownNodeError("labels", [3], hint="check the ids")).endswith(
+        "node 3 in labels is not in the graph; check the ids"
+    )
 
 
 def test_public_names() -> None:

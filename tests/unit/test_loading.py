@@ -27,7 +27,7 @@ def refused(kind: str, change: Change, folder: Path) -> str:
         (folder / name).write_bytes(data)
     with pytest.raises(FileFormatError) as error:
         cge.load(folder)
-    assert str(error.value).startswith(f"{folder}: this is no whole ")
+    assert str(error.value).startswith(f"{folder}: this folder does not hold a complete ")
     assert str(error.value).endswith("; save the model again")
     return error.value.problem
 

@@ -342,7 +342,7 @@ def test_damaged_models_are_refused(tmp_path: Path, fitted: cge.PaperCGE) -> Non
     for old, new in (('"dim": 16', '"dim": 17'), ('"dim": 16', '"dim": "x"'), ('"temperature":', '"heat":')):
         assert old in text
         manifest.write_text(json.dumps(with_hash(json.loads(text.replace(old, new)))))
-        with pytest.raises(cge.CgeError, match="this is no whole PaperCGE"):
+        with pytest.raises(cge.CgeError, match="does not hold a complete PaperCGE model"):
             cge.load(tmp_path)
     manifest.write_text(text)
     tensors = next(tmp_path.glob("*.safetensors"))

@@ -500,7 +500,10 @@ def refused(folder: Path, kind: str | tuple[str, ...] | None = None) -> str:
 
 
 def test_no_folder_and_no_json(tmp_path: Path) -> None:
-    assert refused(tmp_path / "no") == f"{tmp_path}/no: the folder does not exist; give one that cge has saved"
+    assert (
+        refused(tmp_path / "no")
+        == f"{tmp_path}/no: there is no such folder; expected a model saved by `cge fit` or `model.save`"
+    )
     assert refused(tmp_path) == f"{tmp_path}: the folder holds no 'model.json'; give a folder that cge has saved"
     (tmp_path / "file").write_text("x")
     expected = f"{tmp_path}/file: this is a file; give the path of a folder that cge has saved"

@@ -222,7 +222,7 @@ def test_intervals_cover_about_as_many_values_as_they_say() -> None:
 
 def test_classes_have_no_intervals() -> None:
     model = cge.CGE("degree", classifier="mlp", training={"max_epochs": 2}).fit(two_groups(), labels_at([0, 1, 25, 26]))
-    with pytest.raises(InputError, match="no prediction intervals; use predict_proba"):
+    with pytest.raises(InputError, match="predict_interval needs task='regression'; use predict_proba"):
         model.predict_interval()
 
 

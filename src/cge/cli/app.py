@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from difflib import get_close_matches
 
 import typer
 
@@ -62,10 +63,13 @@ def _version(requested: bool) -> None:
         raise typer.Exit
 
 
-@app.callback(help="Customized graph embedding: learn which paths of a graph matter for your task.")
+@app.callback(
+    help="Classify the nodes of a graph from a few labels, and explain each prediction by the paths that contributed "
+    "most."
+)
 def options(
     version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
-    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error (anywhere on the line)."),
+    debug: bool = typer.Option(False, "--debug", help="Show the traceback of an error; may also follow the command."),
 ) -> None:
     """Parse the options before a command."""
 
@@ -83,6 +87,18 @@ def call(arguments: Sequence[str]) -> int:
         raise KeyboardInterrupt from None
 
 
+def _similar_option(problem: str) -> tuple[str, str]:
+    """Return a message of Typer without its list of possible options, and the one that is most similar.
+
+    >>> _similar_option("No such option: --hop (Possible options: --help, --hops, --method)")
+    ('No such option: --hop', ' --hops?')
+    """
+    problem, _, options = problem.partition(" (Possible options: ")
+    option, candidates = problem.rpartition(" ")[2], options.rstrip(")").split(", ")
+    closest = get_close_matches(option, candidates, 1, 0.0) if options else []
+    return problem, f" {closest[0]}?" if closest else ""
+
+
 def _print_usage_error(error: typer.TyperException) -> int:
     """Print what is wrong with a command line, in one sentence."""
     problem = str(error.format_message() if hasattr(error, "format_message") else error).rstrip(".")
@@ -92,7 +108,9 @@ def _print_usage_error(error: typer.TyperException) -> int:
         synonym = next(
             (name for word, name in _SYNONYMS.items() if problem.startswith(f"No such command '{word}'")), ""
         )
+        problem, similar = _similar_option(problem)
         problem, _, hint = problem.partition(". Did you mean")  # the words of Typer
+        hint = hint or similar
         hint = f"; did you mean '{synonym}'?" if synonym else f"; did you mean{hint}" if hint else ";"
         print_error(f"{problem}{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
     return 2

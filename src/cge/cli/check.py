@@ -11,7 +11,7 @@ from cge.cli.common_options import Json, Quiet
 from cge.cli.flags import shell_message
 from cge.cli.graph_options import FILES, Files, require_file, takes_files
 from cge.cli.printing import print_json, print_pairs
-from cge.errors import format_list
+from cge.errors import format_list, format_value
 
 if TYPE_CHECKING:
     from cge.data.files.edge_summary import EdgeSummary
@@ -66,10 +66,10 @@ def _reading_rows(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
     if reading.delimiter is not None:
         rows.append(("separated by", f"{reading.delimiter}, {'with a' if reading.header else 'no'} header"))
     if reading.columns:
-        columns = ", ".join(f"{part}: {column}" for part, column in reading.columns.items())
+        columns = ", ".join(f"{part} = {format_value(column)}" for part, column in reading.columns.items())
         rows.append(("columns", f"{columns}; not read: {format_list(reading.unread)}" if reading.unread else columns))
     first = ", ".join([*map(str, reading.first_ids), *(["…"] if nodes > len(reading.first_ids) else [])])
-    counts = [f"{reading.rows:,} read"]
+    counts = [f"{reading.rows:,}"]
     if reading.duplicates_merged:
         counts.append(f"{reading.duplicates_merged:,} duplicates merged")
     if reading.self_loops_dropped:

@@ -57,7 +57,16 @@ class Command(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help."""
         self.list_suffixes()
+        if self.name == "fit":
+            self._note_required()
         super().format_help(ctx, formatter)
+
+    def _note_required(self) -> None:
+        """Write in the help of required options that --config may contain them."""
+        for parameter in self.params:
+            if parameter.required and parameter.param_type_name == "option":
+                parameter.help += " \\[required, unless in --config]"  # type: ignore[attr-defined]
+                parameter.required = False
 
     def list_suffixes(self) -> None:
         """Replace `{suffixes of edges}` in help texts by the suffixes of the file formats, which are slow to import."""

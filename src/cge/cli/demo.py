@@ -193,14 +193,14 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
     print()
     heading(f"Selected path weighting: {result['weighting']}")
     print(_search_sentence(result["search_results"]))
-    hops = ", ".join(f"{hop}: {weight:.2f}" for hop, weight in enumerate(result["weight_parameters"]["hops"]))
-    print(f"Weight of paths by their number of edges: {hops}.")
+    hops = result["weight_parameters"]["hops"]
+    print(f"Hop weights (0 to {len(hops) - 1} edges): {', '.join(f'{weight:.2f}' for weight in hops)}.")
     print()
-    print("Why three papers are predicted correctly; fields are the true ones of all papers on a path:")
+    print("Explanations of three correct predictions; fields are the true ones of all papers on a path:")
     for explanation in result["explanations"]:
         print()
         confidence = f"{explanation['probability']:.0%} confidence"
-        heading(f"Paper {explanation['paper']} is in {explanation['field']} ({confidence})")
+        heading(f"Paper {explanation['paper']} is predicted as {explanation['field']} ({confidence})")
         print_table(
             [("path", "left"), ("fields", "left"), ("weight", "right"), ("contribution", "right")],
             [_path_row(path) for path in explanation["paths"]],
@@ -229,8 +229,10 @@ def _search_sentence(search_results: list[dict[str, Any]]) -> str:
     ]
     if not gains:
         return "Only one weighting was trained."
-    return f"Validation accuracy, compared with the best one before (± standard error): {'; '.join(gains)}."
+    return f"Validation accuracy, change over the best candidate so far (± standard error): {'; '.join(gains)}."
 
 
 def _fields(names: list[str]) -> str:
+    if len(names) == 1:
+        return "(the paper itself)"
     return f"all in {names[0]}" if len(set(names)) == 1 else " → ".join(names)

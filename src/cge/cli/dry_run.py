@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
+from cge.cli.fit_summary import describe_labels
 from cge.cli.memory import format_bytes
 from cge.cli.printing import print_pairs, print_table
 
@@ -34,10 +35,8 @@ def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> d
 
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
     """Print a plan, and that nothing was done."""
-    labels = plan.labels
-    outer = f" ({labels['outer']:,} also for learned path weights)" if labels["outer"] else ""
-    counts = f"{labels['train']:,} training{outer}, {labels['validation']:,} validation"
-    refit = ", then a second training on all labels" if plan.refit else ""
+    counts = describe_labels(plan.labels, plan.refit, "is learned" if not plan.candidates else "may be learned")
+    refit = "; then refitted on all labels" if plan.refit else ""
     memory = "" if available is None else f", of {format_bytes(available)} available"
     print_pairs(
         [
@@ -81,7 +80,11 @@ def _candidates(plan: FitPlan) -> list[list[str]]:
 
 
 def _shortened(names: list[str]) -> str:
-    return ", ".join(names) if len(names) < 4 else f"{names[0]} and {len(names) - 1} more"
+    from cge.models.weightings import is_hop_profile
+
+    if len(names) > 1 and all(map(is_hop_profile, names)):
+        return f"{len(names)} hop profiles"
+    return ", ".join("0 hops" if name == "own" else name for name in names)
 
 
 def _paper(plan: FitPlan) -> list[tuple[str, str]]:

@@ -90,7 +90,7 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
         panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
         default = _default_text(spec)
         if name in flat and name in paper and paper[name].default != spec.default:
-            default += f"; with --method paper {_default_text(paper[name])}"
+            default += f"; {_default_text(paper[name])} with --method paper"
         panels[panel].append((name, spec, default))
     parameters = [
         inspect.Parameter(

@@ -45,7 +45,7 @@ Method = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
-        help="Method to evaluate; 'list' prints all of them \\[cge; for links deepwalk].",
+        help="Method to evaluate; 'list' prints all of them \\[cge; deepwalk with --task link].",
         autocompletion=method_names,
     ),
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
@@ -10,15 +10,14 @@ import typer
 from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, int64
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, printable
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
-from cge.errors import InputError, format_value
+from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.estimators.path_estimator import PathEstimator
     from cge.explain.explanation import Explanation
 
-_TEXTS = ("path", "training labels", "edge types")  # columns of the table that may be folded, to _FOLDED characters
-_FOLDED, _MAX_NAME = 16, 14
-_DISPENSABLE = ("edge types", "diversity", "length", "training labels")  # left out first in a narrow terminal
+_FOLDED = 16  # characters to which columns of text may be folded
+_DISPENSABLE = ("edge types", "distinct nodes", "hops", "training labels")  # left out first in a narrow terminal
 
 
 def explain(
@@ -27,7 +26,7 @@ def explain(
     to: Annotated[str | None, typer.Option(metavar="ID", help="Only paths from --node to this node.")] = None,
     target_class: Annotated[
         str | None,
-        typer.Option("--class", metavar="NAME", help="Explain the score of this class; with --node, at that node."),
+        typer.Option("--class", metavar="NAME", help="Class to explain; with --node, its score for that node."),
     ] = None,
     top: Annotated[int, typer.Option(min=1, callback=int64, help="How many paths to list.")] = 20,
     hop: Annotated[
@@ -41,7 +40,7 @@ def explain(
         ),
     ] = False,
     classifier: Annotated[
-        int, typer.Option(min=0, callback=int64, help="Number of the classifier, from 0, where several are averaged.")
+        int, typer.Option(min=0, callback=int64, help="Index of the classifier, from 0, where several are averaged.")
     ] = 0,
     csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
     parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
@@ -114,17 +113,16 @@ def _explain(
     label = None if target_class is None else classes.get(target_class, target_class)
     if node is None:
         return model.explain_class(label, **options)
-    start = _known_id(model, node, "--node")
+    start = _known_id(model, node)
     if to is None:
         return model.explain(start, target_class=label, **options)
-    return model.explain_pair(start, _known_id(model, to, "--to"), target_class=label, **options)
+    return model.explain_pair(start, _known_id(model, to), target_class=label, **options)
 
 
-def _known_id(model: PathEstimator, text: str, option: str) -> Any:
+def _known_id(model: PathEstimator, text: str) -> Any:
     """Return the id of a node of the model."""
-    node = ids_of(model, [text], option)[0]
-    if node not in model.graph_:
-        raise InputError(f"{option} {format_value(node)} is not a node of the graph")
+    node = ids_of(model, [text])[0]
+    model.graph_.index_of(node)  # raises an error if there is none
     return node
 
 
@@ -152,15 +150,19 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     """Return the paths as columns; lists are joined where cells are text."""
     import numpy as np
 
+    from cge.explain.explanation import label_text
+
     def cells(name: str) -> list[Any]:
         rows = [getattr(path, name) for path in explanation]
-        return [_joined(row, str) if text else [_cell(value) for value in row] for row in rows]
+        if text:
+            return [" → ".join("·" if value is None else label_text(value) for value in row) for row in rows]
+        return [[_cell(value) for value in row] for row in rows]
 
     paths = list(explanation)
     names = ("path", "labels", "types") if explanation.by_edge_type else ("path", "labels")
     columns: dict[str, Any] = {"rank": np.arange(1, len(paths) + 1)} | {name: cells(name) for name in names}
-    for name in ("length", "diversity", "weight", "contribution"):
-        kind = np.int64 if name in ("length", "diversity") else np.float64
+    for name in ("length", "hops", "diversity", "weight", "contribution"):
+        kind = np.float64 if name in ("weight", "contribution") else np.int64
         columns[name] = np.array([getattr(path, name) for path in paths], kind)
     contributions = np.array([path.contributions for path in paths]).reshape(len(paths), len(explanation.classes))
     for name, column in zip(explanation.classes.tolist(), contributions.T, strict=True):
@@ -171,29 +173,19 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     return columns
 
 
-def _text(label: Any) -> str:
-    """Return an id or a label as text; a node may have several labels."""
-    if not isinstance(label, tuple):
-        return str(label)
-    from cge.store.export_tables import SEPARATOR
-
-    return SEPARATOR.join(map(str, label))
-
-
 def _cell(label: Any) -> Any:
     """Return an id or a label as Parquet stores it: integers stay integers, a missing one is null."""
-    return label if label is None or isinstance(label, int) else _text(label)
+    from cge.explain.explanation import label_text
 
-
-def _joined(values: Iterable[Any], escape: Callable[[str], str]) -> str:
-    """Return the values along a path; a dot stands for a missing one."""
-    return " → ".join("·" if value is None else escape(_text(value)) for value in values)
+    return label if label is None or isinstance(label, int) else label_text(label)
 
 
 # ---------------------------------------------------------------------- the terminal
 
 
 def _print(explanation: Explanation, *, regression: bool) -> None:
+    from cge.explain.explanation import TEXT_COLUMNS, label_text
+
     _print_heading(explanation, regression)
     if explanation.describe_classifier():
         print(printable(explanation.describe_classifier()))
@@ -210,12 +202,13 @@ def _print(explanation: Explanation, *, regression: bool) -> None:
         total = explanation.by_hop[:, explanation.target_index].sum()
         which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
         print(f"Contribution of these {len(explanation)} paths: {_minus(listed)} of {_minus(total)} from {which}.")
-    columns = _table(explanation)
+    columns = explanation.table(lambda label: printable(label_text(label)))
     for title in _DISPENSABLE:
-        if sum(_needed_width(name, cells) for name, cells in columns.items()) > width():
+        if sum(_needed_width(name, cells, name in TEXT_COLUMNS) for name, cells in columns.items()) > width():
             columns.pop(title, None)
-    sides = ["left" if title in _TEXTS else "right" for title in columns]
+    sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
+    print(explanation.table_footer(lambda label: printable(label_text(label))))
 
 
 def _print_heading(explanation: Explanation, regression: bool) -> None:
@@ -223,8 +216,9 @@ def _print_heading(explanation: Explanation, regression: bool) -> None:
     node = printable(explanation.node)
     if explanation.node is None:
         heading(f"Paths that contribute most to {label}")
-        nodes = f"{explanation.num_nodes:,} are predicted to be in it"
-        print_pairs([("nodes", nodes), ("mean probability", f"{output:.0%}")])
+        one = explanation.num_nodes == 1
+        print(f"{explanation.num_nodes:,} {'node is' if one else 'nodes are'} predicted as {label}")
+        print_pairs([("mean probability", f"{output:.0%}")])
         return
     via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
     if regression:
@@ -232,50 +226,21 @@ def _print_heading(explanation: Explanation, regression: bool) -> None:
         print_pairs([("predicted", f"{output:.6g}")])
         return
     predicted = explanation.target_class in explanation.predicted_all
-    heading(f"Why {node} is in {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
+    heading(f"Why {node} is predicted as {label}{via}" if predicted else f"What contributes to {label} at {node}{via}")
     rows = [("probability", f"{output:.0%}")]
     if explanation.predicted_all != (explanation.target_class,):
         rows.append(("predicted", _predicted(explanation)))
     print_pairs(rows)
 
 
-def _table(explanation: Explanation) -> dict[str, list[str]]:
-    """Return the paths as columns of text, by title."""
-    columns = {
-        "path": [_joined(path.path, printable) for path in explanation],
-        "training labels": [_joined(path.labels, printable) for path in explanation],
-        "edge types": [_joined(path.types, printable) for path in explanation],
-        "length": [str(path.length) for path in explanation],
-        "diversity": [str(path.diversity) for path in explanation],
-        "weight": [f"{path.weight:.3g}" for path in explanation],
-        "contribution": [_signed(path.contribution) for path in explanation],
-    }
-    if not explanation.by_edge_type:
-        del columns["edge types"]
-    if explanation.runner_up is not None:
-        name = printable(explanation.classes.tolist()[explanation.runner_up])
-        title = f"to {name if len(name) <= _MAX_NAME else name[: _MAX_NAME - 1] + '…'}"
-        columns[title] = [_signed(float(path.contributions[explanation.runner_up])) for path in explanation]
-    return columns
-
-
-def _needed_width(title: str, cells: list[str]) -> int:
+def _needed_width(title: str, cells: list[str], foldable: bool) -> int:
     """Return how many columns of a terminal a column needs; text may be folded."""
     longest = max(len(title), *map(len, cells))
-    return min(longest, _FOLDED) + 2 if title in _TEXTS else longest + 2
+    return min(longest, _FOLDED) + 2 if foldable else longest + 2
 
 
 def _minus(number: float) -> str:
     return f"{number:+.2f}".replace("-", "−")
-
-
-def _signed(number: float) -> str:
-    """Return a number with its sign; a small one with two significant digits.
-
-    >>> _signed(0.25), _signed(-0.0000314)
-    ('+0.2500', '-3.1e-05')
-    """
-    return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
 
 
 def _predicted(explanation: Explanation) -> str:
@@ -289,9 +254,10 @@ def _predicted(explanation: Explanation) -> str:
 
 def _parts(explanation: Explanation) -> Iterator[tuple[str, str]]:
     """Yield the parts that the score of the explained class is made of."""
+    from cge.explain.explanation import signed
 
     def row(name: str, numbers: Any) -> tuple[str, str]:
-        return name, _signed(numbers[explanation.target_index])
+        return name, signed(numbers[explanation.target_index])
 
     yield row("constant", explanation.constant)
     if explanation.label_propagation.any():

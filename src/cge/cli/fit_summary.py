@@ -68,7 +68,7 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     if summary["path_weights"] is not None:
         weights = summary["path_weights"]
         spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
-        rows.append(("path weights", f"{spread}, effective number of paths {weights['effective_paths']:.0%}"))
+        rows.append(("path weights", f"{spread}, effective sample size {weights['effective_paths']:.0%} of the paths"))
     if summary["classifiers"]:
         rows.append(("classifier", _classifiers(summary)))
     folder = json.dumps(summary["folder"], ensure_ascii=False)
@@ -82,19 +82,35 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     )
 
 
+def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: bool = False) -> str:
+    """Return how many labels train and validate, and on how many a weighting is `learned`.
+
+    >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "was learned")
+    '40 (32 training, 8 held out for validation); the weighting was learned on the 32'
+    """
+    train, outer, validation = (counts[name] for name in ("train", "outer", "validation"))
+    text = f"{train:,} training, {validation:,} validation"
+    if refit:
+        text = f"{train:,} ({train - validation:,} training, {validation:,} held out for validation)"
+    if not outer:
+        return text
+    if unused:
+        return f"{text}; a weighting was learned on {outer:,} training labels, but not selected"
+    which = f"{'all' if outer == train else 'the'} {outer:,}" if refit else "the training labels"
+    return f"{text}; the weighting {learned} on {which}"
+
+
 def _labels(summary: dict[str, Any], model: PathEstimator) -> str:
     from cge.estimators.fitted_model import learned_weights_unused
 
-    seen = summary["labels_seen"]
-    unused = ", which were not selected" if learned_weights_unused(model.fitted_) else ""
-    outer = f" ({seen['outer']:,} also for learned path weights{unused})" if seen["outer"] else ""
-    return f"{seen['train']:,} training{outer}, {seen['validation']:,} validation"
+    unused = learned_weights_unused(model.fitted_)
+    return describe_labels(summary["labels_seen"], summary["refitted"], "was learned", unused)
 
 
 def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:
     text = f"{summary['best_epoch']} of {len(model.selection_history_ or model.history_)}"
     if summary["refitted"]:
-        return f"{text}, selected on held-out labels; then trained again on all labels"
+        return f"{text}, selected on held-out labels, then refitted on all labels"
     return f"{text}, the last: there are no validation labels" if summary["validation_accuracy"] is None else text
 
 

@@ -89,7 +89,7 @@ class Files:
     ids: Annotated[
         str,
         _read(
-            help="Read node ids as 'int' or 'str'; 'auto' looks at the first row.",
+            help="Read node ids as 'int' or 'str'; 'auto': integers if both ids of the first row are integers.",
             autocompletion=among("auto", "int", "str"),
         ),
     ] = "auto"

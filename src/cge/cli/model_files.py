@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from cge.errors import InputError, Message, format_value
+from cge.errors import InputError, Message, UnknownNodeError, format_value
 
 
 def load_model(folder: str, n_jobs: int | None = None) -> Any:
@@ -77,7 +77,7 @@ def split_ids(given: str) -> list[str]:
     return list(dict.fromkeys(words))
 
 
-def ids_of(model: Any, words: Sequence[str], option: str) -> list[Any]:
+def ids_of(model: Any, words: Sequence[str]) -> list[Any]:
     """Return ids in the type that the model has: integers where its ids are."""
     from cge.data.files.dialect import is_integer
 
@@ -85,10 +85,7 @@ def ids_of(model: Any, words: Sequence[str], option: str) -> list[Any]:
         return list(words)
     wrong = next((word for word in words if not is_integer(word)), None)
     if wrong is not None:
-        first = ", ".join(map(str, model.node_ids_[:3].tolist()))
-        raise InputError(
-            f"{option} must be integers, as the ids of this model ({first}, …), found {format_value(wrong)}"
-        )
+        raise UnknownNodeError("", [wrong], node_ids=model.node_ids_[:2].tolist())
     return [int(word) for word in words]
 
 

@@ -44,7 +44,7 @@ NewEdges = Annotated[
 NewFeatures = Annotated[
     str | None,
     typer.Option(
-        metavar="FILE", help="Features of new nodes: a table keyed by node, .npy or .npz.", rich_help_panel=FILES
+        metavar="FILE", help="Features of new nodes: a table with a node column, .npy or .npz.", rich_help_panel=FILES
     ),
 ]
 FeatureNodes = Annotated[
@@ -54,7 +54,8 @@ FeatureNodes = Annotated[
 NodeIds = Annotated[
     str | None,
     typer.Option(
-        metavar="IDS", help="Only these ids, separated by commas \\[all nodes of the graph, or all new ones]."
+        metavar="IDS",
+        help="Predict only these nodes: ids separated by commas \\[all nodes of the graph, or all new ones].",
     ),
 ]
 
@@ -110,7 +111,7 @@ def predict(
     edge_columns: dict[str, Any] = {name: column_of(text) for name, text in columns.items()} | {"weighted": weighted}
     dialect = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
     update, notes = _read_update(model, (graph, features, feature_nodes), edge_columns, dialect, self_loops)
-    ids = None if words is None else ids_of(model, words, "--nodes")
+    ids = None if words is None else ids_of(model, words)
     predictions, prediction_notes = predict_nodes(model, ids, update)
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:

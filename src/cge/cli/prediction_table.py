@@ -11,6 +11,13 @@ if TYPE_CHECKING:
     from cge.estimators.predictions import Predictions
 
 _MAX_ROWS = 20  # rows that are printed
+_BASIS = {
+    "training graph": "in the training graph",
+    "features+edges": "new, by features and edges",
+    "features": "new, by features only",
+    "edges": "new, by edges only",
+    "none": "new, without features and edges",
+}
 
 
 def to_columns(predictions: Predictions) -> dict[str, Any]:
@@ -96,8 +103,8 @@ def print_predictions(predictions: Predictions, out: str | None) -> None:
     from cge.estimators.predictions import EVIDENCE
 
     if out is not None:
-        counts = ", ".join(f"{count:,} from {name}" for name, count in predictions.counts().items())
-        print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("evidence", counts), ("written to", out)])
+        counts = ", ".join(f"{count:,} {_BASIS[name]}" for name, count in predictions.counts().items())
+        print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("based on", counts), ("written to", out)])
         return
     rows: list[tuple[str, ...]] = [
         (printable(node), _text(predicted), f"{confidence:.3f}", EVIDENCE[evidence])

@@ -91,7 +91,7 @@ def report(
         }
         print_json(result)
     elif not quiet:
-        print(f"{out}: {size / 1e6:.1f} MB")
+        print(f"written to {out} ({size / 1e6:.1f} MB)")
 
 
 def _print_method(method: str) -> None:

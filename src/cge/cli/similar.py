@@ -50,7 +50,7 @@ def similar(
             raise InputError(f"{option} must be one of {', '.join(map(repr, legal))}, found {format_value(value)}")
     model = load_model(folder, n_jobs)
     require_vectors(model, folder)
-    node_id = ids_of(model, [node], "ID")[0]
+    node_id = ids_of(model, [node])[0]
     if node_id not in model.graph_:
         first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
         raise InputError(f"there is no node {format_value(node_id)} in {folder}, whose first ids are {first}")

@@ -35,9 +35,7 @@ Storage = Annotated[
         "\\[runs/tune/DATASET-METHOD.journal].",
     ),
 ]
-Seeds = Annotated[
-    int, typer.Option(min=1, callback=int64, help="Fits of each trial; their mean accuracy is its score.")
-]
+Seeds = Annotated[int, typer.Option(min=1, callback=int64, help="Runs per trial; their mean accuracy is its score.")]
 Fixed = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="NAME=VALUE", help="A setting that is not searched; may be repeated."),

@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
+from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.estimators.label_roles import hold_out
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings
@@ -59,7 +59,7 @@ class TaskLabels:
 def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "classification") -> TaskLabels:
     """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays; nodes in both train."""
     if not isinstance(graph, Graph):
-        raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
+        raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
     codes, target = encode_target(graph, y, "y", task)
     train_idx, validation_idx = np.flatnonzero(target.labeled(codes)), np.empty(0, np.int64)
     if not len(train_idx):

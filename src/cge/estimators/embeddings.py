@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
+from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import Setting, check_settings, documented
 from cge.estimators.storing import save_estimator
@@ -66,7 +66,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         """
         check_settings(self)
         if not isinstance(graph, Graph):
-            raise InputError(f"fit takes a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
+            raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
         params: Any = self.get_params()

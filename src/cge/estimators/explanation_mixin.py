@@ -171,5 +171,5 @@ def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | 
     """Check which paths an explanation lists."""
     count, longest = checked_integer("top", top, 1), explainer.paths.hops
     if hop is not None and checked_integer("hop", hop, 0) > longest:
-        raise InputError(parameter="hop", expected=f"at most {longest}, the edges of the longest path", found=hop)
+        raise InputError(parameter="hop", expected=f"at most {longest}, the model's hops", found=hop)
     return count, None if hop is None else int(hop)

@@ -84,7 +84,9 @@ def load(
         raise FileFormatError(folder, "this model needs more memory than this machine has") from None
     except _PROBLEMS as error:
         reason = error if isinstance(error, CgeError) else format_value(str(error))
-        raise FileFormatError(folder, f"this is no whole {stored.kind} ({reason}); save the model again") from None
+        raise FileFormatError(
+            folder, f"this folder does not hold a complete {stored.kind} model ({reason}); save the model again"
+        ) from None
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:

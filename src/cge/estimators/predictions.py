@@ -115,7 +115,7 @@ def predict_nodes(
             rows = grown.graph.indices_of(wanted)
         except UnknownNodeError as error:
             hint = "name nodes of the training graph or new ones"
-            raise UnknownNodeError("", error.offenders, error.count, hint) from None
+            raise UnknownNodeError("", error.offenders, error.count, hint, ids[:2].tolist()) from None
     evidence, probabilities = _predict_new(fitted, grown, rows)
     return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,13 +10,34 @@ import numpy as np
 
 from cge.arrays import Array
 
+TEXT_COLUMNS = ("path", "training labels", "edge types")  # of the table of paths; the others are numbers
+_MAX_NAME = 14  # characters of a class in a column title
+
+
+def label_text(label: Any) -> str:
+    """Return an id or a label as text; a node may have several labels."""
+    return "; ".join(map(str, label)) if isinstance(label, tuple) else str(label)
+
+
+def _shortened(name: str) -> str:
+    return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def signed(number: float) -> str:
+    """Return a number with its sign; a small one with two significant digits.
+
+    >>> signed(0.25), signed(-0.0000314)
+    ('+0.2500', '-3.1e-05')
+    """
+    return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
+
 
 @dataclass(frozen=True)
 class ClassifierInfo:
     """Which classifier of an ensemble is explained: its `index`, the `count` of classifiers, and its `name`.
 
     >>> print(ClassifierInfo(0, 3, "consistency"))
-    classifier 1 of 3 (consistency)
+    classifier 0 of 0…2 (consistency)
     """
 
     index: int = 0
@@ -24,7 +45,7 @@ class ClassifierInfo:
     name: str = "head"
 
     def __str__(self) -> str:
-        return f"classifier {self.index + 1} of {self.count} ({self.name})"
+        return f"classifier {self.index} of 0…{self.count - 1} ({self.name})"
 
 
 SINGLE_CLASSIFIER = ClassifierInfo()
@@ -65,6 +86,11 @@ class PathContribution:
         """Number of nodes, repeated ones included: one more than hops."""
         return len(self.path)
 
+    @property
+    def hops(self) -> int:
+        """Number of edges."""
+        return len(self.path) - 1
+
     def row(self, classes: Sequence[Any]) -> dict[str, Any]:
         """Return plain values by name."""
         return {
@@ -72,6 +98,7 @@ class PathContribution:
             "labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
             "types": list(self.types),
             "length": self.length,
+            "hops": self.hops,
             "diversity": self.diversity,
             "weight": self.weight,
             "contribution": self.contribution,
@@ -158,16 +185,45 @@ class Explanation(Sequence[PathContribution]):
         return f"Explanation({subject}, {len(self)} paths)"
 
     def __str__(self) -> str:
-        table = [("path", "length", "diversity", "weight", f"contribution to {self.target_class}")]
-        for path in self.paths:
-            numbers = f"{path.weight:.3g}", f"{path.contribution:+.4f}"
-            table.append((" → ".join(map(str, path.path)), str(path.length), str(path.diversity), *numbers))
-        first, *others = (max(map(len, column)) for column in zip(*table, strict=True))
-        lines = [
-            "  ".join([row[0].ljust(first), *(cell.rjust(width) for cell, width in zip(row[1:], others, strict=True))])
-            for row in table
-        ]
-        return "\n".join(lines)
+        columns = []
+        for title, cells in self.table().items():
+            width = max(map(len, (title, *cells)))
+            columns.append([f"{cell:{'<' if title in TEXT_COLUMNS else '>'}{width}}" for cell in (title, *cells)])
+        lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
+        return "\n".join([*lines, self.table_footer()])
+
+    def table(self, text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
+        """Return the paths as columns of text, by title; `text` writes an id, a label or a type."""
+
+        def joined(values: Iterable[Any]) -> str:
+            return " → ".join("·" if value is None else text(value) for value in values)
+
+        columns = {
+            "path": [joined(path.path) for path in self.paths],
+            "training labels": [joined(path.labels) for path in self.paths],
+            "edge types": [joined(path.types) for path in self.paths],
+            "hops": [str(path.hops) for path in self.paths],
+            "distinct nodes": [str(path.diversity) for path in self.paths],
+            "weight": [f"{path.weight:.3g}" for path in self.paths],
+            f"contribution to {_shortened(text(self.target_class))}": [
+                signed(path.contribution) for path in self.paths
+            ],
+        }
+        if not self.by_edge_type:
+            del columns["edge types"]
+        if self.runner_up is not None:
+            title = f"to {_shortened(text(self.classes.tolist()[self.runner_up]))}"
+            columns[title] = [signed(float(path.contributions[self.runner_up])) for path in self.paths]
+        return columns
+
+    def table_footer(self, text: Callable[[Any], str] = label_text) -> str:
+        """Return what the columns of the table mean."""
+        weight = "relative to a random walk (uniform weights = 1)" if self.exact else "the output of the network"
+        parts = ["· = no training label", f"weight is {weight}"]
+        if self.runner_up is not None:
+            name = _shortened(text(self.classes.tolist()[self.runner_up]))
+            parts.append(f"'to {name}' = contribution to the runner-up class")
+        return "; ".join(parts)
 
     @property
     def target_index(self) -> int:

@@ -74,11 +74,13 @@ class Gain:
 
     @property
     def caveat(self) -> str:
-        """A sentence about what biases the gain; empty if nothing does."""
+        """A sentence about what biases the comparison; empty if nothing does."""
+        early = " in the model search, before training was complete" if self.early else ""
         if self.selected:
-            early = ", and both were compared after their first epochs" if self.early else ""
-            return f"These labels also selected the weighting, so the gain is optimistic{early}."
-        return "Both were compared after their first epochs." if self.early else ""
+            optimistic = ", so the gain is optimistic" if self.mean > 0 else ""
+            comma = "," if early else ""
+            return f"Compared{early}{comma} on labels that also selected the weighting{optimistic}."
+        return f"Compared{early}." if early else ""
 
 
 @dataclass(frozen=True)
@@ -140,15 +142,18 @@ class WeightingComparison:
             sentences.append("The weights are nearly uniform: paths of the same length have about the same weight.")
         elif not self.nearly_uniform:
             sentences.append(
-                f"The effective number of paths, (ΣA)²/ΣA², is {100 * self.effective_fraction:.0f} % of that of "
-                "uniform weights."
+                f"Weights are concentrated: equivalent to {100 * self.effective_fraction:.0f} % of the paths ("
+                "effective sample size (ΣA)²/ΣA², relative to uniform weights)."
             )
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             most, least = (
                 f"{hop} hop{'' if hop == 1 else 's'} ({numbers[hop]})" for hop in (self.strongest_hop, self.weakest_hop)
             )
-            sentences.append(f"Paths of {most} contribute most to the predicted classes, those of {least} least.")
+            sentences.append(
+                f"Paths of {most} contribute most to the predicted classes, those of {least} least (mean contribution "
+                "to the score, above the mean over classes)."
+            )
         return sentences
 
     def __str__(self) -> str:

@@ -11,7 +11,7 @@ from cge.estimators.uniform_baseline import fit_like, labels_of, probabilities_o
 from cge.explain.weighting_comparison import Gain
 from cge.report.scored_nodes import ScoredNodes
 
-_UNIFORM = "cge, uniform weights"
+_UNIFORM = "cge (uniform weights)"
 
 
 def compare_methods(
@@ -32,7 +32,7 @@ def compare_methods(
     if uniform_model is not None or model.weighting_ != "uniform":
         methods[_UNIFORM] = uniform_copy(model)
     if model.graph_.features is not None:
-        methods |= {"SGC": SGC(), "features only": FeatureClassifier()}
+        methods |= {"SGC": SGC(), "logistic regression (features)": FeatureClassifier()}
     methods["label propagation"] = LabelPropagation()
     for name, method in methods.items():
         if name == _UNIFORM and uniform_model is not None:

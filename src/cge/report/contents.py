@@ -25,6 +25,11 @@ _COLORS = (
     "#2f6fd0", "#d9822b", "#2a9d5c", "#c4483f", "#8456b8", "#8c6d4f", "#d06fae", "#6f7a1f", "#1f9aa8", "#b8932a",
 )  # fmt: skip
 _OTHER_COLOR = "#8a94a3"
+_INPUT_NAMES = {
+    "cosine": "context cosine of features",
+    "degrees": "log-degree sum",
+    "degree difference": "log-degree difference",
+}
 _ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": "random_"}
 
 
@@ -103,6 +108,8 @@ def report_contents(
     listed = np.concatenate([shown, np.setdiff1d(on_paths, shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
     captions = sentences.captions(model, model.explainer().classifier, len(shown), scored, PROJECTIONS[projection])
+    tested = min(_FAITHFULNESS_NODES, len(shown))
+    captions["faithfulness-caption"] = sentences.faithfulness_caption(model.explainer().classifier, tested)
     captions["colors-caption"] = sentences.color_caption(multilabel, len(classes), len(_COLORS))
     captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
     return {
@@ -116,12 +123,13 @@ def report_contents(
         "confusion": None if scored is None else scored.confusion(),
         "by_class": None if scored is None else scored.by_class(),
         "curves": training_curves(model),
+        "best_epoch": model.best_epoch_,
         "classes": classes,
         "groups": _color_groups(nodes.class_sizes),
         "nodes": _node_table(model, nodes, node_names, projection),
         "paths": _renumbered(paths, listed, len(labels)),
         "neighbors": _neighbors(model.embedding_[shown]),
-        "first_node": _first_node(model, shown, scored),
+        "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
         "weight_axis": sentences.weight_axis_title(model),
         "histogram": weight_histogram(weights),
@@ -224,16 +232,16 @@ def _neighbors(vectors: Array) -> list[list[int]]:
 def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
     """Return the learned coefficients of edge weights, by size, and hop weights; empty where there are none."""
     parameters = getattr(model, "weight_parameters_", None) or {"coefficients": {}, "hops": []}
-    coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1]))
     learned = any(parameters["coefficients"].values())
+    coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1])) if learned else []
     return {
-        "edge_coefficients": [[name, round(value, 4)] for name, value in coefficients] if learned else [],
+        "edge_coefficients": [[_INPUT_NAMES.get(name, name), round(value, 4)] for name, value in coefficients],
         "hop_weights": [round(weight, 4) for weight in parameters["hops"]],
     }
 
 
 def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
-    """Return the curves of deletion and insertion: means over some nodes."""
+    """Return the curves of deletion and insertion: means over evenly spaced nodes."""
     places = np.linspace(0, len(shown) - 1, min(_FAITHFULNESS_NODES, len(shown))).astype(np.int64)
     curves = model.faithfulness(model.node_ids_[np.unique(shown[places])].tolist())
     means = {
@@ -246,9 +254,16 @@ def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
     return {"fractions": curves.fractions.tolist(), **means}
 
 
-def _first_node(model: PathEstimator, shown: Array, scored: ScoredNodes | None) -> int:
-    """Return which node the explorer shows first: a test node, if there are any, with at least three neighbors."""
-    suitable = model.graph_.degrees[shown] >= 3
+def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None) -> int:
+    """Return which node the explorer shows first: one with a correct, confident prediction, and three neighbors.
+
+    It is a test node, if there are any. Conditions that no node meets are left out.
+    """
+    shown, predicted = nodes.shown, nodes.predicted[nodes.shown]
+    conditions = [nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3]
     if scored is not None and scored.is_test:
-        suitable &= np.isin(shown, scored.nodes)
-    return int(np.flatnonzero(suitable)[0]) if suitable.any() else 0
+        conditions.insert(0, np.isin(shown, scored.nodes))
+    suitable = np.ones(len(shown), bool)
+    for condition in conditions:
+        suitable = suitable & condition if (suitable & condition).any() else suitable
+    return int(np.where(suitable, nodes.probabilities[shown, predicted], -1.0).argmax()) if len(shown) else 0

@@ -130,6 +130,7 @@
   draw("curve", data.curves.map((curve) => ({
     type: "scatter", mode: "lines", name: curve.name, x: curve.x, y: curve.y, yaxis: curve.is_accuracy ? "y2" : "y",
   })), { xaxis: { title: { text: "epoch" } }, yaxis: { title: { text: "loss" } },
+    shapes: [{ type: "line", x0: data.best_epoch, x1: data.best_epoch, yref: "paper", y0: 0, y1: 1, line: { dash: "dot", width: 1.5, color: "#97a5b8" } }],
     yaxis2: { overlaying: "y", side: "right", tickmode: "linear", dtick: 0.2, tickformat: ".0%", range: [0, 1], automargin: true, showgrid: false } });
   const crowded = data.nodes.keys.length > 1000;
   draw("scatter", [...data.groups].reverse().map((group, place) => {
@@ -178,7 +179,7 @@
   draw("edge-coefficients", data.edge_coefficients.length ? [{
     type: "bar", orientation: "h", y: data.edge_coefficients.map((pair) => plain(pair[0])), x: data.edge_coefficients.map((pair) => pair[1]),
     hovertemplate: "%{y}: %{x:+.2f}<extra></extra>", marker: { color: "#2f6fd0" },
-  }] : null, { title: { text: "Coefficients of edge weights (θ)" }, margin: { l: 140, r: 14, t: 40, b: 34 }, showlegend: false });
+  }] : null, { title: { text: "Coefficients θ of the edge inputs" }, margin: { l: 140, r: 14, t: 40, b: 34 }, showlegend: false });
   draw("hop-weights", data.hop_weights.length ? [{
     type: "bar", x: data.hop_weights.map((_, hops) => hops), y: data.hop_weights, hovertemplate: "%{x} hops: %{y:.3f}<extra></extra>",
     marker: { color: "#2f6fd0" },
@@ -189,7 +190,7 @@
   draw("by-length", data.by_length.length ? data.by_length.map((curve) => ({
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
-  })) : null, { title: { text: "Mean weight by length and diversity" }, xaxis: { title: { text: "hops, or distinct nodes" }, dtick: 1 }, yaxis: { type: "log" } });
+  })) : null, { title: { text: "Path weight by number of hops and of distinct nodes" }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "|A|, geometric mean" }, type: "log" } });
   grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted", "on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];

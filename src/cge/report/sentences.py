@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from cge.estimators.configs import flat_params
+from cge.errors import counted
+from cge.estimators.configs import flat_params, flat_settings
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.storing import name_of
 from cge.explain.explanation import ClassifierInfo
 from cge.report.scored_nodes import ScoredNodes
+from cge.training.classifier_registry import CLASSIFIERS
 
 
 def summary_sentences(
@@ -69,8 +71,11 @@ def captions(
     ensemble = classifier.count > 1
     attributed = "" if model.fitted_.exact else " For PaperCGE contributions are an attribution, not an exact sum."
     classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
+    exact = ", relative to a random walk; θ: coefficients of the edge inputs"
+    symbols = exact if model.fitted_.exact else ", from 0 to 1, the output of the network"
+    refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     return {
-        "curves-caption": f"Best epoch: {model.best_epoch_}.",
+        "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
         "map-caption": f"Node vectors, normalized to unit length, in two dimensions ({projection}). Colors show labels "
         f"or, for nodes without a label, predictions. Click a node to see its paths.{part}",
         "explorer-caption": "The paths with the largest contributions to the score of the predicted class, positive or "
@@ -81,15 +86,20 @@ def captions(
         "by-class-caption": labels,
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
         f"calibrated. Expected calibration error: {error}, on {labels}",
-        "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
-        "inserted into a vector without paths: by contribution, by weight, or in random order; mean over some nodes. "
-        "A faster change means that these paths matter more for the prediction. The gap between “by contribution” and "
-        "“by weight” shows that contributions tell more than weights alone."
-        + (f" The probability is that of {classifier}." if ensemble else ""),
         "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
         "selected by contribution, so paths with large weights are more frequent.",
-        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers}",
+        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} A(p): weight of path p{symbols}.",
     }
+
+
+def faithfulness_caption(classifier: ClassifierInfo, n_nodes: int) -> str:
+    """Return what the curves of deletion and insertion show, means over `n_nodes` nodes."""
+    return (
+        "Probability of the predicted class as paths are deleted from a node's vector, or inserted into a vector "
+        f"without paths: by contribution, by weight, or in random order; mean over {counted(n_nodes, 'node')}. A "
+        "faster change means that these paths matter more for the prediction. The gap between “by contribution” and "
+        "“by weight” shows how much more contributions tell than weights alone."
+    ) + (f" The probability is that of {classifier}." if classifier.count > 1 else "")
 
 
 def color_caption(multilabel: bool, n_classes: int, n_colors: int) -> str:
@@ -122,10 +132,24 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
     rows = []
     for name, value in flat_params(model).items():
         if name != "n_jobs":  # does not change the result
-            text = "default" if value is None else str(value)
             selected = used.get(name) if value is None or value == "auto" else None
-            rows.append([name, f"{text}: {selected}" if selected else text])
+            if value is None:
+                rows.append([name, selected or _default_value(model, name)])
+            else:
+                rows.append([name, f"{value}: {selected}" if selected else str(value)])
     return rows
+
+
+def _default_value(model: PathEstimator, name: str) -> str:
+    """Return the value that was used for a setting that was not given: that of each classifier, or in words."""
+    settings = {key: CLASSIFIERS[key].settings for key in getattr(model, "classifiers_", ())}
+    values = {key: str(getattr(each, name)) for key, each in settings.items() if hasattr(each, name)}
+    if not values:
+        return flat_settings(type(model))[name].setting.none or "none"
+    if name == "max_epochs":  # may be reduced, to bound the time
+        values = {"": str((model.selection_history_ or model.history_)[0].max_epochs)}
+    same = len(set(values.values())) == 1
+    return next(iter(values.values())) if same else ", ".join(f"{value} ({key})" for key, value in values.items())
 
 
 def weight_axis_title(model: PathEstimator) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.checks import checked_integer
-from cge.errors import InputError, Message
+from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.graph import Graph
 from cge.parallel import resolve_jobs, run_blocks, split_blocks
 from cge.randomness import generator, key
@@ -78,7 +78,7 @@ class Walker:
         stream: Sequence[str | int] = (),
     ) -> None:
         if not isinstance(graph, Graph):
-            raise InputError(f"graph must be a cge.Graph, found a {type(graph).__name__}; Graph.from_edges makes one")
+            raise InputError(f"graph must be a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
         for name, value in (("p", p), ("q", q)):
             number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
             if not number or not _SMALLEST <= value <= 1 / _SMALLEST:

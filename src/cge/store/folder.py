@@ -174,7 +174,7 @@ def _read_manifest(path: Path, name: str) -> manifests.Manifest:
         if path.is_dir():
             problem = f"the folder holds no {file.name!r}; give a folder that cge has saved"
         else:
-            problem = "the folder does not exist; give one that cge has saved"
+            problem = "there is no such folder; expected a model saved by `cge fit` or `model.save`"
         raise FileFormatError(path, problem) from None
     except NotADirectoryError:
         raise FileFormatError(path, "this is a file", hint="give the path of a folder that cge has saved") from None

@@ -121,7 +121,9 @@ def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) 
     width = values.shape[1] if classes is None else len(classes)
     if values.shape != (graph.num_nodes, width):
         expected = f"({graph.num_nodes}, {width})"
-        raise InputError(Message(Param(what), f" must have shape {expected}, found {values.shape}"), parameter=what)
+        raise InputError(
+            Message(Param(what), f" must have shape {expected}, found shape {values.shape}"), parameter=what
+        )
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():

@@ -94,7 +94,9 @@ class MultiLabel(Target):
         """Return micro-F1."""
         true = members(labels, self.classes)
         if predicted.shape != true.shape:
-            raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
+            raise InputError(
+                f"labels must have shape {predicted.shape}, like the predictions, found shape {true.shape}"
+            )
         return micro_f1(predicted > 0, true > 0)
 
     def centered(self, slopes: Array) -> Array:

@@ -187,7 +187,9 @@ class Regression(Target):
         """Return R²."""
         true = np.asarray(labels, np.float64)
         if predicted.shape != true.shape:
-            raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
+            raise InputError(
+                f"labels must have shape {predicted.shape}, like the predictions, found shape {true.shape}"
+            )
         return r2_score(predicted, true)
 
     def metrics(self, outputs: Array, labels: Array) -> dict[str, float]:

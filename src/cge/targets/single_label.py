@@ -96,7 +96,9 @@ class SingleLabel(Target):
         """Return the accuracy."""
         true = np.asarray(labels)
         if predicted.shape != true.shape:
-            raise InputError(f"labels must have shape {predicted.shape}, as the predictions, found {true.shape}")
+            raise InputError(
+                f"labels must have shape {predicted.shape}, like the predictions, found shape {true.shape}"
+            )
         return accuracy(predicted, true)
 
     def format_score(self, score: float) -> str:

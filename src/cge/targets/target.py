@@ -205,7 +205,7 @@ class Target(ABC):
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:  # noqa: ARG002
         """Return prediction intervals `(k, 2)`; `residuals` are outputs and labels of validation nodes, as matrices."""
-        raise InputError("classes have probabilities, and no prediction intervals", hint="use predict_proba")
+        raise InputError("predict_interval needs task='regression'", hint="use predict_proba for classes")
 
     def centered(self, slopes: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""

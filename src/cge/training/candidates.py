@@ -122,7 +122,9 @@ def _best_is(classifier: str) -> Condition:
 
 
 def _base_is(name: str) -> Condition:
-    return Condition(f"if {name} is the base", lambda state: state.base == name or is_hop_profile(state.base))
+    return Condition(
+        f"if {name} is the best of degree and uniform", lambda state: state.base == name or is_hop_profile(state.base)
+    )
 
 
 def first_weighting(settings: EncoderSettings, inputs: str) -> str:

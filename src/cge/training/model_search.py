@@ -200,11 +200,10 @@ class ModelSearch:
         outcome = learn_weighting(self.task, inputs, propagation, settings, class_weights=class_weights)
         if not outcome.learned and self.evaluator.settings.weighting != "auto":
             problem = Message.of(
-                "training {weighting} changed nothing: with weights learned on some of the training labels, the others "
-                "were predicted no better than by chance; the weights are those of ",
+                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of ",
                 weighting=learned.name,
             )
-            self.notices.append(Message(problem, repr(start.name)))
+            self.notices.append(Message(problem, f"{start.name!r} are used"))
         learned.module.eval()
         return learned
 

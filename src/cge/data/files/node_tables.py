@@ -31,7 +31,7 @@ _NODE_NAMES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABEL_NAMES = ("label", "labels", "class", "y", "target", "category")
 _FIRST_NAMES = (*_NODE_NAMES, "label", "labels", "class")  # what the first field of a header may be
 _MAX_LISTED = 5  # nodes in a message
-ADD_NODES = "remove these rows, or add the nodes to the graph (isolated ones by a list of all nodes)"
+ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all node ids with {nodes}")
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def refuse_unknown_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Arr
         if (node_idx < 0).all() and len(unknown) > 1:
             first_ids = ", ".join(map(format_value, node_ids[:_MAX_LISTED].tolist()))
             hint = f"no row has a node of the graph, whose first ids are {first_ids}; write ids alike in both files"
-        raise UnknownNodeError(str(path), unknown[:_MAX_LISTED], len(unknown), hint)
+        raise UnknownNodeError(str(path), unknown[:_MAX_LISTED], len(unknown), hint, node_ids[:2].tolist())
 
 
 def check_unique_nodes(path: Path, keys: Array, lines: Array | None) -> None:
