@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "training labels", "edge types", "hops", "distinct nodes", "weight", "contribution"]
+COLUMNS = ["path", "training labels", "edge types", "hops", "distinct nodes", "weight"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -124,8 +124,8 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
 @pytest.mark.parametrize(
     ("columns", "left_out"),
     [
-        (110, []),
-        (80, ["edge types", "distinct nodes"]),
+        (120, []),
+        (80, ["edge types", "hops", "distinct nodes"]),
         (50, ["training labels", "edge types", "hops", "distinct nodes"]),
     ],
 )
@@ -216,7 +216,7 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
     files = ["--csv", str(tmp_path / "paths.csv"), "--parquet", str(tmp_path / "paths.parquet")]
     assert run(["explain", str(tmp_path / "model"), "--node", "eve", "--classifier", "1", *files]) == 0
     lines = capsys.readouterr().out.splitlines()
-    sentence = "These are the scores of classifier 2 of 3 (mlp); probabilities are averaged over the ensemble."
+    sentence = "These are the scores of classifier 1 of 0…2 (mlp); probabilities are averaged over the ensemble."
     assert any(line.startswith(sentence) for line in lines)
     for row in csv.DictReader((tmp_path / "paths.csv").read_text().splitlines()):
         assert (row["classifier"], row["n_classifiers"], row["classifier_name"]) == ("1", "3", "mlp")
@@ -262,7 +262,7 @@ def test_all_predicted_classes_of_a_multilabel_model(tmp_path: Path, capsys: pyt
     probabilities = dict(zip(result["classes"], result["probabilities"], strict=True))
     assert run(["explain", str(tmp_path / "model"), "--node", "=ann", "--class", "two"]) == 0
     first, second, third, *_ = capsys.readouterr().out.splitlines()
-    assert first == "Why =ann is in two"
+    assert first == "Why =ann is predicted as two"
     assert second == f"probability  {probabilities['two']:.0%}"
     assert third == "predicted    " + "; ".join(
         f"{name} ({probabilities[name]:.0%})" for name in result["predicted_all"]
@@ -298,7 +298,7 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
             ["--compare"],
             "this model has no validation labels to compare on; fit it with validation labels",
         ),
-        (["--node", "zoe"], "--node 'zoe' is not a node of the graph"),
+        (["--node", "zoe"], "node 'zoe' is not in the graph (ids look like '=ann', '+bob')"),
         (["--class", "up"], "there is no class 'up'; the classes are '=SUM(1)', 'plain'"),
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the model's hops, found 3"),
         (

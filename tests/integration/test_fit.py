@@ -67,7 +67,10 @@ def test_the_model_equals_that_of_the_api(files: Path, capsys: pytest.CaptureFix
     seen, best = expected.labels_seen_, expected.selection_history_[expected.best_epoch_ - 1]
     assert output["nodes"] == "40"
     assert output["edges"] == f"{graph.num_edges:,}"
-    assert output["labels"] == f"20 training (20 also for learned path weights), {seen['validation']} validation"
+    assert output["labels"] == (
+        f"20 ({20 - seen['validation']} training, {seen['validation']} held out for validation); the weighting was "
+        "learned on all 20"
+    )
     assert output["best epoch"].startswith(f"{expected.best_epoch_} of 4, selected on held-out labels")
     assert output["validation"] == f"accuracy {best.validation_accuracy:.1%} on {seen['validation']} labels"
     assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective number of paths \d+%", output["path weights"])
@@ -226,8 +229,8 @@ def test_files_that_are_wrong(files: Path, capsys: pytest.CaptureFixture[str]) -
     assert problem.startswith("--setting inductive needs node features")
     labels.write_text("node,label\nl1,left\nnobody,right\n")
     problem = usage_error(fit_arguments(files), capsys)
-    assert "1 node in" in problem
-    assert "not in the graph: 'nobody'" in problem
+    assert "node 'nobody' in" in problem
+    assert "is not in the graph (ids look like 'l0', 'l1')" in problem
     assert run(["check", str(files / "edges.csv"), "--labels", str(labels)]) == 2
     assert capsys.readouterr().err == f"cge: {problem}\n"
     labels.write_text("node,label\nl1,left\nl2,left\n")

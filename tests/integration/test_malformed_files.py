@@ -440,7 +440,8 @@ CASES = [
     Case(
         "edge to an unlisted node",
         {"edges.csv": GOOD, "nodes.txt": "a\nb\n"},
-        "node 'c' in {dir}/edges.csv is not in the graph (ids look like 'a', 'b'); the list of nodes must contain every node",
+        "node 'c' in {dir}/edges.csv is not in the graph (ids look like 'a', 'b'); the list of nodes "
+        "must contain every node",
         nodes="nodes.txt",
         error=UnknownNodeError,
     ),
@@ -508,7 +509,8 @@ CASES = [
     Case(
         "labels with an unusual header",
         {"edges.csv": GOOD, "labels.csv": "person,mood\na,x\nb,y\n"},
-        "node 'person' in {dir}/labels.csv is not in the graph (ids look like 'a', 'b'); if line 1 names the columns, name them too by "
+        "node 'person' in {dir}/labels.csv is not in the graph (ids look like 'a', 'b'); if line 1 names "
+        "the columns, name them too by "
         "node and label, else remove it",
         labels="labels.csv",
         error=UnknownNodeError,
@@ -841,7 +843,7 @@ def test_message(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         ("missing column", "pass delimiter", "pass --delimiter"),
         ("mixed types", "pass ids='str'", "pass --ids str"),
         ("negative weight", "pass weighted=False", "pass --unweighted"),
-        ("unknown nodes in labels", "", ""),
+        ("unknown nodes in labels", "ids with nodes", "ids with --nodes"),
         ("label conflict", "pass multilabel=True", "pass --multilabel"),
         ("features twice", "", ""),
         ("pickle in .npy", "", ""),

@@ -203,8 +203,8 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["walks"] == "2 per node with 6 nodes, window 3"
     assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
-    assert output["labels"].endswith(
-        "(20 also for learned path weights), 4 validation, then a second training on all labels"
+    assert output["labels"].startswith(
+        "20 (16 training, 4 held out for validation); the weighting is learned on all 20; then"
     )
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     result = json.loads(capsys.readouterr().out)

@@ -103,7 +103,7 @@ def test_labels_are_not_changed_in_place() -> None:
             {1: 1, 0: 0},
             "every node of validation also has a label in y, so no validation labels remain",
         ),
-        ({0: "a", 1: "b"}, {7: "b"}, "node 7 in validation is not in the graph"),
+        ({0: "a", 1: "b"}, {7: "b"}, "node 7 in validation is not in the graph (ids look like 0, 1)"),
     ],
 )
 def test_wrong_labels(y: Any, validation: Any, message: str) -> None:

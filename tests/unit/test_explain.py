@@ -153,23 +153,23 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     assert explanation[-2:] == explanation.paths[-2:]
     assert repr(explanation) == "Explanation(node 'n7', 6 paths)"
     lines = str(explanation).splitlines()
-    assert lines[0].split() == [
+    assert [*explanation.table()] == [
         "path",
-        "training",
-        "labels",
+        "training labels",
+        "edge types",
         "hops",
-        "distinct",
-        "nodes",
+        "distinct nodes",
         "weight",
-        "contribution",
-        "to",
-        str(explanation.predicted),
+        f"contribution to {explanation.predicted}",
+        f"to {explanation.classes[explanation.runner_up]}",
     ]
+    assert lines[0].split() == " ".join(explanation.table()).split()
+    assert lines[-1] == explanation.table_footer()
     assert lines[1].startswith(" → ".join(explanation[0].path))
     graph = fitted.graph_
     for path in explanation:
         assert path.path[0] == "n7"
-        assert path.length == len(path.path)
+        assert path.length == path.hops + 1 == len(path.path)
         assert path.diversity == len(set(path.path))
         for node, following, kind in zip(path.path, path.path[1:], path.types, strict=False):
             far = abs(int(node[1:]) - int(following[1:])) > 2
@@ -261,7 +261,8 @@ def test_unconnected_nodes_contribute_nothing() -> None:
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
-    assert str(explanation).splitlines() == ["path  length  diversity  weight  contribution to 0"]
+    head = "path  training labels  hops  distinct nodes  weight  contribution to 0  to 1"
+    assert str(explanation).splitlines() == [head, explanation.table_footer()]
 
 
 @pytest.mark.parametrize("which", ["fitted", "sampled"])
@@ -321,12 +322,12 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
         np.testing.assert_allclose(explanation.scores, scores_of(model, 3, index)[0], atol=1e-5)
         assert_adds_up(explanation)
     assert [str(explanation.classifier) for explanation in explanations] == [
-        "classifier 1 of 2 (mlp)",
-        "classifier 2 of 2 (mlp)",
+        "classifier 0 of 0…1 (mlp)",
+        "classifier 1 of 0…1 (mlp)",
     ]
     values = explanations[1].to_dict()
     assert (values["classifier"], values["n_classifiers"], values["classifier_name"]) == (1, 2, "mlp")
-    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 1 of 2 (mlp); ")
+    assert explanations[0].describe_classifier().startswith("These are the scores of classifier 0 of 0…1 (mlp); ")
     nodes = np.arange(40)
     for index in (0, 1):
         own = [scores_of(model, node, index)[0].argmax() for node in nodes.tolist()]

@@ -505,7 +505,7 @@ def test_nodes_that_are_not_in_the_graph(stem: str, word: str, tmp_path: Path) -
         f"if line 1 names the columns, call them node and {what}, else {HINT}"
     )
     assert "no row has a node of the graph, whose first ids are 'ann', 'bob'" in said(f"eve,{word}\nfay,{word}\n")
-    assert said(f"eve,{word}\n").endswith(f"'eve'; {HINT}")
+    assert said(f"eve,{word}\n").endswith(f"(ids look like 'ann', 'bob'); {HINT}")
 
 
 @pytest.mark.parametrize("stem", ["labels", "split"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
 
 import typer
@@ -208,7 +209,7 @@ def _print(explanation: Explanation, *, regression: bool) -> None:
             columns.pop(title, None)
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
-    print(explanation.table_footer(lambda label: printable(label_text(label))))
+    print(fill(explanation.table_footer(lambda label: printable(label_text(label))), width()))
 
 
 def _print_heading(explanation: Explanation, regression: bool) -> None:
