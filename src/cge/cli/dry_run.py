@@ -84,7 +84,7 @@ def _shortened(names: list[str]) -> str:
 
     if len(names) > 1 and all(map(is_hop_profile, names)):
         return f"{len(names)} hop profiles"
-    return ", ".join("0 hops" if name == "own" else name for name in names)
+    return ", ".join(names)
 
 
 def _paper(plan: FitPlan) -> list[tuple[str, str]]:
