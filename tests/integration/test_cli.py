@@ -93,7 +93,7 @@ def test_check_says_how_it_read(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert output["separated by"] == "semicolons, with a header"
     assert output["columns"] == "source = 'source', target = 'target', weight = 'weight'"
     assert output["ids"] == "integers: 1, 2, 3"
-    assert output["rows"] == "4 read, 1 duplicates merged, 1 self-loops dropped"
+    assert output["rows"] == "4, 1 duplicates merged, 1 self-loops dropped"
 
 
 @pytest.mark.parametrize(

@@ -73,7 +73,7 @@ def test_the_model_equals_that_of_the_api(files: Path, capsys: pytest.CaptureFix
     )
     assert output["best epoch"].startswith(f"{expected.best_epoch_} of 4, selected on held-out labels")
     assert output["validation"] == f"accuracy {best.validation_accuracy:.1%} on {seen['validation']} labels"
-    assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective number of paths \d+%", output["path weights"])
+    assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective sample size \d+% of the paths", output["path weights"])
     assert output["saved to"] == str(files / "m")
     assert output["in Python"] == f'model = cge.load("{files / "m"}"); model.predict()'
     assert [file.name for file in (files / "m").iterdir() if file.suffix != ".safetensors"] == ["model.json"]
