@@ -420,7 +420,7 @@ def test_predict_refuses(here: Path, capsys: pytest.CaptureFixture[str]) -> None
         "predict no-features --features new.csv": "trained without features, so new nodes need edges; pass --graph",
         "predict features --feature-nodes new.csv": "--feature-nodes needs --features; pass --features, too",
         "predict features --graph none.csv": "none.csv: there is no such file; check its path",
-        "predict features --graph edges.csv --nodes zoe": "node 'zoe' is not in the graph (ids look like 'l0', 'l1'); name nodes",
+        "predict features --graph edges.csv --nodes zoe": "(ids look like 'l0', 'l1'); name nodes",
         "predict features --graph edges.csv --source x": "edges.csv, line 1:",
         "predict features --source x": "--source describes the file of --graph; add --graph, or leave it out",
         "predict features --features new.csv --no-header": "--header describes the file of --graph; add --graph, or",
