@@ -89,11 +89,12 @@ def test_the_interval_has_a_width_where_both_are_correct_on_the_same_nodes() -> 
 def test_a_gain_has_a_caveat_where_it_is_biased() -> None:
     unbiased, early = Gain(0.02, 0.01, 0.03, 9), Gain(0.02, 0.01, 0.03, 9, early=True)
     both = Gain(0.02, 0.01, 0.03, 9, selected=True, early=True)
-    assert (unbiased.caveat, early.caveat) == ("", "Both were compared after their first epochs.")
+    assert (unbiased.caveat, early.caveat) == ("", "Compared in the model search, before training was complete.")
     assert both.caveat == (
-        "These labels also selected the weighting, so the gain is optimistic, and both were compared after their "
-        "first epochs."
+        "Compared in the model search, before training was complete, on labels that also selected the weighting, so "
+        "the gain is optimistic."
     )
+    assert "gain" not in Gain(0.0, -0.01, 0.01, 9, selected=True, early=True).caveat
     first, second, *_ = WeightingComparison(gain=both, **EDGES_AND_HOPS).sentences()
     assert first.startswith("Weighting: edges+hops, 2.0 points more accurate than uniform weights")
     assert second == both.caveat
@@ -222,6 +223,8 @@ def test_collapsed_weights_are_reported() -> None:
     assert comparison.collapsed
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
-        "The effective number of paths, (ΣA)²/ΣA², is 40 % of that of uniform weights.",
-        "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least.",
+        "Weights are concentrated: equivalent to 40 % of the paths (effective sample size (ΣA)²/ΣA², relative to "
+        "uniform weights).",
+        "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least (mean "
+        "contribution to the score, above the mean over classes).",
     ]
