@@ -223,8 +223,12 @@ def test_collapsed_weights_are_reported() -> None:
     assert comparison.collapsed
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
-        "Weights are concentrated: equivalent to 40 % of the paths (effective sample size (ΣA)²/ΣA², relative to "
-        "uniform weights).",
-        "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least (mean "
-        "contribution to the score, above the mean over classes).",
+        (
+            "Weights are concentrated: equivalent to 40 % of the paths (effective sample size (ΣA)²/ΣA², relative to "
+            "uniform weights)."
+        ),
+        (
+            "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least (mean "
+            "contribution to the score, above the mean over classes)."
+        ),
     ]
