@@ -217,8 +217,8 @@ def _print_heading(explanation: Explanation, regression: bool) -> None:
     node = printable(explanation.node)
     if explanation.node is None:
         heading(f"Paths that contribute most to {label}")
-        one = explanation.num_nodes == 1
-        print(f"{explanation.num_nodes:,} {'node is' if one else 'nodes are'} predicted as {label}")
+        nodes = "1 node is" if explanation.num_nodes == 1 else f"{explanation.num_nodes:,} nodes are"
+        print(f"{nodes} predicted as {label}")
         print_pairs([("mean probability", f"{output:.0%}")])
         return
     via = "" if explanation.endpoint is None else f", paths to {printable(explanation.endpoint)}"
