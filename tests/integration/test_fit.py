@@ -75,7 +75,7 @@ def test_the_model_equals_that_of_the_api(files: Path, capsys: pytest.CaptureFix
     assert output["validation"] == f"accuracy {best.validation_accuracy:.1%} on {seen['validation']} labels"
     assert re.fullmatch(r"0\.\d+ ± [\d.e-]+, effective sample size \d+% of the paths", output["path weights"])
     assert output["saved to"] == str(files / "m")
-    assert output["in Python"] == f'model = cge.load("{files / "m"}"); model.predict()'
+    assert output["in Python"].startswith(f'model = cge.load("{files / "m"}");')
     assert [file.name for file in (files / "m").iterdir() if file.suffix != ".safetensors"] == ["model.json"]
 
 

@@ -50,7 +50,7 @@ def test_a_header_that_was_read_as_a_label(folder: Path, capsys: pytest.CaptureF
 def test_a_header_and_unknown_nodes(folder: Path) -> None:
     labels(folder, "person,drink", "n0,tea", "n1,tea", "n2,wine", "stranger,wine")
     graph = cge.read_graph("edges.csv")
-    with pytest.raises(InputError, match=r"if line 1 names the columns, name them .*; remove these rows, or add"):
+    with pytest.raises(InputError, match=r"if line 1 names the columns, name them .*; remove these rows, add"):
         cge.read_labels("labels.csv", graph)
 
 
