@@ -197,8 +197,8 @@ def test_a_data_set_counts_and_describes_itself() -> None:
     assert data.splits == (data.split,)
     assert not data.multilabel
     assert "labeled nodes    3 of 3" in data.summary()
-    assert "classes         2: red 2, blue 1" in data.summary()
-    assert "notes           made up" in data.summary()
+    assert "classes          2: red 2, blue 1" in data.summary()
+    assert "notes            made up" in data.summary()
 
 
 @pytest.mark.parametrize(
