@@ -86,17 +86,11 @@ def fit_paper(
         task, seen = make_task(all_train, np.empty(0, np.int64))
         again = run(task, "refit", trained.best_epoch)
         seen = seen | {"validation": len(validation_idx)}
-        model = PaperModel(
-            graph=graph,
-            features=features,
+        model = replace(
+            model,
             parameters=again.parameters,
             train=LabeledNodes(all_train, labels.matrix(all_train)),
-            validation=model.validation,
-            target=labels.target,
             log=FitLog(again.history, again.best_epoch, trained.history, seen),
-            window=estimator.window,
-            n_jobs=estimator.n_jobs,
-            temperature=model.temperature,
         )
     model.log = replace(model.log, notices=_notices(model.log, estimator.outer))
     return model
