@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from cge.data.dataset import Dataset
-from cge.data.sets import nell, packages
+from cge.data.sets import planetoid, tabular
 from cge.data.sets.catalog import catalog, dataset_info
 from cge.data.sets.load import load_dataset
 from cge.data.sets.planetoid import load_planetoid
@@ -198,7 +198,7 @@ def test_nell_from_its_pickles_is_the_same(
         (own_data_dir / "nell" / path.name).symlink_to(path)
     # The same files, read once for all three splits.
     monkeypatch.setattr(
-        nell, "load_planetoid", lambda _, name, trust: _load_raw_nell(data_dir / "nell", name, trust=trust)
+        planetoid, "load_planetoid", lambda _, name, trust: _load_raw_nell(data_dir / "nell", name, trust=trust)
     )
     assert dataset_info(f"nell-{share}").location == "CGE_DATA_DIR"
     data = load_dataset(f"nell-{share}")
@@ -227,7 +227,7 @@ def test_blogcatalog_has_several_labels_per_node(data_dir: Path) -> None:
 
 def test_debian_has_edge_types_and_directions(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = _load("debian")
-    monkeypatch.setattr(packages, "_tf_idf", lambda *_: None)  # features are the same and slow to compute
+    monkeypatch.setattr(tabular, "_tf_idf", lambda *_: None)  # features are the same and slow to compute
     assert set(data.graph.edge_type_names) == {"Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances"}
     assert data.graph.num_edges == 300_248  # a pair with edges of two types counts twice
     assert load_dataset("debian", edge_types=False).graph.num_edges == 295_301

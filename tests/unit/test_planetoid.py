@@ -19,11 +19,10 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cge.data.sets import checksums, pickles
+from cge.data.sets import fetch, pickles
 from cge.data.sets.load import load_dataset
-from cge.data.sets.nell import load_nell
 from cge.data.sets.pickles import read_pickle
-from cge.data.sets.planetoid import load_planetoid
+from cge.data.sets.planetoid import load_nell, load_planetoid
 from cge.errors import CgeError, FileFormatError
 
 # Six nodes: two to train on, one without a label in `ally`, two test nodes (5, 4) and node 3 without a row.
@@ -118,7 +117,7 @@ def test_a_file_is_unpickled_only_if_its_hash_is_published_or_it_is_trusted(
     assert str(error.value) == (
         f"{path}: no SHA256 is published for this file, found {digest}; pass trust=True if you trust its source"
     )
-    monkeypatch.setattr(checksums, "checksums", lambda: {"planetoid/ind.tiny.graph": digest})
+    monkeypatch.setattr(fetch, "checksums", lambda: {"planetoid/ind.tiny.graph": digest})
     assert read_pickle(path) == GRAPH
     path.write_bytes(pickle.dumps(GRAPH))
     with monkeypatch.context() as patch:
@@ -144,7 +143,7 @@ def _refusal(path: Path, content: bytes, monkeypatch: pytest.MonkeyPatch) -> str
     """Return the message for a file that is refused both when its hash is published and when it is trusted."""
     path.write_bytes(content)
     digest = hashlib.sha256(content).hexdigest()
-    monkeypatch.setattr(checksums, "checksums", lambda: {path.name: digest})
+    monkeypatch.setattr(fetch, "checksums", lambda: {path.name: digest})
     for trust in (False, True):
         with pytest.raises(FileFormatError) as error:
             read_pickle(path, trust=trust)

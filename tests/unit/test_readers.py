@@ -25,8 +25,7 @@ from cge.data.files.edges import load_edges
 from cge.data.files.interning import Names
 from cge.data.files.node_tables import read_feature_table, read_label_table
 from cge.data.files.numbering import number_codes, number_integers
-from cge.data.sets.blogcatalog import load_blogcatalog
-from cge.data.sets.heterophilous import load_heterophilous
+from cge.data.sets.archives import load_blogcatalog, load_heterophilous
 from cge.data.sets.planetoid import load_nell_derived
 from cge.errors import FileFormatError
 from cge.graph import Graph

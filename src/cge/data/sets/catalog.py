@@ -6,8 +6,8 @@ import difflib
 from dataclasses import dataclass, replace
 from functools import cache
 
-from cge.data.sets.checksums import checksums
-from cge.data.sets.fetch import DataFile, location_of
+from cge.data.sets.fetch import DataFile, checksums, location_of
+from cge.data.sets.planetoid import PARTS
 from cge.errors import InputError
 
 
@@ -99,7 +99,6 @@ def _location(info: DatasetInfo) -> str:
 _PLANETOID = "https://github.com/kimiyoung/planetoid"
 _DEEPWALK = "https://github.com/phanein/deepwalk"
 _YANDEX = "https://github.com/yandex-research/heterophilous-graphs"
-_PARTS = ("x", "y", "tx", "ty", "allx", "ally", "graph", "test.index")
 
 
 @cache
@@ -116,7 +115,7 @@ def _entries() -> tuple[DatasetInfo, ...]:
                 *(f"nell-{share}", f"knowledge graph, {percent} of entities labeled", 65_755, 125_775, 105, 5_414),
                 *("https://github.com/EdisonLeeeee/GraphData, from Planetoid", "MIT"),
                 _files(f"nell/derived/nell.{share}.npz"),
-                _files(*(f"nell/ind.nell.{share}.{part}" for part in _PARTS if part != "ally")),
+                _files(*(f"nell/ind.nell.{share}.{part}" for part in PARTS if part != "ally")),
                 "the files of Planetoid",
             )
             for share, percent in (("0.1", "10 %"), ("0.01", "1 %"), ("0.001", "0.1 %"))
@@ -154,7 +153,7 @@ def _entries() -> tuple[DatasetInfo, ...]:
 
 
 def _planetoid(name: str, title: str, nodes: int, edges: int, classes: int, features: int) -> DatasetInfo:
-    paths = (f"planetoid/ind.{name}.{part}" for part in _PARTS)
+    paths = (f"planetoid/ind.{name}.{part}" for part in PARTS)
     files = _files(*paths, base=f"{_PLANETOID}/raw/master/data")
     return DatasetInfo(name, title, nodes, edges, classes, features, _PLANETOID, "MIT", files)
 

@@ -1,20 +1,22 @@
 """Files of data sets: in `CGE_DATA_DIR`, in the user's cache, or downloaded into the cache.
 
-Both folders have the same layout, that of `DataFile.path`. Every file is checked against its SHA256: a download before
-it gets its name in the cache (what does not match is deleted), all others each time they are loaded.
+Both folders have the same layout, that of `DataFile.path`. A file is read only if its SHA256 is the published one, or
+if the caller trusts it: a download is checked before it gets its name in the cache, all others each time they are read.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files as resources
 from pathlib import Path
 
 import pooch
 
-from cge.data.sets.checksums import check_sha256
-from cge.errors import MissingDataError
+from cge.errors import FileFormatError, Message, MissingDataError
 
 _MAX_LISTED = 3  # paths in a message
 
@@ -28,6 +30,34 @@ class DataFile:
     url: str | None = None
 
 
+@cache
+def checksums() -> dict[str, str]:
+    """Return the SHA256 of each public file by its path, from the list in the package (`sha256sum -c` reads it too)."""
+    lines = (resources("cge.data.sets") / "bundled" / "SHA256SUMS").read_text().splitlines()
+    return {path: digest for digest, path in (line.split() for line in lines)}
+
+
+def read_checked(path: Path, *, trust: bool) -> bytes:
+    """Return the content of a public file, found in the list of checksums by its name; `trust` skips the check."""
+    by_name = {public.rpartition("/")[2]: digest for public, digest in checksums().items()}
+    return _read(path, by_name.get(path.name), trust)
+
+
+def _read(path: Path, expected: str | None, trust: bool) -> bytes:
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise FileFormatError(path, f"cannot be read: {error.strerror or error}") from None
+    actual = hashlib.sha256(content).hexdigest()
+    if trust or actual == expected:
+        return content
+    hint = Message.of("pass {trust} if you trust its source", trust=True)
+    if expected is None:
+        raise FileFormatError(path, f"no SHA256 is published for this file, found {actual}", hint=hint)
+    hint = Message("fetch the file again, or ", hint)
+    raise FileFormatError(path, f"expected the SHA256 {expected}, found {actual}", hint=hint)
+
+
 def data_dir() -> Path | None:
     """Return the folder that the environment variable `CGE_DATA_DIR` names, or None."""
     folder = os.environ.get("CGE_DATA_DIR")
@@ -36,8 +66,7 @@ def data_dir() -> Path | None:
 
 def cache_dir() -> Path:
     """Return the folder for downloads: `CGE_CACHE_DIR`, or the cache folder of the operating system."""
-    folder = os.environ.get("CGE_CACHE_DIR")
-    return Path(folder).expanduser() if folder else Path(pooch.os_cache("cge"))
+    return Path(os.environ.get("CGE_CACHE_DIR") or pooch.os_cache("cge")).expanduser()
 
 
 def location_of(files: Sequence[DataFile]) -> str:
@@ -49,75 +78,52 @@ def location_of(files: Sequence[DataFile]) -> str:
 
 
 def fetch_files(
-    name: str,
-    files: Sequence[DataFile],
-    *,
-    contents: str = "its files",
-    download: bool = True,
-    trust: bool = False,
+    name: str, files: Sequence[DataFile], *, contents: str = "its files", download: bool = True, trust: bool = False
 ) -> Path:
     """Return the folder that holds all of these files, after a download where that is needed and possible.
 
     `contents` describes the files to a person who has to get them by hand. A file whose SHA256 is not the published one
     raises `FileFormatError` unless `trust` is true.
     """
-    folder = _complete_folder(name, files, contents, download)
+    folder = data_dir()
+    if folder is None or _missing(folder, files):
+        folder = cache_dir()
+        _download_missing(name, files, contents, download)
     if not trust:
         for file in files:
-            check_sha256(folder / file.path, file.sha256)
+            _read(folder / file.path, file.sha256, trust)
     return folder
-
-
-def _complete_folder(name: str, files: Sequence[DataFile], contents: str, download: bool) -> Path:
-    location = location_of(files)
-    if location == "CGE_DATA_DIR":
-        return data_dir() or Path()
-    cache = cache_dir()
-    if location == "missing":
-        missing = _missing(cache, files)
-        if any(file.url is None for file in missing):
-            raise MissingDataError(
-                f"the data set {name!r} is not on this machine and cannot be downloaded: get {contents} "
-                f"({_list(files)}) as described in docs/datasets.md under {name.partition('-')[0]!r}, and put them "
-                f"into {_folders()}"
-            )
-        if not download:
-            raise _missing_error(name, files, f"which download=False forbids, from {missing[0].url}")
-        for file in missing:
-            _download(name, file, files, cache)
-    return cache
 
 
 def _missing(folder: Path, files: Sequence[DataFile]) -> list[DataFile]:
     return [file for file in files if not (folder / file.path).is_file()]
 
 
-def _download(name: str, file: DataFile, files: Sequence[DataFile], cache: Path) -> None:
-    pooch.get_logger().setLevel("WARNING")  # it logs every file otherwise
-    target = cache / file.path
-    try:
-        pooch.retrieve(
-            file.url,
-            known_hash=f"sha256:{file.sha256}",
-            fname=target.name,
-            path=target.parent,
-            downloader=pooch.HTTPDownloader(timeout=30),
+def _download_missing(name: str, files: Sequence[DataFile], contents: str, download: bool) -> None:
+    missing = _missing(cache_dir(), files)
+    if any(file.url is None for file in missing):
+        raise MissingDataError(
+            f"the data set {name!r} is not on this machine and cannot be downloaded: get {contents} "
+            f"({_list(files)}) as described in docs/datasets.md under {name.partition('-')[0]!r}, and put them "
+            f"into {_folders()}"
         )
-    except OSError as error:  # errors of the network and of the disk
-        raise _missing_error(name, files, f"which failed for {file.url}: {_short(error)}") from None
-    except ValueError:
-        raise _missing_error(
-            name,
-            files,
-            f"which failed for {file.url}: the SHA256 of the download is not {file.sha256}, and it was deleted",
-        ) from None
 
+    def error(why: str) -> MissingDataError:
+        place = f"the data set {name!r} is not on this machine: put its files ({_list(files)}) into {_folders()}"
+        return MissingDataError(f"{place}, or have it downloaded (which {why})")
 
-def _missing_error(name: str, files: Sequence[DataFile], why: str) -> MissingDataError:
-    return MissingDataError(
-        f"the data set {name!r} is not on this machine: put its files ({_list(files)}) into {_folders()}, or have it "
-        f"downloaded ({why})"
-    )
+    if missing and not download:
+        raise error(f"download=False forbids, from {missing[0].url}")
+    pooch.get_logger().setLevel("WARNING")  # it logs every file otherwise
+    for file in missing:
+        target, downloader = cache_dir() / file.path, pooch.HTTPDownloader(timeout=30)
+        try:
+            pooch.retrieve(file.url, f"sha256:{file.sha256}", target.name, target.parent, downloader=downloader)
+        except OSError as problem:  # errors of the network and of the disk
+            raise error(f"failed for {file.url}: {short_message(problem)}") from None
+        except ValueError:
+            why = f"the SHA256 of the download is not {file.sha256}, and it was deleted"
+            raise error(f"failed for {file.url}: {why}") from None
 
 
 def _list(files: Sequence[DataFile]) -> str:
@@ -128,16 +134,13 @@ def _list(files: Sequence[DataFile]) -> str:
 
 
 def _folders() -> str:
-    folder = data_dir()
-    if folder is None:
-        state = "which is not set"
-    elif not folder.is_dir():
-        state = f"now {str(folder)!r}, which is not a folder"
-    else:
-        state = f"now {str(folder)!r}, where they are missing"
+    folder, state = data_dir(), "which is not set"
+    if folder is not None:
+        state = f"now {str(folder)!r}, {'where they are missing' if folder.is_dir() else 'which is not a folder'}"
     return f"the folder named by CGE_DATA_DIR ({state}) or into the cache {str(cache_dir())!r}"
 
 
-def _short(error: Exception) -> str:
+def short_message(error: Exception) -> str:
+    """Return the text of an error if it fits in a sentence, else its type."""
     text = str(error).strip()
     return text if text and len(text) <= 120 and "\n" not in text else type(error).__name__

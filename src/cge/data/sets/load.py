@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 from cge.data.dataset import Dataset
-from cge.data.sets.blogcatalog import load_blogcatalog
-from cge.data.sets.catalog import DatasetInfo, dataset_info
-from cge.data.sets.cora import load_cora
-from cge.data.sets.fetch import DataFile, fetch_files, location_of
-from cge.data.sets.heterophilous import load_heterophilous
-from cge.data.sets.nell import load_nell
-from cge.data.sets.packages import load_debian, load_npm
-from cge.data.sets.planetoid import load_nell_derived, load_planetoid
-from cge.data.sets.vispub import load_vispub
+from cge.data.sets.archives import load_blogcatalog, load_cora, load_heterophilous
+from cge.data.sets.catalog import dataset_info
+from cge.data.sets.fetch import fetch_files, location_of
+from cge.data.sets.planetoid import load_nell, load_nell_derived, load_planetoid
+from cge.data.sets.tabular import load_debian, load_npm, load_vispub
 from cge.errors import InputError
 
 
 def load_dataset(
-    name: str,
-    *,
-    directed: bool = False,
-    edge_types: bool | None = None,
-    download: bool = True,
-    trust: bool = False,
+    name: str, *, directed: bool = False, edge_types: bool | None = None, download: bool = True, trust: bool = False
 ) -> Dataset:
     """Load a data set by name; `catalog()` lists them.
 
@@ -54,17 +45,17 @@ def load_dataset(
         raise InputError(f"the edges of {info.name!r} have no types; leave out edge_types={edge_types!r}")
     if not info.files:
         return load_cora()
-    files = _files_to_read(info)
+    files = info.raw_files if info.raw_files and location_of(info.files) == "missing" else info.files
     root = fetch_files(info.name, files, contents=info.contents, download=download, trust=trust)
     first = root / files[0].path
     folder = first.parent
     match info.name:
         case "citeseer" | "pubmed":
             return load_planetoid(folder, info.name, trust=trust)
-        case "nell-0.1" | "nell-0.01" | "nell-0.001":
-            if files == info.files:
-                return load_nell_derived(first, info.name)
+        case "nell-0.1" | "nell-0.01" | "nell-0.001" if files == info.raw_files:
             return load_nell(folder, info.name, trust=trust)
+        case "nell-0.1" | "nell-0.01" | "nell-0.001":
+            return load_nell_derived(first, info.name)
         case "vispub":
             return load_vispub(folder, directed=directed)
         case "blogcatalog":
@@ -75,8 +66,3 @@ def load_dataset(
             return load_npm(folder, directed=directed)
         case _:
             return load_heterophilous(first, info.name)
-
-
-def _files_to_read(info: DatasetInfo) -> tuple[DataFile, ...]:
-    """Return the files of a data set, or the raw files of its source where the former are missing."""
-    return info.raw_files if info.raw_files and location_of(info.files) == "missing" else info.files

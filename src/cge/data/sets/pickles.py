@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
-from cge.data.sets.checksums import read_checked
+from cge.data.sets.fetch import read_checked, short_message
 from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
@@ -107,13 +107,11 @@ def read_pickle(path: str | Path, *, trust: bool = False) -> Any:
             _check_opcodes(content)
         return _build(_Unpickler(io.BytesIO(content), encoding="latin1").load())
     except _NotAllowedError as error:
-        raise FileFormatError(
-            path,
-            f"{error}, but only arrays, sparse matrices, dictionaries and lists are read from a pickle; nothing in the "
-            "file was run",
-        ) from None
+        allowed = "only arrays, sparse matrices, dictionaries and lists are read from a pickle"
+        raise FileFormatError(path, f"{error}, but {allowed}; nothing in the file was run") from None
     except Exception as error:  # damaged pickles raise a dozen different ones
-        raise FileFormatError(path, f"is not a pickle of arrays ({_short(error)}); fetch the file again") from None
+        problem = f"is not a pickle of arrays ({short_message(error)}); fetch the file again"
+        raise FileFormatError(path, problem) from None
 
 
 def _check_opcodes(content: bytes) -> None:
@@ -157,8 +155,3 @@ def _checked_shape(shape: Any) -> tuple[int, ...]:
     if not isinstance(shape, tuple) or len(shape) > 2 or not all(type(n) is int and 0 <= n < _MAX_SIZE for n in shape):
         raise ValueError("the shape of an array is not one or two numbers of a sensible size")
     return shape
-
-
-def _short(error: Exception) -> str:
-    text = str(error)
-    return text if text and len(text) <= 120 and "\n" not in text else type(error).__name__
