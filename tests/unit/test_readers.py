@@ -18,8 +18,7 @@ import scipy.sparse as sp
 from cge.data import read_features, read_graph, read_labels
 from cge.data.files import text_fields as text_module
 from cge.data.files.arrays import load_members
-from cge.data.files.delimiter import infer_delimiter
-from cge.data.files.dialect import TextOptions
+from cge.data.files.dialect import TextOptions, infer_delimiter
 from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.edges import load_edges
 from cge.data.files.interning import Names

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.checks import Features, checked_features, checked_weights
-from cge.data.sparse_checks import checked_csr
+from cge.data.files.arrays import checked_csr
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import unique_index

@@ -1,7 +1,11 @@
-"""NumPy arrays and archives of them: nothing is unpickled, and declared sizes are checked against the file."""
+"""NumPy arrays and archives of them: nothing is unpickled, and declared sizes are checked against the file.
+
+Compressed sparse rows are checked before SciPy's compiled code uses them.
+"""
 
 from __future__ import annotations
 
+import math
 import sys
 import warnings
 import zipfile
@@ -9,18 +13,18 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.data.files.blocks import MAX_COMPRESSION, open_bytes
-from cge.data.files.declared_sizes import check_array_size, check_empty_rows
-from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
 _MAX_LISTED = 20  # names in a message
+_ROWS_PER_ENTRY = 100
+_MIN_ROW_LIMIT = 10_000_000
 
 
 @contextmanager
@@ -35,10 +39,8 @@ def _array_errors(path: Path, what: str) -> Iterator[None]:
         raise FileFormatError(path, "the array needs more memory than this machine has") from None
     except Exception as error:  # a damaged file makes NumPy, SciPy and zipfile raise a dozen different ones
         if "Object arrays" in str(error) or "pickle" in str(error):
-            raise FileFormatError(
-                path,
-                "this contains pickled objects, which can run arbitrary code and are never opened; save numbers",
-            ) from None
+            problem = "this contains pickled objects, which can run arbitrary code and are never opened; save numbers"
+            raise FileFormatError(path, problem) from None
         raise FileFormatError(path, f"this is not a readable {what} file; write or fetch it again") from None
 
 
@@ -47,7 +49,7 @@ def load_npy(path: Path) -> Array:
     with open_bytes(path) as stream, _array_errors(path, ".npy"):
         compressed = not isinstance(stream, BufferedReader)
         size = path.stat().st_size * (MAX_COMPRESSION if compressed else 1)
-        check_array_size(path, stream, size, exact=not compressed)
+        _check_array_size(path, stream, size, exact=not compressed)
         stream.seek(0)
         return _read(path, stream)
 
@@ -103,7 +105,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Array:
     info = archive.getinfo(f"{name}.npy")
     with archive.open(info) as stream:
         size = min(info.file_size, path.stat().st_size * MAX_COMPRESSION)  # sizes in the directory may be wrong, too
-        check_array_size(path, stream, size)  # type: ignore[arg-type]
+        _check_array_size(path, stream, size)  # type: ignore[arg-type]
     with archive.open(info) as stream:
         return _read(path, stream)
 
@@ -120,9 +122,9 @@ def _sparse(path: Path, archive: zipfile.ZipFile) -> sp.csr_array:
     try:
         if kind in ("csr", "csc"):
             parts = data, _member(path, archive, "indices"), _member(path, archive, "indptr")
-            if kind == "csr":
-                return checked_csr(*parts, (rows, columns))
-            return sp.csr_array(checked_csr(*parts, (columns, rows)).T)
+            shape = (rows, columns) if kind == "csr" else (columns, rows)
+            matrix = checked_csr(*parts, shape)
+            return matrix if kind == "csr" else sp.csr_array(matrix.T)
         if kind == "coo":
             return _from_coordinates(data, _member(path, archive, "row"), _member(path, archive, "col"), rows, columns)
         if kind == "dia":
@@ -141,3 +143,52 @@ def _from_coordinates(data: Array, row: Array, column: Array, rows: int, columns
         if len(indices) and not 0 <= indices.min() <= indices.max() < size:
             raise ValueError(f"{what} must be from 0 to {size - 1:,}")
     return sp.csr_array(sp.coo_array((data, (row, column)), shape=(rows, columns)))
+
+
+def checked_csr(data: Array, indices: Array, indptr: Array, shape: tuple[int, int]) -> sp.csr_array:
+    """Build a CSR matrix; inconsistent arrays raise `ValueError`.
+
+    SciPy's own full check accepts a negative last value of `indptr`, and its matrix product then crashes.
+
+    >>> checked_csr(np.ones(1), np.array([1]), np.array([0, -1]), (1, 2))
+    Traceback (most recent call last):
+    ValueError: row pointers must ascend from 0 to 1
+    """
+    if any(part.ndim != 1 for part in (data, indices, indptr)) or len(data) != len(indices):
+        raise ValueError("values and columns must be flat and equally long")
+    if indices.dtype.kind not in "iu" or indptr.dtype.kind not in "iu":
+        raise ValueError("columns and row pointers must be whole numbers")
+    if len(indptr) != shape[0] + 1:
+        raise ValueError(f"there must be {shape[0] + 1:,} row pointers, found {len(indptr):,}")
+    if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
+        raise ValueError(f"row pointers must ascend from 0 to {len(indices):,}")
+    if len(indices) and not 0 <= indices.min() <= indices.max() < shape[1]:
+        raise ValueError(f"columns must be from 0 to {shape[1] - 1:,}")
+    return sp.csr_array((data, indices, indptr), shape=shape)
+
+
+def check_empty_rows(path: Path, rows: int, entries: int) -> None:
+    """Refuse a matrix that consists almost only of empty rows: it is probably damaged."""
+    limit = _ROWS_PER_ENTRY * entries + _MIN_ROW_LIMIT
+    if rows > limit:
+        only = (
+            f"only {entries:,} {'entry' if entries == 1 else 'entries'}, for which at most {limit:,} rows are allowed"
+        )
+        raise FileFormatError(path, f"found {rows:,} rows, but {only}; correct the size, or leave out isolated nodes")
+
+
+def _check_array_size(path: Path, stream: BinaryIO, size: int, *, exact: bool = True) -> None:
+    """Refuse an array in NumPy's format whose header declares more than the `size` bytes of `stream`.
+
+    The size of compressed data is not `exact` but an upper bound.
+    """
+    version = np.lib.format.read_magic(stream)
+    read_header = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+    shape, _, dtype = read_header(stream)
+    if math.prod(shape) == 0 and max(shape) > _MIN_ROW_LIMIT:
+        raise FileFormatError(path, f"the header declares an empty array of shape {shape}; write numbers")
+    declared, available = math.prod(shape) * max(dtype.itemsize, 1), size - stream.tell()
+    if declared > available and not dtype.hasobject:
+        size_found = f"{available:,}" if exact else f"at most {available:,}"
+        problem = f"the header declares an array of shape {shape} in {declared:,} bytes, found {size_found}"
+        raise FileFormatError(path, problem, hint="is the file truncated?")

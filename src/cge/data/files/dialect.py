@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
-from cge.data.files.delimiter import BLANKS, delimiter_name, infer_delimiter
 from cge.errors import FileFormatError, InputError, Message, Spelling, format_value
 
+BLANKS = " "  # runs of spaces and tabs
+
 _INSPECTED_ROWS = 20
+_DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", BLANKS: "blanks"}
+_BY_SUFFIX = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _INTEGER = re.compile(r"-?[0-9]+\Z")
+_INTEGER_OR_QUOTE = re.compile(r'(-?[0-9]+|")\Z')  # a quoted field, of which only a quote is left, may be an integer
 _DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
 _EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line in which Excel names the delimiter
-
-
 _CHARACTER = Message("one ASCII character", Spelling(" or None", ""))
 
 
@@ -40,40 +42,23 @@ class Dialect:
     """How a file is written, and where its rows start.
 
     `delimiter` is a space for runs of blanks; `comments` are at most two characters that start a line to skip. `rows`
-    are the fields of up to two first rows, the header included; `line_numbers` and `byte_ranges` are their positions.
-    `width_source` says in words what determined the number of columns.
+    are the fields of up to two first rows, the header included; `first_line` and `first_bytes` are the line number of
+    the first and its range of bytes. `width_source` says in words what determined the number of columns.
     """
 
-    path: Path
     delimiter: str
     comments: str
     columns: int
     rows: Sequence[list[str]]
-    line_numbers: Sequence[int]
-    byte_ranges: Sequence[tuple[int, int]] = field(repr=False)
+    first_line: int
+    first_bytes: tuple[int, int]
     header: bool = False
     width_source: str = ""
 
     @property
-    def delimiter_byte(self) -> int:
-        """The delimiter for the kernel; 0 means runs of blanks."""
-        return 0 if self.delimiter == BLANKS else ord(self.delimiter)
-
-    @property
-    def comment_bytes(self) -> tuple[int, int]:
-        """The two bytes that start a comment, for the kernel; −1 where there is none."""
-        first, second = [*map(ord, self.comments), -1, -1][:2]
-        return first, second
-
-    @property
     def delimiter_name(self) -> str:
         """The delimiter in words."""
-        return delimiter_name(self.delimiter)
-
-    @property
-    def first_line(self) -> int:
-        """Line number of the first row, the header included."""
-        return self.line_numbers[0]
+        return _DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
 
     @property
     def names(self) -> list[str] | None:
@@ -83,18 +68,7 @@ class Dialect:
     @property
     def first_data_row(self) -> list[str] | None:
         """The first row after the header, if there is one."""
-        rows = self.rows[1:] if self.header else self.rows
-        return rows[0] if rows else None
-
-    @property
-    def start_byte(self) -> int:
-        """Byte at which rows start, after the header."""
-        return self.byte_ranges[0][1 if self.header else 0]
-
-    @property
-    def start_line(self) -> int:
-        """Line at which rows start, after the header."""
-        return self.line_numbers[0] + (1 if self.header else 0)
+        return next(iter(self.rows[int(self.header) :]), None)
 
 
 def inspect_text(path: Path, options: TextOptions, *, id_columns: int = 1, min_columns: int = 2) -> Dialect:
@@ -120,23 +94,77 @@ def inspect_text(path: Path, options: TextOptions, *, id_columns: int = 1, min_c
                 break
     if not lines:
         raise FileFormatError(path, "the file is empty" if empty else "the file has no rows, only blanks or comments")
-    number, _, text, _ = lines[0]
+    number, start, text, end = lines[0]
     if "\r" in text:
         raise FileFormatError(path, "lines end in bare carriage returns; save the file with ordinary line ends", number)
     if delimiter is None:
         delimiter = infer_delimiter(path, [line[2] for line in lines], number, id_columns, min_columns)
     rows = [split_line(line[2], delimiter) for line in lines[:2]]
-    return Dialect(
-        path,
-        delimiter,
-        comments,
-        len(rows[0]),
-        rows,
-        [line[0] for line in lines[:2]],
-        [(line[1], line[3]) for line in lines[:2]],
-        bool(options.header),
-        f"in line {number:,}",
-    )
+    header, width_source = bool(options.header), f"in line {number:,}"
+    return Dialect(delimiter, comments, len(rows[0]), rows, number, (start, end), header, width_source)
+
+
+def infer_delimiter(path: Path, texts: Sequence[str], line: int, id_columns: int, min_columns: int) -> str:
+    r"""Choose the delimiter of a table by its first rows; the first `id_columns` fields of a row are ids.
+
+    A delimiter fits if it gives every row the same number of fields, two or more. A fitting tab is chosen. Of fitting
+    semicolons, commas and blanks, those are excluded that leave another of them inside ids; of the others, one that
+    makes all ids integers is preferred, then the order above. Bars are chosen where nothing else fits. If nothing fits,
+    the delimiter that fits the most first rows is chosen, and reading the file raises the error.
+
+    >>> infer_delimiter(Path("edges.csv"), ["1;2;1,5", "2;3;2,5"], 1, 2, 2)
+    ';'
+    """
+    # A quoted field becomes a quote; a dictionary at the end, as NetworkX writes it, an empty one.
+    unquoted = [re.sub(r'"[^"]*"', '"', re.sub(r"\{.*\}\s*\Z", "{}", text)) for text in texts]
+    suffix = next((suffix.lower() for suffix in reversed(path.suffixes) if suffix.lower() != ".gz"), "")
+    by_suffix = _BY_SUFFIX.get(suffix, "")
+    # A list of names in one column may contain blanks.
+    candidates = "\t;,|" if by_suffix and min_columns == 1 else "\t;,|" + BLANKS
+    rows = {candidate: [_split(text, candidate) for text in unquoted] for candidate in candidates}
+    fitting = [mark for mark in candidates if len(rows[mark][0]) > 1 and _uniform_rows(rows[mark]) == len(unquoted)]
+    if "\t" in fitting:
+        return "\t"
+    usual = [mark for mark in fitting if mark != "|"]
+    if len(usual) < 2:
+        splitting = [mark for mark in rows if len(rows[mark][0]) > 1]
+        best = max(splitting, key=lambda mark: _uniform_rows(rows[mark]), default=by_suffix or BLANKS)
+        return (usual or fitting or [best])[0]
+    blanks_matter = id_columns > 1 and not by_suffix
+    clean = [
+        mark
+        for mark in usual
+        if not any(
+            other in field
+            for other in usual
+            if other != mark and (other != BLANKS or blanks_matter)
+            for row in rows[mark]
+            for field in row[: max(id_columns, 2) if mark == BLANKS else id_columns]
+        )
+    ]
+    if not clean:
+        pair = " and ".join(_DELIMITER_NAMES[mark] for mark in usual[:2])
+        quoting = "put fields that contain one of them in double quotes"
+        hint = Message.of("pass {delimiter}") if id_columns > 1 else quoting
+        raise FileFormatError(path, f"both {pair} could separate the columns", line, hint=hint)
+
+    def has_integer_ids(mark: str) -> bool:
+        data_rows = rows[mark][1:] or rows[mark]  # the first row may be a header
+        return all(_INTEGER_OR_QUOTE.match(field) for row in data_rows for field in row[:id_columns])
+
+    return next(filter(has_integer_ids, clean), clean[0])
+
+
+def _split(text: str, delimiter: str) -> list[str]:
+    if delimiter != BLANKS:
+        return [field.strip() for field in text.split(delimiter)]
+    fields = text.split()
+    return fields if not {";", ",", "|"} & set(fields) else []
+
+
+def _uniform_rows(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many rows, from the first, have as many fields as the first."""
+    return next((k for k, row in enumerate(rows) if len(row) != len(rows[0])), len(rows))
 
 
 def split_line(text: str, delimiter: str) -> list[str]:
@@ -174,10 +202,10 @@ def parse_number(text: str) -> float | None:
         return None
 
 
-def decimal_comma_hint(text: str) -> str | None:
+def comma_hint(text: str) -> str | None:
     """Return the hint for a number with a decimal comma, or None where text is not such a number.
 
-    >>> decimal_comma_hint("1,5"), decimal_comma_hint("a,b")
+    >>> comma_hint("1,5"), comma_hint("a,b")
     ('write 1.5, with a point', None)
     """
     return f"write {text.replace(',', '.')}, with a point" if _DECIMAL_COMMA.match(text) else None

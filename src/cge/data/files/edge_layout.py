@@ -6,29 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from cge.data.files.dialect import (
-    Dialect,
-    TextOptions,
-    column_index,
-    decimal_comma_hint,
-    find_column,
-    is_integer,
-    parse_number,
-)
+from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
 from cge.data.files.table import Table
 from cge.data.files.text_fields import PLAIN_NETWORKX
 from cge.errors import FileFormatError, InputError, Message, format_value
 
 _ENDPOINT_NAMES = (
-    ("source", "target"),
-    ("src", "dst"),
-    ("from", "to"),
-    ("u", "v"),
-    ("node1", "node2"),
-    ("head", "tail"),
-    ("source_id", "target_id"),
-    ("src_id", "dst_id"),
-    ("fromnodeid", "tonodeid"),
+    *(("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("head", "tail")),
+    *(("source_id", "target_id"), ("src_id", "dst_id"), ("fromnodeid", "tonodeid")),
 )
 _WEIGHT_NAMES = ("weight", "weights", "w")
 _TYPE_NAMES = ("type", "kind", "edge_type", "relation")
@@ -83,19 +68,17 @@ class EdgeColumns:
 
 def has_edge_header(dialect: Dialect, options: EdgeOptions) -> bool:
     """Return whether the first row of a text file names the columns."""
-    first = [name.lower() for name in dialect.rows[0]]
+    names = [name.lower() for name in dialect.rows[0]]
     if any(isinstance(column, str) for column in options.columns):
         return True
-    if any(source in first and target in first for source, target in _ENDPOINT_NAMES):
+    if any(source in names and target in names for source, target in _ENDPOINT_NAMES):
         return True
     if len(dialect.rows) < 2 or dialect.columns < 2:
         return False
-    columns = [
-        option - 1 if isinstance(option, int) else k for k, option in enumerate((options.source, options.target))
-    ]
-    endpoints = [[row[column] for column in columns if column < len(row)] for row in dialect.rows]
-    second_row = endpoints[1]
-    return not any(map(is_integer, endpoints[0])) and len(second_row) == 2 and all(map(is_integer, second_row))
+    given = enumerate((options.source, options.target))
+    columns = [option - 1 if isinstance(option, int) else k for k, option in given]
+    first, second = ([row[column] for column in columns if column < len(row)] for row in dialect.rows)
+    return not any(map(is_integer, first)) and len(second) == 2 and all(map(is_integer, second))
 
 
 def choose_edge_columns(table: Table, options: EdgeOptions) -> EdgeColumns:
@@ -145,32 +128,19 @@ def _third_column(path: Path, count: int, row: Sequence[str], endpoints: tuple[i
         problem = f"expected a weight, found the attributes {' '.join(row[start:])}"
         raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)
     if count > 3:
-        raise FileFormatError(
-            path,
-            f"found {count} columns without a header",
-            line,
-            hint=Message.of(
-                "say which to read, as in {source}, {target}, {weight}, or pass {weighted} to read no weights",
-                source=1,
-                target=2,
-                weight=3,
-                weighted=False,
-            ),
-        )
+        template = "say which to read, as in {source}, {target}, {weight}, or pass {weighted} to read no weights"
+        hint = Message.of(template, source=1, target=2, weight=3, weighted=False)
+        raise FileFormatError(path, f"found {count} columns without a header", line, hint=hint)
     third = next(column for column in range(3) if column not in endpoints)
     text = row[third] if third < len(row) else ""
     if parse_number(text) is None and text != NO_ATTRIBUTES:
         row_numbers = is_integer(row[0]) and not any(map(is_integer, row[1:]))
         shifted = "{source} and {target} if column 1 counts the rows, " if row_numbers else ""
-        hint = decimal_comma_hint(text) or Message.of(
-            f"pass {shifted}{{edge_type}} to read types, {{weighted}} to ignore the column, or {{header}} if this line "
-            "names the columns",
-            source=2,
-            target=3,
-            edge_type=third + 1,
-            weighted=False,
-            header=True,
+        others = (
+            "{edge_type} to read types, {weighted} to ignore the column, or {header} if this line names the columns"
         )
+        values = {"source": 2, "target": 3, "edge_type": third + 1, "weighted": False, "header": True}
+        hint = comma_hint(text) or Message.of(f"pass {shifted}{ways}", **values)
         problem = f"expected a weight in column {third + 1}, found {format_value(text)}"
         raise FileFormatError(path, problem, line, hint=hint)
     return third

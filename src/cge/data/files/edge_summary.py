@@ -61,21 +61,21 @@ def summarize_edges(
     `nodes` is the file of all nodes, where there is one; `extended_graph` a graph to which the edges are added.
     """
     table = loaded if isinstance(loaded, EdgeTable) else None
-    rows = loaded.nnz if table is None else len(table.source)
-    loops = np.count_nonzero(loaded.diagonal() if table is None else table.source == table.target)
+    layout = table.layout if table else Layout({})
+    rows = len(table.source) if table else loaded.nnz
+    loops = np.count_nonzero(table.source == table.target if table else loaded.diagonal())
     dropped = 0 if self_loops else int(loops)
-    layout = None if table is None else table.layout
     ids = graph.node_ids
     return EdgeSummary(
         path=str(path),
-        delimiter=layout.delimiter if layout else None,
-        header=layout.header if layout else None,
-        columns=layout.columns if layout else {},
-        unread=layout.unread if layout else (),
+        delimiter=layout.delimiter,
+        header=layout.header,
+        columns=layout.columns,
+        unread=layout.unread,
         ids="text" if ids.dtype.kind == "O" else "integers",
         first_ids=tuple(ids[:_NUM_FIRST_IDS].tolist()),
         rows=rows,
-        duplicates_merged=0 if table is None else rows - dropped - graph.num_edges,
+        duplicates_merged=rows - dropped - graph.num_edges if table else 0,
         self_loops_dropped=dropped,
         notes=(
             *_edge_notes(table, ids, rows, dropped, extended_graph),
@@ -89,44 +89,36 @@ def _edge_notes(
     table: EdgeTable | None, ids: Array, rows: int, dropped: int, extended_graph: Graph | None
 ) -> Iterator[str]:
     if rows and dropped == rows:
-        yield Message.of(
-            "every row is a self-loop, so there are no edges; pass {self_loops} to keep them", self_loops=True
-        )
-    if table is None or table.layout is None:
+        template = "every row is a self-loop, so there are no edges; pass {self_loops} to keep them"
+        yield Message.of(template, self_loops=True)
+    if table is None:
         return
     if ids.dtype.kind == "O":
         first_ids = [ids[column[0]] for column in (table.source, table.target) if len(column)]
         in_graph = extended_graph is not None and bool(extended_graph.contains(first_ids).any())
         if table.layout.header is False and not in_graph and _first_ids_are_unique(table):
-            endpoints = " and ".join(map(format_value, first_ids))
-            yield Message(
-                f"line {table.layout.first_line:,} was read as an edge, but its ids {endpoints} occur nowhere else; if "
-                "it names the columns, pass ",
-                Param("header", True),
+            endpoints = f"its ids {' and '.join(map(format_value, first_ids))} occur nowhere else"
+            note = (
+                f"line {table.layout.first_line:,} was read as an edge, but {endpoints}; if it names the columns, pass "
             )
+            yield Message(note, Param("header", True))
         if len(ids) and all(_DECIMAL.match(str(node)) for node in ids[:_INSPECTED_IDS].tolist()):
             first = format_value(ids[0])
             yield f"ids look like decimal numbers, and {first} is read as text; write 1 where 1.0 is meant"
     weights = table.weights
     if table.layout.guessed_weight and weights is not None and _are_timestamps(weights):
         column, first = table.layout.columns["weight"], weights[0]
-        yield Message(
-            f"column {column} was read as weights, but {first:.0f} looks like a timestamp; pass ",
-            Message.of("{weighted} to ignore the column", weighted=False),
-        )
+        note = f"column {column} was read as weights, but {first:.0f} looks like a timestamp; pass "
+        yield Message(note, Param("weighted", False), " to ignore the column")
 
 
-def _unread_column_note(layout: Layout | None, weighted: bool | None) -> Iterator[str]:
+def _unread_column_note(layout: Layout, weighted: bool | None) -> Iterator[str]:
     """Note columns that were not read where neither weights nor types were found or mentioned by the caller."""
-    if layout is not None and layout.unread and len(layout.columns) == 2 and weighted is None:
+    if layout.unread and len(layout.columns) == 2 and weighted is None:
         what = "column {} is" if len(layout.unread) == 1 else "columns {} are"
-        yield Message(
-            f"the {what.format(format_list(layout.unread))} not read; ",
-            Message.of(
-                "{weight} or {edge_type} names one that holds weights or types, {weighted} says that none does",
-                weighted=False,
-            ),
-        )
+        template = "{weight} or {edge_type} names one that holds weights or types, {weighted} says that none does"
+        unread = f"the {what.format(format_list(layout.unread))} not read; "
+        yield Message(unread, Message.of(template, weighted=False))
 
 
 def _first_node_note(path: Path | None, graph: Graph, text: TextOptions) -> Iterator[str]:
@@ -139,21 +131,15 @@ def _first_node_note(path: Path | None, graph: Graph, text: TextOptions) -> Iter
         return
     dialect = inspect_text(path, text, min_columns=1)
     if graph.node_ids[0] in dialect.rows[0]:  # otherwise that row is a header
-        yield (
-            f"{path}, line {dialect.first_line:,}: {format_value(graph.node_ids[0])} was read as a node, the only one "
-            "without an edge; remove the line if it names the column"
-        )
+        note = "was read as a node, the only one without an edge; remove the line if it names the column"
+        yield f"{path}, line {dialect.first_line:,}: {format_value(graph.node_ids[0])} {note}"
 
 
 def _first_ids_are_unique(table: EdgeTable) -> bool:
     """Return whether the two ids of the first row occur in no other."""
-    source, target = table.source[0], table.target[0]
-    if len(table.source) < 2 or source == target:
-        return False
-    counts = [
-        np.count_nonzero(table.source == node) + np.count_nonzero(table.target == node) for node in (source, target)
-    ]
-    return counts == [1, 1]
+    first = (table.source[0], table.target[0])
+    counts = [np.count_nonzero(table.source == node) + np.count_nonzero(table.target == node) for node in first]
+    return len(table.source) > 1 and counts == [1, 1]
 
 
 def _are_timestamps(values: Array) -> bool:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 
 from cge.arrays import Array
@@ -20,8 +19,8 @@ from cge.data.files.edge_layout import NO_ATTRIBUTES, EdgeColumns, EdgeOptions, 
 from cge.data.files.formats import find_format
 from cge.data.files.interning import Names
 from cge.data.files.numbering import number_codes, number_integers
-from cge.data.files.table import Table, TextRules
-from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, Fields, decode_names
+from cge.data.files.table import Table, TextRules, is_number
+from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, decode_names
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize
@@ -53,10 +52,10 @@ class EdgeTable:
     source: Array
     target: Array
     ids: Array
+    layout: Layout
     weights: Array | None = None
     types: Array | None = None
     type_names: tuple[str, ...] = ()
-    layout: Layout | None = None
 
 
 def load_edges(path: Path, options: EdgeOptions) -> Any:
@@ -82,49 +81,51 @@ def _from_array(path: Path, array: Array) -> EdgeTable:
     except InputError as error:
         raise FileFormatError(path, error.message) from None
     codes, ids = factorize(concatenate_ids(source, target))
-    return EdgeTable(codes[: len(source)], codes[len(source) :], ids, layout=Layout({"source": 1, "target": 2}))
+    return EdgeTable(codes[: len(source)], codes[len(source) :], ids, Layout({"source": 1, "target": 2}))
 
 
 def _read_table(table: Table, options: EdgeOptions) -> EdgeTable:
+    dialect = table.dialect
     if table.width < 2:
         _refuse_one_column(table)
     columns = choose_edge_columns(table, options)
     integer_ids = options.ids == "int" or (options.ids == "auto" and _has_integer_ids(table, columns))
-    reason = " as in the first row" if table.dialect and options.ids == "auto" else ""
+    reason = " as in the first row" if dialect and options.ids == "auto" else ""
     names = Names()
-    fields = table.read(_fields(columns, integer_ids, reason), names)
-    source, target, ids, types, type_names = _numbered(table.path, columns, fields, names, integer_ids)
-    weights = None if columns.weight is None else fields.numbers[:, 0]
-    by_part, unread = columns.by_part(table.names), columns.unread(table.names, table.width)
-    layout = Layout(by_part, unread)
-    if table.dialect:
-        dialect = table.dialect
+    read = table.read(_fields(columns, integer_ids, reason), names)
+    texts = decode_names(table.path, names) if names.count else np.empty(0, object)
+    if columns.attributes is not None:
+        _refuse_attributes(table.path, texts[np.unique(read.columns[columns.attributes])])
+    source, target = endpoints = read.columns[columns.source], read.columns[columns.target]
+    ids = number_integers(endpoints) if integer_ids else texts[number_codes(endpoints, names.count)]
+    weights = None if columns.weight is None else read.numbers[:, 0]
+    types = None if columns.edge_type is None else read.columns[columns.edge_type]
+    type_names = () if types is None else tuple(texts[number_codes([types], names.count)].tolist())
+    layout = Layout(columns.by_part(table.names), columns.unread(table.names, table.width))
+    if dialect:
         guessed_weight = columns.weight is not None and options.weight is None and not dialect.header
-        layout = Layout(by_part, unread, dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
-    return EdgeTable(source, target, ids, weights, types, type_names, layout)
+        inferred = (dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
+        layout = Layout(layout.columns, layout.unread, *inferred)
+    return EdgeTable(source, target, ids, layout, weights, types, type_names)
 
 
 def _refuse_one_column(table: Table) -> None:
-    if table.dialect is None:
-        raise FileFormatError(table.path, f"expected a source and a target, found the columns {table.names}")
     dialect = table.dialect
-    raise FileFormatError(
-        table.path,
-        f"expected a source and a target separated by {dialect.delimiter_name}, found only "
-        f"{format_value(dialect.rows[0][0])}",
-        dialect.first_line,
-        hint=Message.of("pass {delimiter}"),
-    )
+    if dialect is None:
+        raise FileFormatError(table.path, f"expected a source and a target, found the columns {table.names}")
+    problem = f"expected a source and a target separated by {dialect.delimiter_name}, found only "
+    problem += format_value(dialect.rows[0][0])
+    raise FileFormatError(table.path, problem, dialect.first_line, hint=Message.of("pass {delimiter}"))
 
 
 def _has_integer_ids(table: Table, columns: EdgeColumns) -> bool:
     """Return whether ids are integers: by the first row of text, by the types of other tables."""
     endpoints = (columns.source, columns.target)
     if table.types is None:
-        row = (table.dialect.first_data_row if table.dialect else None) or []
+        row = (table.dialect and table.dialect.first_data_row) or []
         return all(is_integer(row[column]) for column in endpoints if column < len(row))
     types = [table.types[column] for column in endpoints]
-    numeric = [pa.types.is_integer(kind) or pa.types.is_floating(kind) for kind in types]
+    numeric = list(map(is_number, types))
     if any(numeric) and not all(numeric):
         raise FileFormatError(table.path, f"sources are {types[0]}, but targets are {types[1]}", hint=AS_TEXT)
     return all(numeric)
@@ -142,25 +143,7 @@ def _fields(columns: EdgeColumns, integer_ids: bool, reason: str) -> list[Field]
     return fields
 
 
-def _numbered(
-    path: Path, columns: EdgeColumns, fields: Fields, names: Names, integer_ids: bool
-) -> tuple[Array, Array, Array, Array | None, tuple[str, ...]]:
-    """Return sources and targets as indices into ids, the ids, and types as indices into their names."""
-    identifiers = (columns.source, columns.target, columns.edge_type, columns.attributes)
-    in_file_order = sorted(column for column in identifiers if column is not None)
-    by_column = dict(zip(in_file_order, fields.columns, strict=True))
-    source, target = by_column[columns.source], by_column[columns.target]
-    texts = decode_names(path, names) if names.count else np.empty(0, object)
-    if columns.attributes is not None:
-        _refuse_attributes(path, texts[np.unique(by_column[columns.attributes])].tolist())
-    ids = number_integers([source, target]) if integer_ids else texts[number_codes([source, target], names.count)]
-    if columns.edge_type is None:
-        return source, target, ids, None, ()
-    types = by_column[columns.edge_type]
-    return source, target, ids, types, tuple(texts[number_codes([types], names.count)].tolist())
-
-
-def _refuse_attributes(path: Path, values: Sequence[str]) -> None:
+def _refuse_attributes(path: Path, values: Array) -> None:
     """Refuse attributes that NetworkX writes after an edge, unless they are empty."""
     attributes = next((value for value in values if value != NO_ATTRIBUTES), None)
     if attributes is not None:

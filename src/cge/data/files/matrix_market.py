@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
+from cge.data.files.arrays import check_empty_rows
 from cge.data.files.blocks import numbered_lines
-from cge.data.files.declared_sizes import check_empty_rows
 from cge.data.files.dialect import Dialect, is_integer
 from cge.data.files.interning import Names
 from cge.data.files.text_fields import NUMBER, Field, read_fields
@@ -32,17 +32,16 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     if dialect.columns == 3:
         fields.append(Field(2, NUMBER, "column 3"))
     read = read_fields(path, dialect, fields, Names(), keep_lines=True)
-    for name, numbers, size in zip(("row", "column"), read.columns, shape, strict=False):
+    for name, numbers, size in zip(("row", "column"), read.columns.values(), shape, strict=False):
         outside = np.flatnonzero((numbers < 1) | (numbers > size))
         if len(outside):
             first = int(outside[0])
             problem = f"the {name} number {numbers[first]} is not between 1 and {size}"
             raise FileFormatError(path, problem, int(read.lines[first]))
-    row, column = (numbers - 1 for numbers in read.columns)
+    row, column = (numbers - 1 for numbers in read.columns.values())
     if len(row) != shape[2]:
-        raise FileFormatError(
-            path, f"the header declares {shape[2]:,} entries, found {len(row):,}; is the file truncated?"
-        )
+        problem = f"the header declares {shape[2]:,} entries, found {len(row):,}; is the file truncated?"
+        raise FileFormatError(path, problem)
     check_empty_rows(path, shape[0], len(row))
     values = read.numbers[:, 0] if dialect.columns == 3 else np.ones(len(row))
     if symmetric and shape[0] != shape[1]:
@@ -65,22 +64,12 @@ def _read_header(path: Path) -> tuple[Dialect, bool, tuple[int, int, int]]:
         elif text and not text.startswith("%"):
             sizes = text.split()
             if len(sizes) != 3 or not all(is_integer(size) and size[0] != "-" and len(size) < 19 for size in sizes):
-                raise FileFormatError(
-                    path, f"expected the numbers of rows, columns, entries, found {format_value(text)}", number
-                )
+                problem = f"expected the numbers of rows, columns, entries, found {format_value(text)}"
+                raise FileFormatError(path, problem, number)
             rows, columns, entries = map(int, sizes)
             width = 2 if words[3] == "pattern" else 3
-            dialect = Dialect(
-                path,
-                " ",
-                "%",
-                width,
-                [sizes],
-                [number],
-                [(start, start + len(raw))],
-                header=True,
-                width_source="in the banner",
-            )
+            first_bytes, source = (start, start + len(raw)), "in the banner"
+            dialect = Dialect(" ", "%", width, [sizes], number, first_bytes, header=True, width_source=source)
             return dialect, words[4] == "symmetric", (rows, columns, entries)
     raise FileFormatError(path, "the file is empty" if not words else "expected the size of the matrix, found the end")
 

@@ -10,15 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.data.files.dialect import (
-    Dialect,
-    TextOptions,
-    column_index,
-    decimal_comma_hint,
-    find_column,
-    is_integer,
-    parse_number,
-)
+from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
 from cge.data.files.formats import find_format
 from cge.data.files.interning import Names
 from cge.data.files.table import Table, TextRules
@@ -78,8 +70,8 @@ def read_label_table(
     path: Path,
     text_ids: bool,
     options: TextOptions,
-    node: str | int | None,
-    label: str | int | None,
+    node: str | int | None = None,
+    label: str | int | None = None,
     what: str = "label",
 ) -> LabelTable:
     """Read a table of nodes and labels; messages call the second column `what`."""
@@ -100,15 +92,13 @@ def read_label_table(
     node_column, label_column = _label_columns(table, node, label)
     names = Names()
     fields, keys = _read(table, [_node_field(node_column, text_ids), Field(label_column, NAME, what)], text_ids, names)
-    used, classes = np.unique(fields.columns[int(label_column > node_column)], return_inverse=True)
+    used, classes = np.unique(fields.columns[label_column], return_inverse=True)
     class_names = decode_names(path, names)[used].tolist()
     integers = all(map(is_integer, class_names))
-    order = sorted(
-        range(len(class_names)), key=lambda k: (int(class_names[k]) if integers else 0, class_names[k])
-    )  # as numbers if all are integers, else as text
-    rank = np.empty(len(order), np.int64)
-    rank[order] = np.arange(len(order))
-    return LabelTable(keys, rank[classes], [class_names[k] for k in order], fields.lines)
+    ordered = sorted(class_names, key=lambda name: (int(name) if integers else 0, name))
+    rank = {name: k for k, name in enumerate(ordered)}
+    ranks = np.array([rank[name] for name in class_names], np.int64)
+    return LabelTable(keys, ranks[classes], ordered, fields.lines)
 
 
 def _label_columns(table: Table, node: str | int | None, label: str | int | None) -> tuple[int, int]:
@@ -131,9 +121,8 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
         values = file_format.features(path)
         values = values if sp.issparse(values) else np.asarray(values)
         if values.ndim != 2 or values.dtype.kind not in "fiub":
-            raise FileFormatError(
-                path, f"expected numbers of shape (nodes, features), found {values.dtype} of shape {values.shape}"
-            )
+            problem = f"expected numbers of shape (nodes, features), found {values.dtype} of shape {values.shape}"
+            raise FileFormatError(path, problem)
         return FeatureTable(values)
     table = file_format.table(path, TextRules(options, _has_feature_header))
     key = _node_column(table.names)
@@ -152,9 +141,7 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
 def _read(table: Table, fields: list[Field], text_ids: bool, names: Names) -> tuple[Fields, Array]:
     """Read columns, the first of which is the node; its ids are returned too."""
     rows = table.read(fields, names, number_type=np.float32, keep_lines=True)
-    # Columns come back in the order of the file.
-    position = sorted(field.column for field in fields if field.kind != NUMBER).index(fields[0].column)
-    keys = rows.columns[position]
+    keys = rows.columns[fields[0].column]
     return rows, decode_names(table.path, names)[keys] if text_ids else keys.astype(np.int64)
 
 
@@ -162,9 +149,8 @@ def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Any:
     """Return feature rows in the order of `node_ids`."""
     if table.keys is None:
         if table.values.shape[0] != len(node_ids):
-            raise FileFormatError(
-                path, f"found {table.values.shape[0]:,} rows for {len(node_ids):,} nodes; give each node one row"
-            )
+            problem = f"found {table.values.shape[0]:,} rows for {len(node_ids):,} nodes; give each node one row"
+            raise FileFormatError(path, problem)
         return table.values
     node_idx = IdIndex(node_ids).find(table.keys)
     refuse_unknown_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
@@ -222,7 +208,7 @@ def _has_feature_header(dialect: Dialect) -> bool:
     first = dialect.rows[0]
     if _has_node_column(dialect) or _starts_with_column_name(dialect) or first[0] == "":
         return True
-    return all(parse_number(text) is None and decimal_comma_hint(text) is None for text in first[1:])
+    return all(parse_number(text) is None and comma_hint(text) is None for text in first[1:])
 
 
 def _has_node_column(dialect: Dialect) -> bool:

@@ -15,13 +15,9 @@ from cge.csr import index_dtype
 from cge.data.files.interning import Names
 from cge.parallel import kernel
 
-# Integer ids are marked in a table of bits if their range is at most this many times their number; else hashed.
-_DENSE_RANGE = 32
+# Integer ids are ranked by a table of their range if it is at most this many times their number; else hashed.
+_DENSE_RANGE = 2
 _BATCH = 1 << 15
-_1, _2, _4, _6, _56, _63 = (np.uint64(n) for n in (1, 2, 4, 6, 56, 63))
-_PAIRS, _NIBBLES, _BYTES, _SUM = (
-    np.uint64(0x0101010101010101 * byte) for byte in (0b01010101, 0b00110011, 0b00001111, 1)
-)
 
 
 def number_integers(columns: Sequence[Array]) -> Array:
@@ -38,16 +34,15 @@ def number_integers(columns: Sequence[Array]) -> Array:
     width = high - low + 1
     if width > _DENSE_RANGE * sum(map(len, filled)) + 1024:
         return _number_scattered(filled)
-    bits = np.zeros(width // 64 + 1, np.uint64)
+    ranks = np.zeros(width, index_dtype(width))
     for column in filled:
-        _mark(column, low, bits)
-    ranks = np.cumsum(np.bitwise_count(bits), dtype=np.int64)
-    ids = np.empty(int(ranks[-1]), np.int64)
-    _list(bits, low, ids)
-    ranks -= np.bitwise_count(bits)
+        _mark(column, low, ranks)
+    ids = np.flatnonzero(ranks) + low
     if low != 0 or len(ids) != width:
+        np.cumsum(ranks, out=ranks)
+        ranks -= 1
         for column in filled:
-            _rank(column, low, bits, ranks)
+            _replace(column, low, ranks)
     return ids
 
 
@@ -88,48 +83,19 @@ def renumber(columns: Sequence[Array], numbers: Array) -> None:
     """Overwrite each number v by `numbers[v]`."""
     if not np.array_equal(numbers, np.arange(len(numbers))):
         for column in columns:
-            _replace(column, numbers)
+            _replace(column, 0, numbers)
 
 
 @kernel
-def _mark(values: Array, low: int, bits: Array) -> None:
+def _mark(values: Array, low: int, marks: Array) -> None:
     for k in range(len(values)):
-        bit = np.uint64(np.int64(values[k]) - low)
-        bits[np.int64(bit >> _6)] |= _1 << (bit & _63)
+        marks[values[k] - low] = 1
 
 
 @kernel
-def _rank(values: Array, low: int, bits: Array, ranks: Array) -> None:
-    """Overwrite each marked value by the number of marks before it."""
+def _replace(values: Array, low: int, numbers: Array) -> None:
     for k in range(len(values)):
-        bit = np.uint64(np.int64(values[k]) - low)
-        word = np.int64(bit >> _6)
-        before = bits[word] & ((_1 << (bit & _63)) - _1)
-        # Count the bits of a word: in pairs, in fours, in bytes, then add the bytes by one multiplication.
-        before = before - ((before >> _1) & _PAIRS)
-        before = (before & _NIBBLES) + ((before >> _2) & _NIBBLES)
-        before = (before + (before >> _4)) & _BYTES
-        values[k] = ranks[word] + np.int64((before * _SUM) >> _56)
-
-
-@kernel
-def _list(bits: Array, low: int, ids: Array) -> None:
-    count = 0
-    for word in range(len(bits)):
-        remaining = bits[word]
-        value = low + 64 * word
-        while remaining != 0:
-            if remaining & _1:
-                ids[count] = value
-                count += 1
-            remaining >>= _1
-            value += 1
-
-
-@kernel
-def _replace(values: Array, numbers: Array) -> None:
-    for k in range(len(values)):
-        values[k] = numbers[values[k]]
+        values[k] = numbers[values[k] - low]
 
 
 @kernel

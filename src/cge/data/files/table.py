@@ -1,54 +1,45 @@
-"""A table behind one interface, whatever its file format: the columns are known before the rows are read."""
+"""A table behind one interface, whatever its file format: the columns are known before the rows are read.
+
+Tables are text, Parquet files, or columns in memory that the reader of another format returns.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 
+from cge.arrays import Array
+from cge.data.files.blocks import open_bytes
 from cge.data.files.dialect import Dialect, TextOptions, check_unique_names, inspect_text
 from cge.data.files.interning import Names
-from cge.data.files.text_fields import Field, Fields, read_fields
+from cge.data.files.text_fields import NUMBER, Field, Fields, GrowingArray, read_fields
+from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError
 
-
-class ReadRows(Protocol):
-    """Reads the rows of a table: the columns that `fields` describe, with text as codes into `names`."""
-
-    def __call__(
-        self, fields: Sequence[Field], names: Names, *, number_type: Any = np.float64, keep_lines: bool = False
-    ) -> Fields:
-        """Read all rows."""
+_BATCH_ROWS = 1 << 16
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of which the columns are known.
 
-    Attributes
-    ----------
-    path : Path
-    names : list of str or None
-        Names of the columns; None for text without a header.
-    width : int
-        Number of columns.
-    read : callable
-        Reads the rows.
-    types : sequence of pyarrow.DataType or None
-        Types of the columns; None for text.
-    dialect : Dialect or None
-        Of text: delimiter, first rows, line numbers.
+    `names` is None for text without a header; `width` is the number of columns. `read(fields, names, number_type=…,
+    keep_lines=…)` reads the rows as `text_fields.read_fields` does. `types` are those of the columns, None for text,
+    which has a `dialect`.
     """
 
     path: Path
     names: list[str] | None
     width: int
-    read: ReadRows
+    read: Callable[..., Fields]
     types: Sequence[pa.DataType] | None = None
     dialect: Dialect | None = None
 
@@ -71,11 +62,129 @@ def open_text_table(path: Path, rules: TextRules) -> Table:
     """Open CSV, TSV or text separated by blanks, plain or gzip."""
     options = rules.options
     dialect = inspect_text(path, options, id_columns=rules.id_columns, min_columns=rules.min_columns)
-    header = rules.has_header(dialect) if options.header is None else options.header
-    dialect = replace(dialect, header=header)
+    if options.header is None:
+        dialect = replace(dialect, header=rules.has_header(dialect))
     if dialect.first_data_row is None:
         raise FileFormatError(path, "the file has a header but no rows")
     if dialect.names:
         check_unique_names(path, dialect.names, dialect.first_line)
     read = partial(read_fields, path, dialect, block_size=options.block_size)
     return Table(path, dialect.names, dialect.columns, read, dialect=dialect)
+
+
+def open_parquet_table(path: Path, _rules: TextRules) -> Table:
+    """Open a Parquet file."""
+    with _parquet(path) as file:
+        schema = file.schema_arrow
+
+    def batches(columns: list[str]) -> Iterator[pa.RecordBatch]:
+        with _parquet(path) as file:
+            yield from file.iter_batches(columns=columns, batch_size=_BATCH_ROWS)
+
+    return _table(path, schema, batches)
+
+
+def columns_table(path: Path, columns: Any) -> Table:
+    """Return a table of columns in memory: a dictionary of arrays, a DataFrame or a `pyarrow.Table`."""
+    try:
+        table = columns if isinstance(columns, pa.Table) else pa.table(columns)
+    except (pa.ArrowException, TypeError, ValueError) as error:
+        raise FileFormatError(path, f"expected columns of equal length, each of one type ({error})") from None
+    return _table(path, table.schema, lambda names: table.select(names).to_batches(max_chunksize=_BATCH_ROWS))
+
+
+def _table(path: Path, schema: pa.Schema, batches: Callable[[list[str]], Iterable[pa.RecordBatch]]) -> Table:
+    check_unique_names(path, schema.names)
+    read = partial(_read_fields, path, schema.names, batches)
+    return Table(path, schema.names, len(schema.names), read, types=schema.types)
+
+
+@contextmanager
+def _parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    with open_bytes(path) as stream:
+        try:
+            with pq.ParquetFile(stream) as file:
+                yield file
+        except (pa.ArrowException, UnicodeDecodeError, OSError) as error:
+            if isinstance(error, OSError) and error.errno is not None:
+                raise
+            raise FileFormatError(path, "this is not a readable Parquet file; write or fetch it again") from None
+
+
+def _read_fields(
+    path: Path,
+    column_names: list[str],
+    batches: Callable[[list[str]], Iterable[pa.RecordBatch]],
+    fields: Sequence[Field],
+    names: Names,
+    *,
+    number_type: Any = np.float64,
+    keep_lines: bool = False,  # noqa: ARG001 - row numbers cost nothing
+) -> Fields:
+    """Read columns batch by batch, as `text_fields.read_fields` does; `lines` are row numbers, from 1."""
+    fields = sorted(fields, key=lambda field: field.column)
+    numeric = [field for field in fields if field.kind == NUMBER]
+    stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
+    numbers, rows = GrowingArray(number_type, len(numeric)), 0
+    for batch in batches([column_names[field.column] for field in fields]):
+        columns = {field.column: batch.column(column_names[field.column]) for field in fields}
+        for field in fields:
+            column = columns[field.column]
+            if column.null_count:
+                row = rows + int(np.flatnonzero(column.is_null().to_numpy(zero_copy_only=False))[0])
+                raise FileFormatError(path, f"the {field.what} is missing in row {row + 1:,}")
+            if field.kind == INTEGER:
+                stores[field.column].append(_integers(path, column, field))
+            elif field.kind != NUMBER:
+                stores[field.column].append(_codes(path, column, field, names))
+        if numeric:
+            numbers.append(np.stack([_numbers(path, columns[field.column], field, rows) for field in numeric], axis=1))
+        rows += len(batch)
+    identifiers = {column: store.array() for column, store in stores.items()}
+    return Fields(identifiers, numbers.array(), np.arange(1, rows + 1))
+
+
+def is_number(kind: pa.DataType) -> bool:
+    """Return whether columns of this type hold integers or floats."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _integers(path: Path, column: pa.Array, field: Field) -> Array:
+    if not is_number(column.type):
+        raise FileFormatError(path, f"expected integers as {field.what}, found {column.type}", hint=field.hint)
+    try:
+        values: Array = column.cast(pa.int64()).to_numpy()
+    except pa.ArrowInvalid as error:
+        raise FileFormatError(path, f"expected integers as {field.what} ({error})", hint=field.hint) from None
+    return values
+
+
+def _codes(path: Path, column: pa.Array, field: Field, names: Names) -> Array:
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if not any(is_kind(column.type) for is_kind in (pa.types.is_integer, pa.types.is_string, pa.types.is_large_string)):
+        raise FileFormatError(path, f"expected text or integers as {field.what}, found {column.type}")
+    # A batch may be a slice of a larger array; concatenating a single array makes it contiguous.
+    contiguous = pa.concat_arrays([column.cast(pa.large_string())])
+    _, offset_buffer, text = contiguous.buffers()
+    offsets = np.frombuffer(offset_buffer, np.int64)[contiguous.offset : contiguous.offset + len(contiguous) + 1]
+    content = np.frombuffer(text, np.uint8) if text is not None and text.size else np.empty(0, np.uint8)
+    if not content[offsets[0] : offsets[-1]].all():
+        raise FileFormatError(path, f"a {field.what} contains a zero byte; expected text")
+    lengths = np.diff(offsets)
+    if not lengths.all():
+        raise FileFormatError(path, f"a {field.what} is empty")
+    return names.intern(content, offsets[:-1], lengths)
+
+
+def _numbers(path: Path, column: pa.Array, field: Field, rows_before: int) -> Array:
+    if not is_number(column.type) and not pa.types.is_boolean(column.type):
+        raise FileFormatError(path, f"expected numbers as {field.what}, found {column.type}", hint=field.hint)
+    values: Array = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    wrong = np.flatnonzero(~np.isfinite(values) | ((values <= 0) & field.positive))
+    if len(wrong):
+        expected = "positive, finite numbers" if field.positive else "finite numbers"
+        row = rows_before + wrong[0] + 1
+        problem = f"expected {expected} as {field.what}, found {values[wrong[0]]} in row {row:,}"
+        raise FileFormatError(path, problem, hint=field.hint)
+    return values

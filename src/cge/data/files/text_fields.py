@@ -11,35 +11,58 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import pyarrow as pa
 
 from cge.arrays import Array
+from cge.data.files import tokenizer
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
-from cge.data.files.dialect import Dialect, decimal_comma_hint, parse_number, split_line
-from cge.data.files.growing import GrowingArray
+from cge.data.files.dialect import BLANKS, Dialect, comma_hint, parse_number, split_line
 from cge.data.files.interning import Names, strings_from
-from cge.data.files.tokenizer import (
-    AFTER_QUOTE,
-    EMPTY,
-    HUGE,
-    INTEGER,
-    OPEN_QUOTE,
-    RAGGED,
-    TOKEN,
-    pack,
-    tokenize,
-    unescape,
-)
-from cge.errors import FileFormatError, format_value
+from cge.data.files.tokenizer import INTEGER, TOKEN, pack, tokenize, unescape
+from cge.errors import FileFormatError, counted, format_value
 
 NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
 
 _PIECE_BYTES = 1 << 18  # what is tokenized at once: its tokens fit in the second-level cache
 
 PLAIN_NETWORKX = "in NetworkX, write the file by write_weighted_edgelist, or by write_edgelist with data=False"
+
+
+class GrowingArray:
+    """An array that grows at its end while a file is read. Integers are kept in 32 bits for as long as they fit.
+
+    >>> column = GrowingArray(np.int32)
+    >>> column.append(np.array([1, 2]))
+    >>> column.append(np.array([2**40]))
+    >>> column.array()
+    array([            1,             2, 1099511627776])
+    """
+
+    def __init__(self, dtype: Any, width: int | None = None) -> None:
+        self._array: Array = np.empty(0 if width is None else (0, width), dtype)
+        self._used = 0
+
+    def append(self, values: Array) -> None:
+        """Copy `values` to the end."""
+        if self._array.dtype == np.int32 and values.dtype != np.int32 and len(values):
+            bounds = np.iinfo(np.int32)
+            if values.min() < bounds.min or values.max() > bounds.max:
+                self._array = self._array.astype(np.int64)
+        needed = self._used + len(values)
+        if needed > len(self._array):
+            larger = np.empty((max(2 * needed, 1 << 12), *self._array.shape[1:]), self._array.dtype)
+            larger[: self._used] = self._array[: self._used]
+            self._array = larger
+        with np.errstate(over="ignore"):  # becomes infinite in float32, which is refused later
+            self._array[self._used : needed] = values
+        self._used = needed
+
+    def array(self) -> Array:
+        """Return the values appended so far."""
+        return self._array[: self._used]
 
 
 @dataclass(frozen=True)
@@ -61,7 +84,7 @@ class Field:
 class Fields:
     """The rows that were read: integers and codes of names by column, numbers `(rows, k)`, the line of each row."""
 
-    columns: tuple[Array, ...]
+    columns: dict[int, Array]
     numbers: Array
     lines: Array
 
@@ -76,19 +99,17 @@ def read_fields(
     keep_lines: bool = False,
     block_size: int = BLOCK_BYTES,
 ) -> Fields:
-    """Read columns of a text table: integers, names (as numbers into `names`) and numbers.
+    """Read columns of a text table: integers, names (as numbers into `names`) and numbers, the latter in their order.
 
-    `columns` of the result follow the order of the integer and name fields. `lines` is empty unless `keep_lines`.
+    `lines` of the result is empty unless `keep_lines`.
     """
     fields = sorted(fields, key=lambda field: field.column)
-    identifiers = [field for field in fields if field.kind != NUMBER]
-    stores = {field.column: GrowingArray(np.int32) for field in identifiers}
-    numbers = GrowingArray(number_type, sum(field.kind == NUMBER for field in fields))
-    lines = GrowingArray(np.int64)
+    integers, tokens = ([field for field in fields if (field.kind == INTEGER) is flag] for flag in (True, False))
+    named = [k for k, field in enumerate(tokens) if field.kind == NAME]
+    stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
+    numbers, lines = GrowingArray(number_type, len(tokens) - len(named)), GrowingArray(np.int64)
     for piece in _pieces(path, dialect, fields, block_size):
-        tokens = [field for field in fields if field.kind != INTEGER]
-        named = [k for k, field in enumerate(tokens) if field.kind == NAME]
-        for k, field in enumerate(field for field in fields if field.kind == INTEGER):
+        for k, field in enumerate(integers):
             stores[field.column].append(piece.integers[:, k])
         if named:
             marks = (piece.starts, piece.lengths)
@@ -100,7 +121,8 @@ def read_fields(
             numbers.append(_numbers(path, piece, tokens, number_type))
         if keep_lines:
             lines.append(piece.lines)
-    return Fields(tuple(stores[field.column].array() for field in identifiers), numbers.array(), lines.array())
+    columns = {column: store.array() for column, store in stores.items()}
+    return Fields(columns, numbers.array(), lines.array())
 
 
 @dataclass(frozen=True)
@@ -117,9 +139,11 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
     for field in fields:
         kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
     integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
-    signs = (dialect.delimiter_byte, *dialect.comment_bytes)
+    delimiter = 0 if dialect.delimiter == BLANKS else ord(dialect.delimiter)
+    signs = [delimiter, *map(ord, dialect.comments), -1, -1][:3]
+    start_byte, start_line = dialect.first_bytes[int(dialect.header)], dialect.first_line + int(dialect.header)
     whole = starts = lengths = lines = np.empty(0, np.int64)  # reused for every piece
-    for buffer, end, first_line in line_blocks(path, dialect.start_byte, dialect.start_line, block_size):
+    for buffer, end, first_line in line_blocks(path, start_byte, start_line, block_size):
         text = np.frombuffer(buffer, np.uint8)
         at, line = 0, first_line
         while at < end:
@@ -147,31 +171,21 @@ def _raise_problem(
     """Raise the error for a problem that the kernel reports."""
     text = raw.decode("utf-8", "replace").removesuffix("\r")
     values = split_line(text, dialect.delimiter)
-    value = values[column] if column < len(values) else ""
+    row, value = format_value(text), format_value(values[column] if column < len(values) else "")
     field = next((field for field in fields if field.column == column), Field(column, TOKEN, f"column {column + 1}"))
-    what, hint = field.what, field.hint
-    if problem == OPEN_QUOTE:
-        raise FileFormatError(
-            path,
-            f'a quoted field does not close on its line: {format_value(text)}; close it, or write " as "" inside',
-            line,
-        )
-    if problem == AFTER_QUOTE:
-        raise FileFormatError(
-            path, f"expected the end of the field after a closing quote, found {format_value(text)}", line
-        )
-    if problem == RAGGED:
-        columns = f"{dialect.columns} {'column' if dialect.columns == 1 else 'columns'}"
-        hint = PLAIN_NETWORKX if "{" in text and text.rstrip().endswith("}") else ""
-        problem_text = f"expected {columns} as {dialect.width_source}, found {len(values)}: {format_value(text)}"
-        raise FileFormatError(path, problem_text, line, hint=hint)
-    if problem == EMPTY:
-        raise FileFormatError(path, f"the {what} is empty: {format_value(text)}", line)
-    if problem == HUGE:
-        raise FileFormatError(path, f"the {what} {format_value(value)} does not fit in 64 bits", line, hint=hint)
-    raise FileFormatError(
-        path, f"expected an integer {what}{field.reason}, found {format_value(value)}", line, hint=hint
-    )
+    what, width = field.what, counted(dialect.columns, "column")
+    texts = {
+        tokenizer.OPEN_QUOTE: f'a quoted field does not close on its line: {row}; close it, or write " as "" inside',
+        tokenizer.AFTER_QUOTE: f"expected the end of the field after a closing quote, found {row}",
+        tokenizer.RAGGED: f"expected {width} as {dialect.width_source}, found {len(values)}: {row}",
+        tokenizer.EMPTY: f"the {what} is empty: {row}",
+        tokenizer.HUGE: f"the {what} {value} does not fit in 64 bits",
+        tokenizer.NO_INTEGER: f"expected an integer {what}{field.reason}, found {value}",
+    }
+    hint = field.hint if problem in (tokenizer.HUGE, tokenizer.NO_INTEGER) else ""
+    if problem == tokenizer.RAGGED and "{" in text and text.rstrip().endswith("}"):
+        hint = PLAIN_NETWORKX
+    raise FileFormatError(path, texts[problem], line, hint=hint)
 
 
 def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: type) -> Array:
@@ -189,7 +203,7 @@ def _numbers(path: Path, piece: _Piece, tokens: Sequence[Field], number_type: ty
     def refuse(index: int) -> NoReturn:
         line, field = piece.lines[index // len(numeric)], tokens[numeric[index % len(numeric)]]
         expected = f"a positive, finite {field.what}" if field.positive else f"a finite number in {field.what}"
-        hint = decimal_comma_hint(text_at(index)) or field.hint
+        hint = comma_hint(text_at(index)) or field.hint
         raise FileFormatError(path, f"expected {expected}, found {format_value(text_at(index))}", int(line), hint=hint)
 
     try:
@@ -216,6 +230,5 @@ def decode_names(path: Path, names: Names) -> Array:
         line = None
         with suppress(FileFormatError):  # Parquet has no lines
             line = next((number for number, _, text in numbered_lines(path) if error.object in text), None)
-        raise FileFormatError(
-            path, f"expected UTF-8 text, found {format_value(error.object)}; save it as UTF-8", line
-        ) from None
+        problem = f"expected UTF-8 text, found {format_value(error.object)}; save it as UTF-8"
+        raise FileFormatError(path, problem, line) from None

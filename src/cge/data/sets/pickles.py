@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.data.files.arrays import checked_csr
 from cge.data.sets.fetch import read_checked, short_message
-from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, format_value
 
 _MAX_SIZE = 2**31  # rows or columns; far more than any of these files has
