@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from cge.data.sets import aminer
 from cge.data.sets.aminer import read_aminer
 from cge.errors import FileFormatError, InputError
 
@@ -72,15 +71,6 @@ def test_venues_select_classes_and_other_papers_may_be_kept(path: Path) -> None:
     with_others = read_aminer(path, ["KDD"], others=True)
     assert with_others.labels.tolist() == [0, -1, -1, 0]
     assert with_others.graph.num_edges == 5
-
-
-def test_blocks_may_end_inside_a_paper(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = read_aminer(path, others=True)
-    monkeypatch.setattr(aminer, "_BLOCK", 40)
-    parts = read_aminer(path, others=True)
-    assert parts.labels.tolist() == whole.labels.tolist()
-    assert parts.graph.indices.tolist() == whole.graph.indices.tolist()
-    assert parts.graph.node_ids.tolist() == whole.graph.node_ids.tolist()
 
 
 def test_compressed_files_and_other_encodings(tmp_path: Path) -> None:

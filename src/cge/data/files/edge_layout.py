@@ -129,16 +129,14 @@ def _third_column(path: Path, count: int, row: Sequence[str], endpoints: tuple[i
         raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)
     if count > 3:
         template = "say which to read, as in {source}, {target}, {weight}, or pass {weighted} to read no weights"
-        hint = Message.of(template, source=1, target=2, weight=3, weighted=False)
-        raise FileFormatError(path, f"found {count} columns without a header", line, hint=hint)
+        which = Message.of(template, source=1, target=2, weight=3, weighted=False)
+        raise FileFormatError(path, f"found {count} columns without a header", line, hint=which)
     third = next(column for column in range(3) if column not in endpoints)
     text = row[third] if third < len(row) else ""
     if parse_number(text) is None and text != NO_ATTRIBUTES:
         row_numbers = is_integer(row[0]) and not any(map(is_integer, row[1:]))
         shifted = "{source} and {target} if column 1 counts the rows, " if row_numbers else ""
-        others = (
-            "{edge_type} to read types, {weighted} to ignore the column, or {header} if this line names the columns"
-        )
+        ways = "{edge_type} to read types, {weighted} to ignore the column, or {header} if this line names the columns"
         values = {"source": 2, "target": 3, "edge_type": third + 1, "weighted": False, "header": True}
         hint = comma_hint(text) or Message.of(f"pass {shifted}{ways}", **values)
         problem = f"expected a weight in column {third + 1}, found {format_value(text)}"

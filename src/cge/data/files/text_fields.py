@@ -140,7 +140,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
         kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
     integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
     delimiter = 0 if dialect.delimiter == BLANKS else ord(dialect.delimiter)
-    signs = [delimiter, *map(ord, dialect.comments), -1, -1][:3]
+    comment, other = [*map(ord, dialect.comments), -1, -1][:2]
     start_byte, start_line = dialect.first_bytes[int(dialect.header)], dialect.first_line + int(dialect.header)
     whole = starts = lengths = lines = np.empty(0, np.int64)  # reused for every piece
     for buffer, end, first_line in line_blocks(path, start_byte, start_line, block_size):
@@ -155,7 +155,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
                 whole, lines = np.empty((max_rows, integers), np.int64), np.empty(max_rows, np.int64)
                 starts, lengths = np.empty((2, max_rows, tokens), np.int64)
             rows, line, problem, line_start, column = tokenize(
-                text, at, stop, line, *signs, kinds, whole, starts, lengths, lines
+                text, at, stop, line, delimiter, comment, other, kinds, whole, starts, lengths, lines
             )
             if problem:
                 raw = bytes(buffer[line_start : buffer.find(b"\n", line_start)])
