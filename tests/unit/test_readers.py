@@ -21,9 +21,8 @@ from cge.data.files.arrays import load_members
 from cge.data.files.dialect import TextOptions, infer_delimiter
 from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.edges import load_edges
-from cge.data.files.interning import Names
 from cge.data.files.node_tables import read_feature_table, read_label_table
-from cge.data.files.numbering import number_codes, number_integers
+from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.sets.archives import load_blogcatalog, load_heterophilous
 from cge.data.sets.planetoid import load_nell_derived
 from cge.errors import FileFormatError

@@ -213,7 +213,7 @@ def _plan(model: PathEstimator, task: _Task) -> FitPlan:
 
 def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
     """Return {node id: name of its class}, or a list of names in a multilabel task."""
-    from cge.data.label_arrays import labeled
+    from cge.data.splits import labeled
 
     ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
     if codes.ndim == 1:

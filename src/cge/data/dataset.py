@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cge.arrays import Array
-from cge.data.label_arrays import checked_labels, labeled
-from cge.data.splits import Split
+from cge.data.splits import Split, checked_labels, labeled
 from cge.errors import InputError
 from cge.graph import Graph
 

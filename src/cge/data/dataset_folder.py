@@ -15,8 +15,7 @@ from cge.data.files.formats import find_format
 from cge.data.files.graph_files import read_graph
 from cge.data.files.node_tables import LabelTable, read_label_table, refuse_unknown_nodes
 from cge.data.files.table import TextRules
-from cge.data.label_arrays import labeled
-from cge.data.splits import Split
+from cge.data.splits import Split, labeled
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex

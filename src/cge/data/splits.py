@@ -1,13 +1,15 @@
 """Splits of labeled nodes into training, validation and test nodes.
 
-Every function takes labels in either form of `cge.data.label_arrays`. Where nodes are drawn class by class, a node with
-several labels counts for the rarest of them.
+Labels are in one of two forms: `(n,)` class indices, −1 for an unlabeled node, or `(n, c)` zeros and ones for several
+labels per node, where a row of zeros is an unlabeled node. Where nodes are drawn class by class, a node with several
+labels counts for the rarest of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -15,11 +17,12 @@ import numpy.typing as npt
 
 from cge.arrays import Array
 from cge.checks import checked_integer
-from cge.data.label_arrays import checked_labels, labeled, rank_in_class, strata_of
-from cge.errors import InputError, format_value
+from cge.errors import InputError, counted, format_value
 from cge.randomness import generator
 
 Indices = npt.NDArray[np.int64]
+
+_PARTS = ("train", "validation", "test")
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +46,9 @@ class Split:
     test: Indices
 
     def __post_init__(self) -> None:
-        for name in ("train", "validation", "test"):
+        for name in _PARTS:
             object.__setattr__(self, name, _node_indices(getattr(self, name), name))
-        for first, second in (("train", "validation"), ("train", "test"), ("validation", "test")):
+        for first, second in combinations(_PARTS, 2):
             shared = np.intersect1d(getattr(self, first), getattr(self, second), assume_unique=True)
             if len(shared):
                 raise InputError(f"{first} and {second} must not share nodes, but both contain node {shared[0]}")
@@ -58,8 +61,7 @@ class Split:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Split):
             return NotImplemented
-        pairs = zip((self.train, self.validation, self.test), (other.train, other.validation, other.test), strict=True)
-        return all(np.array_equal(first, second) for first, second in pairs)
+        return all(np.array_equal(getattr(self, name), getattr(other, name)) for name in _PARTS)
 
     def __hash__(self) -> int:
         return hash((self.train.tobytes(), self.validation.tobytes(), self.test.tobytes()))
@@ -67,6 +69,29 @@ class Split:
     def __repr__(self) -> str:
         train, validation, test = self.sizes
         return f"Split(train={train:,}, validation={validation:,}, test={test:,})"
+
+
+def checked_labels(labels: Any) -> Array:
+    """Return labels as int64, `(n,)` with −1 for unknown or `(n, c)` of zeros and ones."""
+    array = np.asarray(labels)
+    if array.ndim not in (1, 2) or (array.size and array.dtype.kind not in "iub"):
+        expected = "whole numbers of shape (nodes,) or (nodes, classes)"
+        raise InputError(f"labels must be {expected}, found shape {array.shape} of {array.dtype}")
+    array = array.astype(np.int64, copy=False)
+    wrong = array < -1 if array.ndim == 1 else (array < 0) | (array > 1)
+    if wrong.any():
+        expected = "-1 for unknown, or 0 and above" if array.ndim == 1 else "0 or 1 for each class"
+        raise InputError(f"labels must be {expected}, found {array[wrong][0]} at node {np.argwhere(wrong)[0][0]:,}")
+    return array
+
+
+def labeled(labels: Array) -> npt.NDArray[np.bool_]:
+    """Return for each node whether it has a label, `(n,)`.
+
+    >>> labeled(np.array([0, -1, 2])).tolist()
+    [True, False, True]
+    """
+    return np.asarray(labels >= 0 if labels.ndim == 1 else labels.any(axis=1), bool)
 
 
 def per_class(
@@ -91,7 +116,7 @@ def per_class(
     random = generator(seed, "split", "per class")
     order = random.permutation(np.flatnonzero(labeled(labels)))  # (labeled,)
     if labels.ndim == 1:
-        rank, sizes = rank_in_class(labels[order])
+        rank, sizes = _rank_in_class(labels[order])
         _check_class_sizes(labels[order], sizes, k, class_names)
         in_train = rank < k
     else:
@@ -99,10 +124,8 @@ def per_class(
     rest = random.permutation(order[~in_train])  # in `order` common classes come first: rare ones are in training
     needed = validation + (0 if test is None else checked_integer("test", test, 0))
     if needed > len(rest):
-        raise InputError(
-            f"validation and test need {needed:,} nodes, but {_nodes(len(rest))} remain after {k:,} per class; "
-            "use fewer, or pass test=None"
-        )
+        problem = f"validation and test need {needed:,} nodes, but {counted(len(rest), 'labeled node')} remain after {k:,} per class"
+        raise InputError(f"{problem}; use fewer, or pass test=None")
     return Split(order[in_train], rest[:validation], rest[validation : None if test is None else needed])
 
 
@@ -120,18 +143,16 @@ def stratified(labels: Any, train: float, validation: float = 0.0, test: float |
     if sum(fractions) > 1 + 1e-9:
         raise InputError(f"the fractions of a split must add up to at most 1, found {sum(fractions):g}")
     nodes = generator(seed, "split", "stratified").permutation(np.flatnonzero(labeled(labels)))
-    strata = strata_of(labels)[nodes]
-    rank, size = rank_in_class(strata)
+    strata = _strata_of(labels)[nodes]
+    rank, size = _rank_in_class(strata)
     # Sort by rank / size within the class: any prefix of this order has each class in proportion, and the first node
     # of every class comes before all others.
     nodes = nodes[np.argsort(rank / size, kind="stable")]
     ends = np.rint(np.cumsum(fractions) * len(nodes)).astype(np.int64)
-    missing = np.setdiff1d(strata, strata_of(labels)[nodes[: ends[0]]])
+    missing = np.setdiff1d(strata, _strata_of(labels)[nodes[: ends[0]]])
     if len(missing):
-        raise InputError(
-            f"train={train:g} selects {_nodes(int(ends[0]))} of {len(nodes):,}, too few for one of each class: "
-            f"class {missing[0]} would have none"
-        )
+        selected = f"train={train:g} selects {counted(int(ends[0]), 'labeled node')} of {len(nodes):,}"
+        raise InputError(f"{selected}, too few for one of each class: class {missing[0]} would have none")
     return Split(nodes[: ends[0]], nodes[ends[0] : ends[1]], nodes[ends[1] : ends[2]])
 
 
@@ -146,13 +167,16 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
     """
     labels, nodes = checked_labels(labels), _node_indices(train, "train")
     if checked_integer("k", k, 2) > len(nodes):
-        raise InputError(f"{_nodes(len(nodes))} cannot be split into {k:,} folds; use at most {len(nodes):,}")
-    _check_in_range(nodes, len(labels), "train")
+        raise InputError(
+            f"{counted(len(nodes), 'labeled node')} cannot be split into {k:,} folds; use at most {len(nodes):,}"
+        )
+    if len(nodes) and nodes[-1] >= len(labels):
+        raise InputError(f"train contains node {nodes[-1]}, but there are {len(labels):,} nodes")
     unlabeled = nodes[~labeled(labels)[nodes]]
     if len(unlabeled):
         raise InputError(f"every training node needs a label, but node {unlabeled[0]} has none")
     nodes = generator(seed, "split", "folds").permutation(nodes)
-    nodes = nodes[np.argsort(strata_of(labels)[nodes], kind="stable")]  # class after class, shuffled within
+    nodes = nodes[np.argsort(_strata_of(labels)[nodes], kind="stable")]  # class after class, shuffled within
     return tuple(np.sort(nodes[start::k]) for start in range(k))
 
 
@@ -166,6 +190,24 @@ def mask_labels(labels: Any, fraction: float, seed: int = 0) -> Array:
     nodes = generator(seed, "split", "mask").permutation(np.flatnonzero(labeled(masked)))
     masked[nodes[: round(_fraction(fraction, "fraction") * len(nodes))]] = -1 if masked.ndim == 1 else 0
     return masked
+
+
+def _strata_of(labels: Array) -> Array:
+    """Return the class by which each node is stratified, `(n,)`: its label, or the rarest of its labels."""
+    if labels.ndim == 1:
+        return labels
+    own_sizes = np.where(labels > 0, labels.sum(axis=0), np.iinfo(np.int64).max)
+    return np.asarray(own_sizes.argmin(axis=1))
+
+
+def _rank_in_class(strata: Array) -> tuple[Array, Array]:
+    """Return each node's rank within its class, by position, and the size of that class."""
+    _, code, sizes = np.unique(strata, return_inverse=True, return_counts=True)
+    order = np.argsort(code, kind="stable")
+    starts = np.cumsum(sizes) - sizes
+    rank = np.empty(len(strata), np.int64)
+    rank[order] = np.arange(len(strata)) - np.repeat(starts, sizes)
+    return rank, sizes[code]
 
 
 def _few_of_each(indicators: npt.NDArray[np.bool_], k: int, names: Sequence[str] | None) -> npt.NDArray[np.bool_]:
@@ -186,7 +228,7 @@ def _check_class_sizes(classes: Array, sizes: Array, k: int, names: Sequence[str
         smallest = small[np.argmin(sizes[small])]
         label = int(classes[smallest])
         name = str(label) if names is None else f"{label} ({names[label]})"
-        raise InputError(f"class {name} has {_nodes(int(sizes[smallest]))}, but k is {k:,}")
+        raise InputError(f"class {name} has {counted(int(sizes[smallest]), 'labeled node')}, but k is {k:,}")
 
 
 def _node_indices(values: Any, name: str) -> Indices:
@@ -203,11 +245,6 @@ def _node_indices(values: Any, name: str) -> Indices:
     return indices
 
 
-def _check_in_range(nodes: Indices, size: int, name: str) -> None:
-    if len(nodes) and nodes[-1] >= size:
-        raise InputError(f"{name} contains node {nodes[-1]}, but there are {size:,} nodes")
-
-
 def _fraction(value: float, name: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not 0 <= value <= 1:
         raise InputError(f"{name} must be a fraction between 0 and 1, found {format_value(value)}")
@@ -215,4 +252,4 @@ def _fraction(value: float, name: str) -> float:
 
 
 def _nodes(count: int) -> str:
-    return f"{count:,} labeled {'node' if count == 1 else 'nodes'}"
+    return counted(count, "labeled node")

@@ -17,8 +17,7 @@ from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import is_integer
 from cge.data.files.edge_layout import NO_ATTRIBUTES, EdgeColumns, EdgeOptions, choose_edge_columns, has_edge_header
 from cge.data.files.formats import find_format
-from cge.data.files.interning import Names
-from cge.data.files.numbering import number_codes, number_integers
+from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
 from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, decode_names
 from cge.data.files.tokenizer import INTEGER

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from cge.data.files.arrays import check_empty_rows
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import Dialect, is_integer
-from cge.data.files.interning import Names
+from cge.data.files.numbering import Names
 from cge.data.files.text_fields import NUMBER, Field, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError, format_value

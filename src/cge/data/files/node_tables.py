@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
 from cge.data.files.formats import find_format
-from cge.data.files.interning import Names
+from cge.data.files.numbering import Names
 from cge.data.files.table import Table, TextRules
 from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decode_names
 from cge.data.files.tokenizer import INTEGER

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from cge.arrays import Array
 from cge.data.files.blocks import open_bytes
 from cge.data.files.dialect import Dialect, TextOptions, check_unique_names, inspect_text
-from cge.data.files.interning import Names
+from cge.data.files.numbering import Names
 from cge.data.files.text_fields import NUMBER, Field, Fields, GrowingArray, read_fields
 from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError

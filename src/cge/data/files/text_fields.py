@@ -20,7 +20,7 @@ from cge.arrays import Array
 from cge.data.files import tokenizer
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
 from cge.data.files.dialect import BLANKS, Dialect, comma_hint, parse_number, split_line
-from cge.data.files.interning import Names, strings_from
+from cge.data.files.numbering import Names, strings_from
 from cge.data.files.tokenizer import INTEGER, TOKEN, pack, tokenize, unescape
 from cge.errors import FileFormatError, counted, format_value
 
