@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import scipy.sparse as sp
 
 from cge.data import load_folder, read_features, read_graph, read_labels
-from cge.data.files.graph_update_files import read_graph_update
+from cge.data.files.graph_files import read_graph_update
 from cge.data.sets.aminer import read_aminer
 from cge.data.sets.archives import load_heterophilous
 from cge.data.sets.pickles import read_pickle

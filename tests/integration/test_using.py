@@ -19,8 +19,8 @@ import scipy.sparse as sp
 import cge
 from cge.cli.main import run
 from cge.data.files.dialect import TextOptions
-from cge.data.files.edge_layout import EdgeOptions
-from cge.data.files.graph_update_files import read_graph_update
+from cge.data.files.edges import EdgeOptions
+from cge.data.files.graph_files import read_graph_update
 from cge.data.graph_update import GraphUpdate
 from cge.estimators.baselines import LabelPropagation
 from cge.estimators.configs import make_estimator

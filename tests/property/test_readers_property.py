@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from cge.data import read_graph
 from cge.data.files.dialect import TextOptions, split_line
-from cge.data.files.edge_layout import EdgeOptions
-from cge.data.files.edges import load_edges
+from cge.data.files.edges import EdgeOptions, load_edges
 from cge.errors import CgeError
 from cge.graph import Graph
 

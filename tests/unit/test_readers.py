@@ -19,8 +19,7 @@ from cge.data import read_features, read_graph, read_labels
 from cge.data.files import text_fields as text_module
 from cge.data.files.arrays import load_members
 from cge.data.files.dialect import TextOptions, infer_delimiter
-from cge.data.files.edge_layout import EdgeOptions
-from cge.data.files.edges import load_edges
+from cge.data.files.edges import EdgeOptions, load_edges
 from cge.data.files.node_tables import read_feature_table, read_label_table
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.sets.archives import load_blogcatalog, load_heterophilous

@@ -107,7 +107,7 @@ class Files:
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""
         from cge.data.files.dialect import TextOptions
-        from cge.data.files.edge_layout import EdgeOptions
+        from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():

@@ -132,8 +132,8 @@ def _read_update(
 ) -> tuple[GraphUpdate | None, list[str]]:
     """Read new edges and features, if any, and notes about them."""
     from cge.data.files.dialect import TextOptions
-    from cge.data.files.edge_layout import EdgeOptions
-    from cge.data.files.graph_update_files import read_graph_update
+    from cge.data.files.edges import EdgeOptions
+    from cge.data.files.graph_files import read_graph_update
 
     options = EdgeOptions(**columns, text=TextOptions(*dialect))
     if files == (None, None, None):

@@ -124,7 +124,7 @@ def per_class(
     rest = random.permutation(order[~in_train])  # in `order` common classes come first: rare ones are in training
     needed = validation + (0 if test is None else checked_integer("test", test, 0))
     if needed > len(rest):
-        problem = f"validation and test need {needed:,} nodes, but {counted(len(rest), 'labeled node')} remain after {k:,} per class"
+        problem = f"validation and test need {needed:,} nodes, but {_nodes(len(rest))} remain after {k:,} per class"
         raise InputError(f"{problem}; use fewer, or pass test=None")
     return Split(order[in_train], rest[:validation], rest[validation : None if test is None else needed])
 
@@ -151,7 +151,7 @@ def stratified(labels: Any, train: float, validation: float = 0.0, test: float |
     ends = np.rint(np.cumsum(fractions) * len(nodes)).astype(np.int64)
     missing = np.setdiff1d(strata, _strata_of(labels)[nodes[: ends[0]]])
     if len(missing):
-        selected = f"train={train:g} selects {counted(int(ends[0]), 'labeled node')} of {len(nodes):,}"
+        selected = f"train={train:g} selects {_nodes(int(ends[0]))} of {len(nodes):,}"
         raise InputError(f"{selected}, too few for one of each class: class {missing[0]} would have none")
     return Split(nodes[: ends[0]], nodes[ends[0] : ends[1]], nodes[ends[1] : ends[2]])
 
@@ -167,9 +167,7 @@ def folds(train: Any, labels: Any, k: int, seed: int = 0) -> tuple[Indices, ...]
     """
     labels, nodes = checked_labels(labels), _node_indices(train, "train")
     if checked_integer("k", k, 2) > len(nodes):
-        raise InputError(
-            f"{counted(len(nodes), 'labeled node')} cannot be split into {k:,} folds; use at most {len(nodes):,}"
-        )
+        raise InputError(f"{_nodes(len(nodes))} cannot be split into {k:,} folds; use at most {len(nodes):,}")
     if len(nodes) and nodes[-1] >= len(labels):
         raise InputError(f"train contains node {nodes[-1]}, but there are {len(labels):,} nodes")
     unlabeled = nodes[~labeled(labels)[nodes]]
@@ -228,7 +226,7 @@ def _check_class_sizes(classes: Array, sizes: Array, k: int, names: Sequence[str
         smallest = small[np.argmin(sizes[small])]
         label = int(classes[smallest])
         name = str(label) if names is None else f"{label} ({names[label]})"
-        raise InputError(f"class {name} has {counted(int(sizes[smallest]), 'labeled node')}, but k is {k:,}")
+        raise InputError(f"class {name} has {_nodes(int(sizes[smallest]))}, but k is {k:,}")
 
 
 def _node_indices(values: Any, name: str) -> Indices:

@@ -12,8 +12,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.data.files.dialect import TextOptions, inspect_text
-from cge.data.files.edge_layout import EdgeOptions
-from cge.data.files.edges import EdgeTable, Layout
+from cge.data.files.edges import EdgeOptions, EdgeTable, Layout
 from cge.data.files.formats import find_format
 from cge.errors import Message, Param, format_list, format_value
 from cge.graph import Graph

@@ -1,9 +1,12 @@
-"""Edge lists from files, with node ids numbered 0 … n-1."""
+"""Edge lists from files, with node ids numbered 0 … n-1.
+
+The columns of sources, targets, weights and types are chosen by options, by name, or by position.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,8 +17,7 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
-from cge.data.files.dialect import is_integer
-from cge.data.files.edge_layout import NO_ATTRIBUTES, EdgeColumns, EdgeOptions, choose_edge_columns, has_edge_header
+from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
@@ -25,7 +27,41 @@ from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize
 
 AS_TEXT = Message.of("pass {ids} to read all ids as text", ids="str")
+
 _NO_WEIGHTS = Message.of("remove the edge, or pass {weighted} to ignore weights", weighted=False)
+_ENDPOINT_NAMES = (
+    *(("source", "target"), ("src", "dst"), ("from", "to"), ("u", "v"), ("node1", "node2"), ("head", "tail")),
+    *(("source_id", "target_id"), ("src_id", "dst_id"), ("fromnodeid", "tonodeid")),
+)
+_WEIGHT_NAMES = ("weight", "weights", "w")
+_TYPE_NAMES = ("type", "kind", "edge_type", "relation")
+_PARTS = ("source", "target", "weight", "edge_type")
+_NO_ATTRIBUTES = "{}"  # what NetworkX writes after an edge that has no attributes
+
+
+@dataclass(frozen=True)
+class EdgeOptions:
+    """Options of the caller for an edge list; None means that it is inferred. Columns are names, or numbers from 1."""
+
+    source: str | int | None = None
+    target: str | int | None = None
+    weight: str | int | None = None
+    edge_type: str | int | None = None
+    weighted: bool | None = None
+    ids: str = "auto"
+    text: TextOptions = field(default_factory=TextOptions)
+
+    def __post_init__(self) -> None:
+        if self.ids not in ("auto", "int", "str"):
+            raise InputError(parameter="ids", expected="'auto', 'int' or 'str'", found=self.ids)
+        if self.weight is not None and self.weighted is False:
+            template = "{weight} names a column, but {weighted} asks to ignore it"
+            raise InputError(Message.of(template, weight=self.weight, weighted=False), parameter="weight")
+
+    @property
+    def columns(self) -> tuple[str | int | None, ...]:
+        """The columns of sources, targets, weights and types."""
+        return self.source, self.target, self.weight, self.edge_type
 
 
 @dataclass(frozen=True)
@@ -61,7 +97,7 @@ def load_edges(path: Path, options: EdgeOptions) -> Any:
     """Return the `EdgeTable` of a file, or its adjacency matrix."""
     file_format = find_format(path, "edges")
     if file_format.edges is None:
-        rules = TextRules(options.text, partial(has_edge_header, options=options), id_columns=2)
+        rules = TextRules(options.text, partial(_has_header, options=options), id_columns=2)
         return _read_table(file_format.table(path, rules), options)
     if any(option is not None for option in (*options.columns, options.text.header)):
         table_options = Message.of("{source}, {target}, {weight}, {edge_type} and {header}")
@@ -87,24 +123,26 @@ def _read_table(table: Table, options: EdgeOptions) -> EdgeTable:
     dialect = table.dialect
     if table.width < 2:
         _refuse_one_column(table)
-    columns = choose_edge_columns(table, options)
+    columns = _choose_columns(table, options)
     integer_ids = options.ids == "int" or (options.ids == "auto" and _has_integer_ids(table, columns))
     reason = " as in the first row" if dialect and options.ids == "auto" else ""
     names = Names()
     read = table.read(_fields(columns, integer_ids, reason), names)
     texts = decode_names(table.path, names) if names.count else np.empty(0, object)
-    if columns.attributes is not None:
-        _refuse_attributes(table.path, texts[np.unique(read.columns[columns.attributes])])
-    source, target = endpoints = read.columns[columns.source], read.columns[columns.target]
+    if "attributes" in columns:
+        _refuse_attributes(table.path, texts[np.unique(read.columns[columns["attributes"]])])
+    source, target = endpoints = read.columns[columns["source"]], read.columns[columns["target"]]
     ids = number_integers(endpoints) if integer_ids else texts[number_codes(endpoints, names.count)]
-    weights = None if columns.weight is None else read.numbers[:, 0]
-    types = None if columns.edge_type is None else read.columns[columns.edge_type]
+    weights = read.numbers[:, 0] if "weight" in columns else None
+    types = read.columns[columns["edge_type"]] if "edge_type" in columns else None
     type_names = () if types is None else tuple(texts[number_codes([types], names.count)].tolist())
-    layout = Layout(columns.by_part(table.names), columns.unread(table.names, table.width))
+    labels = table.names or range(1, table.width + 1)
+    by_part = {part: labels[columns[part]] for part in _PARTS if part in columns}
+    unread = tuple(labels[k] for k in range(table.width) if k not in columns.values())
+    layout = Layout(by_part, unread)
     if dialect:
-        guessed_weight = columns.weight is not None and options.weight is None and not dialect.header
-        inferred = (dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
-        layout = Layout(layout.columns, layout.unread, *inferred)
+        guessed_weight = "weight" in columns and options.weight is None and not dialect.header
+        layout = Layout(by_part, unread, dialect.delimiter_name, dialect.header, guessed_weight, dialect.first_line)
     return EdgeTable(source, target, ids, layout, weights, types, type_names)
 
 
@@ -117,9 +155,9 @@ def _refuse_one_column(table: Table) -> None:
     raise FileFormatError(table.path, problem, dialect.first_line, hint=Message.of("pass {delimiter}"))
 
 
-def _has_integer_ids(table: Table, columns: EdgeColumns) -> bool:
+def _has_integer_ids(table: Table, columns: Mapping[str, int]) -> bool:
     """Return whether ids are integers: by the first row of text, by the types of other tables."""
-    endpoints = (columns.source, columns.target)
+    endpoints = (columns["source"], columns["target"])
     if table.types is None:
         row = (table.dialect and table.dialect.first_data_row) or []
         return all(is_integer(row[column]) for column in endpoints if column < len(row))
@@ -130,22 +168,92 @@ def _has_integer_ids(table: Table, columns: EdgeColumns) -> bool:
     return all(numeric)
 
 
-def _fields(columns: EdgeColumns, integer_ids: bool, reason: str) -> list[Field]:
+def _fields(columns: Mapping[str, int], integer_ids: bool, reason: str) -> list[Field]:
     kind = INTEGER if integer_ids else NAME
-    fields = [Field(column, kind, "node id", reason, AS_TEXT) for column in (columns.source, columns.target)]
-    if columns.weight is not None:
-        fields.append(Field(columns.weight, NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
-    if columns.edge_type is not None:
-        fields.append(Field(columns.edge_type, NAME, "edge type"))
-    if columns.attributes is not None:
-        fields.append(Field(columns.attributes, NAME, "attributes"))
-    return fields
+    fields = [Field(columns[part], kind, "node id", reason, AS_TEXT) for part in ("source", "target")]
+    if "weight" in columns:
+        fields.append(Field(columns["weight"], NUMBER, "weight", hint=_NO_WEIGHTS, positive=True))
+    names = {"edge_type": "edge type", "attributes": "attributes"}
+    return fields + [Field(columns[part], NAME, what) for part, what in names.items() if part in columns]
 
 
 def _refuse_attributes(path: Path, values: Array) -> None:
     """Refuse attributes that NetworkX writes after an edge, unless they are empty."""
-    attributes = next((value for value in values if value != NO_ATTRIBUTES), None)
+    attributes = next((value for value in values if value != _NO_ATTRIBUTES), None)
     if attributes is not None:
         line = next((number for number, _, text in numbered_lines(path) if attributes.encode() in text), None)
         problem = f"expected no attributes as in the first row, found {format_value(attributes)}"
         raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)
+
+
+def _has_header(dialect: Dialect, options: EdgeOptions) -> bool:
+    """Return whether the first row of a text file names the columns."""
+    names = [name.lower() for name in dialect.rows[0]]
+    if any(isinstance(column, str) for column in options.columns):
+        return True
+    if any(source in names and target in names for source, target in _ENDPOINT_NAMES):
+        return True
+    if len(dialect.rows) < 2 or dialect.columns < 2:
+        return False
+    given = enumerate((options.source, options.target))
+    columns = [option - 1 if isinstance(option, int) else k for k, option in given]
+    first, second = ([row[column] for column in columns if column < len(row)] for row in dialect.rows)
+    return not any(map(is_integer, first)) and len(second) == 2 and all(map(is_integer, second))
+
+
+def _choose_columns(table: Table, options: EdgeOptions) -> dict[str, int]:
+    """Choose columns as the caller says, else by name, else the first two (and a third for weights); from 0."""
+    path, names = table.path, table.names
+    line = table.dialect.first_line if table.dialect else None
+    row = table.dialect.first_data_row if table.dialect else None
+    lower = [name.strip().lower() for name in names or ()]
+    pair = next((pair for pair in _ENDPOINT_NAMES if pair[0] in lower and pair[1] in lower), None)
+    columns = {"source": lower.index(pair[0]), "target": lower.index(pair[1])} if pair else {"source": 0, "target": 1}
+    for part, option in zip(_PARTS, options.columns, strict=True):
+        if option is not None:
+            columns[part] = column_index(path, option, part, names, table.width, line)
+    if names is not None:
+        edge_type = find_column(names, _TYPE_NAMES)
+        weight = None if options.weighted is False else find_column(names, _WEIGHT_NAMES)
+        if "edge_type" not in columns and edge_type is not None and edge_type not in columns.values():
+            columns["edge_type"] = edge_type
+        if "weight" not in columns and weight is not None and weight not in columns.values():
+            columns["weight"] = weight
+    elif len(columns) == 2 and row is not None and _expects_weights(options, table.width):
+        third = _third_column(path, table.width, row, columns.values(), line)
+        columns["attributes" if row[third] == _NO_ATTRIBUTES else "weight"] = third
+    if options.weighted and "weight" not in columns:
+        hint = Message.of("name it by {weight}, or pass {weighted}", weighted=False)
+        raise FileFormatError(path, "found no column of weights", line, hint=hint)
+    if len(set(columns.values())) < len(columns):
+        raise InputError(Message.of("{source}, {target}, {weight} and {edge_type} must be different columns"))
+    return columns
+
+
+def _expects_weights(options: EdgeOptions, count: int) -> bool:
+    """Return whether a file without a header should have weights: not if endpoints of many columns are given."""
+    endpoints_given = options.source is not None and options.target is not None
+    return options.weighted is not False and (count == 3 or (count > 3 and not endpoints_given))
+
+
+def _third_column(path: Path, count: int, row: Sequence[str], endpoints: Collection[int], line: int | None) -> int:
+    """Return the only other column of a file without a header, which must hold weights (or NetworkX's `{}`)."""
+    if row[-1].endswith("}") and any(value.startswith("{") for value in row[2:]) and row[-1] != _NO_ATTRIBUTES:
+        start = next(k for k, value in enumerate(row) if k > 1 and value.startswith("{"))
+        problem = f"expected a weight, found the attributes {' '.join(row[start:])}"
+        raise FileFormatError(path, problem, line, hint=PLAIN_NETWORKX)
+    if count > 3:
+        template = "say which to read, as in {source}, {target}, {weight}, or pass {weighted} to read no weights"
+        which = Message.of(template, source=1, target=2, weight=3, weighted=False)
+        raise FileFormatError(path, f"found {count} columns without a header", line, hint=which)
+    third = next(column for column in range(3) if column not in endpoints)
+    text = row[third] if third < len(row) else ""
+    if parse_number(text) is None and text != _NO_ATTRIBUTES:
+        row_numbers = is_integer(row[0]) and not any(map(is_integer, row[1:]))
+        shifted = "{source} and {target} if column 1 counts the rows, " if row_numbers else ""
+        ways = "{edge_type} to read types, {weighted} to ignore the column, or {header} if this line names the columns"
+        values = {"source": 2, "target": 3, "edge_type": third + 1, "weighted": False, "header": True}
+        hint = comma_hint(text) or Message.of(f"pass {shifted}{ways}", **values)
+        problem = f"expected a weight in column {third + 1}, found {format_value(text)}"
+        raise FileFormatError(path, problem, line, hint=hint)
+    return third

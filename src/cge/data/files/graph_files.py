@@ -1,4 +1,4 @@
-"""Read a graph and its features from files."""
+"""Read a graph and its features from files, and edges and features of nodes that are added to it later."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ import numpy as np
 from cge.arrays import Array
 from cge.checks import Features, checked_features
 from cge.data.files.dialect import TextOptions, is_integer
-from cge.data.files.edge_layout import EdgeOptions
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
-from cge.data.files.edges import EdgeTable, load_edges
+from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.node_tables import (
     FeatureTable,
     align_features,
+    check_unique_nodes,
     read_feature_table,
     read_node_list,
     refuse_unknown_nodes,
 )
 from cge.data.files.numbering import renumber
-from cge.errors import FileFormatError, InputError
+from cge.data.graph_update import GraphUpdate
+from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
 
@@ -126,6 +127,56 @@ def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") ->
     return _aligned(path, table, graph)
 
 
+def read_graph_update(
+    graph: Graph,
+    edges: FilePath | None = None,
+    features: FilePath | None = None,
+    *,
+    feature_nodes: FilePath | None = None,
+    options: EdgeOptions | None = None,
+    self_loops: bool = False,
+) -> tuple[GraphUpdate, list[str]]:
+    """Read new nodes, edges and features; also return notes on what may have been read wrongly.
+
+    Parameters
+    ----------
+    graph : Graph
+        The graph to which they are added; ids are read as integers if its ids are.
+    edges : path, optional
+        An edge list, as for `read_graph`. Adjacency matrices have no ids that identify nodes of the graph.
+    features : path, optional
+        A table keyed by node, or an array, which needs `feature_nodes`. Columns are put in the order of
+        `graph.feature_names` where both tables have a header.
+    feature_nodes : path, optional
+        A list of nodes, one for each row of such an array.
+    """
+    text_ids, options = graph.node_ids.dtype.kind == "O", options or EdgeOptions()
+    text, update = TextOptions(comment=options.text.comment), GraphUpdate(self_loops=self_loops)
+    notes: list[str] = []
+    if edges is not None:
+        path = file_path(edges)
+        table = _new_edges(path, replace(options, ids="str" if text_ids else "int"), text_ids)
+        new_graph = Graph.from_codes(table.source, table.target, table.ids, directed=True, self_loops=self_loops)
+        if graph.weights is None and graph.edge_types is None:  # no note on columns that are not read
+            options = replace(options, weighted=False, weight=None)
+        notes += summarize_edges(path, table, new_graph, self_loops, options, extended_graph=graph).notes
+        types = None if table.types is None else [table.type_names[code] for code in table.types.tolist()]
+        endpoints = table.ids[table.source], table.ids[table.target]
+        update = replace(update, edges=endpoints, weights=table.weights, edge_types=types)
+    if features is not None:
+        path = file_path(features)
+        rows = _in_order(path, read_feature_table(path, text_ids, text), graph.feature_names)
+        keys = _keys(path, rows, None if feature_nodes is None else file_path(feature_nodes), text_ids, text)
+        width = None if graph.features is None else int(graph.features.shape[1])
+        if width is not None and rows.values.shape[1] != width:
+            problem = f"found {rows.values.shape[1]:,} features, expected {width:,} as in training"
+            raise FileFormatError(path, problem, hint="give the same ones in the same order")
+        update = replace(update, feature_ids=keys, features=_checked(path, rows.values, len(keys)))
+    elif feature_nodes is not None:
+        raise InputError(Message.of("{feature_nodes} needs {features}"), hint=Message.of("pass {features}, too"))
+    return update, notes
+
+
 def _read(
     edges: FilePath,
     features: FilePath | None,
@@ -136,8 +187,7 @@ def _read(
 ) -> tuple[Graph, Any]:
     """Return the graph, and the `EdgeTable` or adjacency matrix from which it was built."""
     path = file_path(edges)
-    node_path = None if nodes is None else file_path(nodes)
-    feature_path = None if features is None else file_path(features)
+    node_path, feature_path = (None if value is None else file_path(value) for value in (nodes, features))
     text = TextOptions(comment=options.text.comment)
     try:
         loaded = load_edges(path, options)
@@ -185,14 +235,9 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, s
         node_idx = IdIndex(node_ids).find(table.ids)
         refuse_unknown_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
+    attributes = {"weights": table.weights, "edge_types": table.types}
     graph = Graph.from_codes(
-        table.source,
-        table.target,
-        node_ids,
-        weights=table.weights,
-        edge_types=table.types,
-        directed=directed,
-        self_loops=self_loops,
+        table.source, table.target, node_ids, **attributes, directed=directed, self_loops=self_loops
     )
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
@@ -208,8 +253,58 @@ def _from_matrix(
 
 
 def _aligned(path: Path, rows: FeatureTable, graph: Graph) -> Features:
-    values = align_features(path, rows, graph.node_ids)
+    return _checked(path, align_features(path, rows, graph.node_ids), graph.num_nodes)
+
+
+def _checked(path: Path, values: Any, size: int) -> Features:
     try:
-        return checked_features(values, graph.num_nodes, copy=False)  # just read: no one else uses them
+        return checked_features(values, size, copy=False)  # just read: no one else uses them
     except InputError as error:
         raise FileFormatError(path, error.message) from None
+
+
+def _new_edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:
+    try:
+        table = load_edges(path, options)
+    except FileFormatError as error:
+        if text_ids or error.hint != AS_TEXT:
+            raise
+        raise FileFormatError(path, error.problem, error.line, hint="the ids of the graph are integers") from None
+    if not isinstance(table, EdgeTable):
+        problem = "an adjacency matrix has no ids that identify nodes of the graph"
+        raise FileFormatError(path, problem, hint="save new edges as a list of pairs")
+    if len(table.ids) and text_ids != (table.ids.dtype.kind == "O"):
+        expected, first_id = "text" if text_ids else "integers", format_value(table.ids[:1].tolist()[0])
+        raise FileFormatError(path, f"expected node ids that are {expected}, as in the graph, found {first_id}")
+    return table
+
+
+def _in_order(path: Path, rows: FeatureTable, names: tuple[str, ...]) -> FeatureTable:
+    """Return features with their columns in the order of `names`; unchanged where either has no names."""
+    if not names or not rows.names or rows.names == names:
+        return rows
+    columns = {name: column for column, name in enumerate(rows.names)}
+    missing = next((name for name in names if name not in columns), None)
+    if missing is not None:
+        raise FileFormatError(path, f"the column {format_value(missing)} of the training features is missing; add it")
+    if len(rows.names) > len(names):
+        extra = next(name for name in rows.names if name not in set(names))
+        raise FileFormatError(path, f"the column {format_value(extra)} is not in the training features; remove it")
+    return replace(rows, values=rows.values[:, [columns[name] for name in names]], names=names)
+
+
+def _keys(path: Path, rows: FeatureTable, node_list: Path | None, text_ids: bool, options: TextOptions) -> Array:
+    """Return the node of each row of features."""
+    if rows.keys is not None:
+        if node_list is not None:
+            hint = Message.of("leave {feature_nodes} out")
+            raise FileFormatError(path, "this table is keyed by node itself", hint=hint)
+        check_unique_nodes(path, rows.keys, rows.lines)
+        return rows.keys
+    if node_list is None:
+        hint = Message.of("pass {feature_nodes}, a list of nodes, or a table keyed by node")
+        raise FileFormatError(path, "its rows have no node ids", hint=hint)
+    keys = read_node_list(node_list, text_ids, options)
+    if len(keys) != rows.values.shape[0]:
+        raise FileFormatError(node_list, f"found {len(keys):,} nodes for {rows.values.shape[0]:,} rows in {path}")
+    return keys
