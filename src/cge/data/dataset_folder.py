@@ -13,7 +13,7 @@ from cge.data.files.dialect import TextOptions, find_column, inspect_text, is_in
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.formats import find_format
 from cge.data.files.graph_files import read_graph
-from cge.data.files.node_tables import LabelTable, read_label_table, refuse_unknown_nodes
+from cge.data.files.node_tables import LabelTable, check_nodes, read_label_table
 from cge.data.files.table import TextRules
 from cge.data.splits import Split, labeled
 from cge.errors import FileFormatError, InputError, format_value
@@ -116,7 +116,7 @@ def _node_indices(path: Path, table: LabelTable, graph: Graph, index: IdIndex, w
     hint = "remove these rows, or list all nodes of the graph in a file such as nodes.csv"
     if node_idx[0] < 0 and len(node_idx) > 1 and (node_idx[1:] >= 0).all():
         hint = f"if line {table.lines[0]:,} names the columns, call them node and {what}, else {hint}"
-    refuse_unknown_nodes(path, table.nodes, node_idx, graph.node_ids, hint)
+    check_nodes(path, table.nodes, node_idx, graph.node_ids, hint)
     return node_idx
 
 

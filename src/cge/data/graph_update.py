@@ -52,17 +52,10 @@ class GraphUpdate:
 
 @dataclass(frozen=True, eq=False)
 class ExtendedGraph:
-    """A graph with new nodes after the existing ones.
+    """A graph with new nodes after the existing ones, of which there are `num_existing_nodes`.
 
-    Attributes
-    ----------
-    graph : Graph
-    num_existing_nodes : int
-        Number of nodes before the update; they have the first indices.
-    has_features : (n,) bool
-        Which nodes have features: the existing ones, if the graph has features, and new ones with a row of their own.
-    notes : list of str
-        What of the update was ignored or filled in.
+    `has_features`, `(n,)`, is true for existing nodes, if the graph has features, and for new ones with a row of their
+    own. `notes` say what of the update was ignored or filled in.
     """
 
     graph: Graph
@@ -88,21 +81,18 @@ def extend_graph(graph: Graph, update: GraphUpdate, default_features: Array | No
     (['ann', 'bob', 'cy', 'dan'], ['bob', 'cy'], [1.0, 2.0, 0.0, 5.0])
     """
     sources, targets = edge_columns(update.edges)
-    feature_ids = as_id_array(update.feature_ids)
+    endpoints, feature_ids = concatenate_ids(sources, targets), as_id_array(update.feature_ids)
     if update.features is not None:
         unique_index(feature_ids)
-    for what, ids in (("edges", concatenate_ids(sources, targets)), ("features", feature_ids)):
-        _check_id_type(graph, ids, what)
+    _check_id_type(graph, endpoints, "edges")
+    _check_id_type(graph, feature_ids, "features")
     notes: list[str] = []
-    all_ids = np.concatenate([concatenate_ids(sources, targets), feature_ids]).astype(graph.node_ids.dtype)
-    indices, new_ids = _index_ids(graph, all_ids)
+    indices, new_ids = _index_ids(graph, np.concatenate([endpoints, feature_ids]).astype(graph.node_ids.dtype))
     node_ids = np.concatenate([graph.node_ids, new_ids])
     source, target, feature_idx = np.split(indices, [len(sources), 2 * len(sources)])
     if len(sources) and len(graph) and min(source.min(), target.min()) >= len(graph):
-        examples = format_list(graph.node_ids[:3].tolist())
-        notes.append(
-            f"no new edge is connected to an existing node; ids of existing nodes are, for example, {examples}"
-        )
+        examples = f"ids of existing nodes are, for example, {format_list(graph.node_ids[:3].tolist())}"
+        notes.append(f"no new edge is connected to an existing node; {examples}")
     extended = _with_edges(graph, update, node_ids, (source, target), notes)
     has_features = np.zeros(len(node_ids), bool)
     if graph.features is None:
@@ -132,10 +122,9 @@ def _check_id_type(graph: Graph, ids: Array, what: str) -> None:
     integers = graph.node_ids.dtype.kind == "i"
     if len(ids) and integers != (ids.dtype.kind == "i"):
         types = ("integers", "text") if integers else ("text", "integers")
-        raise InputError(
-            f"the node ids of the graph are {types[0]}, but the new {what} have {types[1]}, such as "
-            f"{format_value(ids[:1].tolist()[0])}; use the same type"
-        )
+        example = format_value(ids[:1].tolist()[0])
+        problem = f"the node ids of the graph are {types[0]}, but the new {what} have {types[1]}, such as {example}"
+        raise InputError(problem, hint="use the same type")
 
 
 def _index_ids(graph: Graph, ids: Array) -> tuple[Array, Array]:
@@ -193,12 +182,12 @@ def _types(graph: Graph, update: GraphUpdate, count: int, notes: list[str]) -> t
     types = [_UNTYPED] * count if update.edge_types is None else [str(name) for name in update.edge_types]
     if len(types) != count:
         raise InputError(f"there are {count:,} new edges, but {len(types):,} edge types")
+    names = tuple(dict.fromkeys([*graph.edge_type_names, *types]))
+    unknown = format_list(names[len(graph.edge_type_names) :])
     if update.edge_types is None and count:
         notes.append("the new edges have no types, so they get the type '(none)'")
-    names = tuple(dict.fromkeys([*graph.edge_type_names, *types]))
-    unknown = [] if update.edge_types is None else [name for name in names if name not in graph.edge_type_names]
-    if unknown:
-        notes.append(f"the graph has no edges of type {format_list(unknown)}, so the model has not seen this type")
+    elif unknown:
+        notes.append(f"the graph has no edges of type {unknown}, so the model has not seen this type")
     if len(names) > _MAX_TYPES:
         raise InputError(f"there are {len(names):,} edge types; at most {_MAX_TYPES:,} are supported")
     index = {name: position for position, name in enumerate(names)}
@@ -214,16 +203,13 @@ def _already_present(
     is_source = np.zeros(size, bool)
     is_source[source[candidates]] = True
     entries = is_source[old_source]
-
-    def codes(u: Array, v: Array, types: Array | None) -> Array:
-        pair: Array = u.astype(np.int64) * size + v
-        return pair if types is None else pair * (_MAX_TYPES + 1) + types
-
-    old_types = None if graph.edge_types is None else graph.edge_types[entries]
-    new_types = None if types is None else types[candidates]
-    old_codes = codes(old_source[entries], graph.indices[entries], old_types)
+    old_codes = old_source[entries].astype(np.int64) * size + graph.indices[entries]
+    new_codes = source[candidates].astype(np.int64) * size + target[candidates]
+    if graph.edge_types is not None and types is not None:
+        old_codes = old_codes * (_MAX_TYPES + 1) + graph.edge_types[entries]
+        new_codes = new_codes * (_MAX_TYPES + 1) + types[candidates]
     exist = np.zeros(len(source), bool)
-    exist[candidates] = np.isin(codes(source[candidates], target[candidates], new_types), old_codes)
+    exist[candidates] = np.isin(new_codes, old_codes)
     return exist
 
 
@@ -239,11 +225,10 @@ def _default_rows(graph: Graph, count: int, default_features: Array | None) -> F
 def _replace_rows(rows: Features, row_idx: Array, values: Any) -> Features:
     """Return `rows` with `values` in the rows `row_idx`; sparse rows are zero before."""
     if sp.issparse(rows):
-        shape = (rows.shape[0], len(row_idx))
-        selection = sp.csr_array((np.ones(len(row_idx), np.float32), (row_idx, np.arange(len(row_idx)))), shape=shape)
-        product = sp.csr_array(selection @ sp.csr_array(values))
-        product.sort_indices()
-        return product
+        entries = sp.coo_array(values)
+        rows = sp.csr_array((entries.data, (row_idx[entries.row], entries.col)), shape=rows.shape)
+        rows.sort_indices()
+        return rows
     rows[row_idx] = values.toarray() if sp.issparse(values) else values
     return rows
 
@@ -257,6 +242,5 @@ def check_same_features(trained: Graph, new: Graph) -> None:
     different = next((pair for pair in pairs if pair[0] != pair[1]), None)
     if different is not None:
         expected, name = map(format_value, different)
-        raise InputError(
-            f"new nodes need the features of the training graph in the same order, expected {expected}, found {name}"
-        )
+        problem = "new nodes need the features of the training graph in the same order"
+        raise InputError(f"{problem}, expected {expected}, found {name}")

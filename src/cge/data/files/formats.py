@@ -17,34 +17,24 @@ from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.table import Table, TextRules, columns_table, open_parquet_table, open_text_table
 from cge.errors import CgeError, FileFormatError, InputError, format_value
 
+Reader = Callable[[Path], Any]
+
 
 @dataclass(frozen=True)
 class FileFormat:
-    """A file format.
+    """A file format, by its suffixes: lower case, with the point; text may have none.
 
-    Attributes
-    ----------
-    name : str
-    suffixes : tuple of str
-        Lower case, with the point; text may have none.
-    open_table : callable, optional
-        Opens a table with columns: edges, labels, features and lists of nodes are all read from it.
-    edges : callable, optional
-        Returns pairs of node ids, (edges, 2), or a sparse adjacency matrix.
-    features : callable, optional
-        Returns a matrix whose row i belongs to node i.
-    nodes : callable, optional
-        Returns node ids.
-    help : str
-        The suffixes as help texts list them; by default the first of them.
+    `open_table` opens a table with columns, from which edges, labels, features and lists of nodes are all read. `edges`
+    returns pairs of node ids, (edges, 2), or a sparse adjacency matrix, `features` a matrix whose row i belongs to node
+    i, `nodes` node ids. `help` lists the suffixes in help texts; by default the first of them.
     """
 
     name: str
     suffixes: tuple[str, ...]
     open_table: Callable[[Path, TextRules], Table] | None = None
-    edges: Callable[[Path], Any] | None = None
-    features: Callable[[Path], Any] | None = None
-    nodes: Callable[[Path], Any] | None = None
+    edges: Reader | None = None
+    features: Reader | None = None
+    nodes: Reader | None = None
     help: str = ""
 
     @property
@@ -54,11 +44,7 @@ class FileFormat:
 
     def reads(self, content: str) -> bool:
         """Return whether this format can hold "edges", "labels", "features" or "nodes"."""
-        return self.open_table is not None or self.array_reader(content) is not None
-
-    def array_reader(self, content: str) -> Callable[[Path], Any] | None:
-        """Return the function that reads such content as an array, or None if it is read from a table."""
-        return {"edges": self.edges, "features": self.features, "nodes": self.nodes}.get(content)
+        return self.open_table is not None or getattr(self, content, None) is not None
 
     def table(self, path: Path, rules: TextRules) -> Table:
         """Open a table."""
@@ -67,28 +53,23 @@ class FileFormat:
         return self.open_table(path, rules)
 
 
+_npz_edges = partial(load_npz, keys=("edges",))
+_npz_features = partial(load_npz, keys=("features", "x", "X", "arr_0"))
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".dat", ".edges", ".edgelist", ".cites", ".content", "")
 _FORMATS = [
     FileFormat("text", _TEXT_SUFFIXES, open_text_table, help=".csv, .tsv, .txt (each also .gz)"),
     FileFormat("Parquet", (".parquet", ".pq"), open_parquet_table),
     FileFormat("NumPy array", (".npy",), edges=load_npy, features=load_npy, nodes=load_npy),
-    FileFormat(
-        "NumPy archive",
-        (".npz",),
-        edges=partial(load_npz, keys=("edges",)),
-        features=partial(load_npz, keys=("features", "x", "X", "arr_0")),
-    ),
+    FileFormat("NumPy archive", (".npz",), edges=_npz_edges, features=_npz_features),
     FileFormat("Matrix Market", (".mtx",), edges=read_matrix_market),
 ]
 _UNSUPPORTED = {
-    "pickles can run arbitrary code and are never opened; save the data as .npz or .parquet": (
-        *(".pkl", ".pickle", ".joblib", ".pt", ".pth"),
-    ),
-    "spreadsheets are not supported; save it as CSV": (".xlsx", ".xls", ".xlsm", ".ods", ".numbers"),
-    "only gzip is decompressed; unpack it first": (".zip", ".bz2", ".xz", ".zst", ".7z", ".rar", ".tar", ".tgz"),
-    "this format is not supported; convert it to an edge list, e.g. with NetworkX": (
-        *(".json", ".jsonl", ".graphml", ".gml", ".gexf", ".adjlist", ".net", ".dot", ".g6"),
-    ),
+    ".pkl .pickle .joblib .pt .pth": "pickles can run arbitrary code and are never opened; save the data as .npz or "
+    ".parquet",
+    ".xlsx .xls .xlsm .ods .numbers": "spreadsheets are not supported; save it as CSV",
+    ".zip .bz2 .xz .zst .7z .rar .tar .tgz": "only gzip is decompressed; unpack it first",
+    ".json .jsonl .graphml .gml .gexf .adjlist .net .dot .g6": "this format is not supported; convert it to an edge "
+    "list, e.g. with NetworkX",
 }
 
 
@@ -96,10 +77,10 @@ def register_format(
     name: str,
     suffixes: tuple[str, ...],
     *,
-    table: Callable[[Path], Any] | None = None,
-    edges: Callable[[Path], Any] | None = None,
-    features: Callable[[Path], Any] | None = None,
-    nodes: Callable[[Path], Any] | None = None,
+    table: Reader | None = None,
+    edges: Reader | None = None,
+    features: Reader | None = None,
+    nodes: Reader | None = None,
 ) -> FileFormat:
     """Add a file format to those that `read_graph`, `read_labels`, `read_features` and the command line read.
 
@@ -132,7 +113,7 @@ def register_format(
     if table is None and edges is None and features is None and nodes is None:
         raise InputError(f"the format {name!r} reads nothing; pass table, edges, features or nodes")
 
-    def wrapped(function: Callable[[Path], Any] | None) -> Callable[[Path], Any] | None:
+    def wrapped(function: Reader | None) -> Reader | None:
         return None if function is None else partial(_call, name, function)
 
     def open_table(path: Path, _rules: TextRules) -> Table:
@@ -161,7 +142,7 @@ def find_format(path: Path, content: str) -> FileFormat:
     file_format = next((entry for entry in _FORMATS if suffix in entry.suffixes), None)
     if file_format is not None and file_format.reads(content):
         return file_format
-    problem = next((problem for problem, suffixes in _UNSUPPORTED.items() if suffix in suffixes), None)
+    problem = next((problem for suffixes, problem in _UNSUPPORTED.items() if suffix in suffixes.split()), None)
     if problem is None:
         allowed = ", ".join(suffix for entry in _FORMATS if entry.reads(content) for suffix in entry.suffixes if suffix)
         problem = f"the suffix {format_value(suffix)} is not one of {allowed}; rename or convert the file"

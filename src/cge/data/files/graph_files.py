@@ -14,14 +14,7 @@ from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.node_tables import (
-    FeatureTable,
-    align_features,
-    check_unique_nodes,
-    read_feature_table,
-    read_node_list,
-    refuse_unknown_nodes,
-)
+from cge.data.files.node_tables import FeatureTable, align_features, check_nodes, read_feature_table, read_node_list
 from cge.data.files.numbering import renumber
 from cge.data.graph_update import GraphUpdate
 from cge.errors import FileFormatError, InputError, Message, format_value
@@ -233,7 +226,7 @@ def _all_nodes(edge_ids: Array, rows: FeatureTable | None) -> Array:
 def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, self_loops: bool) -> Graph:
     if node_ids is not table.ids:
         node_idx = IdIndex(node_ids).find(table.ids)
-        refuse_unknown_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
+        check_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
     attributes = {"weights": table.weights, "edge_types": table.types}
     graph = Graph.from_codes(
@@ -299,7 +292,6 @@ def _keys(path: Path, rows: FeatureTable, node_list: Path | None, text_ids: bool
         if node_list is not None:
             hint = Message.of("leave {feature_nodes} out")
             raise FileFormatError(path, "this table is keyed by node itself", hint=hint)
-        check_unique_nodes(path, rows.keys, rows.lines)
         return rows.keys
     if node_list is None:
         hint = Message.of("pass {feature_nodes}, a list of nodes, or a table keyed by node")

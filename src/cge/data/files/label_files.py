@@ -10,7 +10,7 @@ import numpy as np
 from cge.arrays import Array
 from cge.data.files.dialect import TextOptions
 from cge.data.files.file_path import FilePath, file_path
-from cge.data.files.node_tables import ADD_NODES, LabelTable, read_label_table, refuse_unknown_nodes
+from cge.data.files.node_tables import ADD_NODES, LabelTable, check_nodes, read_label_table
 from cge.errors import FileFormatError, Message, format_value
 from cge.graph import Graph
 from cge.ids import IdIndex
@@ -72,7 +72,7 @@ def read_labels_with_notes(
     if not len(table.nodes):  # Parquet; text without rows is refused before
         raise FileFormatError(path, "the file has no rows; write one for each node with a label")
     node_idx = IdIndex(graph.node_ids).find(table.nodes)
-    refuse_unknown_nodes(path, table.nodes, node_idx, graph.node_ids, _unknown_node_hint(table, node_idx))
+    check_nodes(path, table.nodes, node_idx, graph.node_ids, _unknown_node_hint(table, node_idx))
     names, notes = tuple(table.names), list(_notes(path, table))
     if multilabel:
         matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)

@@ -28,14 +28,10 @@ ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all
 
 @dataclass(frozen=True)
 class FeatureTable:
-    """Feature rows; `keys` are their nodes, None where row i belongs to node i. `lines` are the line numbers of keys.
-
-    `names` are those of the columns; empty where the file has no header.
-    """
+    """Feature rows; `keys` are their nodes, None where row i belongs to node i; `names` are those of the columns."""
 
     values: Any
     keys: Array | None = None
-    lines: Array | None = None
     names: tuple[str, ...] = ()
 
 
@@ -58,11 +54,10 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions) -> Array:
         except InputError as error:
             raise error if isinstance(error, FileFormatError) else FileFormatError(path, error.message) from None
     else:
-        rules = TextRules(options, _has_node_list_header, min_columns=1)
-        table = file_format.table(path, rules)
+        table = file_format.table(path, TextRules(options, _has_node_list_header, min_columns=1))
         fields, keys = _read(table, [_node_field(_node_column(table.names), text_ids)], text_ids, Names())
         lines = fields.lines
-    check_unique_nodes(path, keys, lines)
+    _check_unique_nodes(path, keys, lines)
     return keys
 
 
@@ -130,12 +125,11 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
         raise FileFormatError(path, "expected a node and its features, found one column; pass a wider table")
     others = [column for column in range(table.width) if column != key]
     names = tuple(table.names[column] for column in others) if table.names else ()
-    fields = [_node_field(key, text_ids)]
-    for column in others:
-        what = f"column {format_value(table.names[column])}" if table.names else f"column {column + 1}"
-        fields.append(Field(column, NUMBER, what))
+    labels = [*map(format_value, table.names)] if table.names else range(1, table.width + 1)
+    fields = [_node_field(key, text_ids), *(Field(column, NUMBER, f"column {labels[column]}") for column in others)]
     rows, keys = _read(table, fields, text_ids, Names())
-    return FeatureTable(rows.numbers, keys, rows.lines, names)
+    _check_unique_nodes(path, keys, rows.lines)
+    return FeatureTable(rows.numbers, keys, names)
 
 
 def _read(table: Table, fields: list[Field], text_ids: bool, names: Names) -> tuple[Fields, Array]:
@@ -153,13 +147,10 @@ def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Any:
             raise FileFormatError(path, problem)
         return table.values
     node_idx = IdIndex(node_ids).find(table.keys)
-    refuse_unknown_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
-    check_unique_nodes(path, table.keys, table.lines)
+    check_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
     if len(node_idx) < len(node_ids):
-        missing = np.ones(len(node_ids), bool)
-        missing[node_idx] = False
-        first = ", ".join(map(format_value, node_ids[missing][:_MAX_LISTED].tolist()))
-        count = int(missing.sum())
+        missing = np.delete(node_ids, node_idx)
+        first, count = ", ".join(map(format_value, missing[:_MAX_LISTED].tolist())), len(missing)
         nodes = "node of the graph has" if count == 1 else "nodes of the graph have"
         raise FileFormatError(path, f"{count:,} {nodes} no row, the first: {first}; give each node one row")
     values = np.empty_like(table.values)
@@ -167,7 +158,7 @@ def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Any:
     return values
 
 
-def refuse_unknown_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Array, hint: str) -> None:
+def check_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Array, hint: str) -> None:
     """Raise if a key is not among `node_ids`, that is, if its index is −1."""
     if (node_idx < 0).any():
         unknown = list(dict.fromkeys(keys[node_idx < 0].tolist()))
@@ -177,16 +168,13 @@ def refuse_unknown_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Arr
         raise UnknownNodeError(str(path), unknown[:_MAX_LISTED], len(unknown), hint, node_ids[:2].tolist())
 
 
-def check_unique_nodes(path: Path, keys: Array, lines: Array | None) -> None:
+def _check_unique_nodes(path: Path, keys: Array, lines: Array | None) -> None:
     """Raise if a node has two rows."""
     duplicate = IdIndex(keys).first_duplicate()
     if duplicate is not None:
-        rows = np.flatnonzero(keys == duplicate)[:2]
-        if lines is None:
-            raise FileFormatError(path, f"node {format_value(duplicate)} occurs twice; keep one row")
-        first, second = (int(line) for line in lines[rows])
-        problem = f"node {format_value(duplicate)} occurs twice, first in line {first:,}; keep one row"
-        raise FileFormatError(path, problem, second)
+        first, second = (None, None) if lines is None else lines[np.flatnonzero(keys == duplicate)[:2]].tolist()
+        place = "" if first is None else f", first in line {first:,}"
+        raise FileFormatError(path, f"node {format_value(duplicate)} occurs twice{place}; keep one row", second)
 
 
 def _node_field(column: int, text_ids: bool) -> Field:
@@ -195,9 +183,6 @@ def _node_field(column: int, text_ids: bool) -> Field:
 
 def _node_column(names: list[str] | None) -> int:
     return find_column(names or (), _NODE_NAMES) or 0
-
-
-# ---------------------------------------------------------------------- headers of text
 
 
 def _has_node_list_header(dialect: Dialect) -> bool:
