@@ -64,11 +64,12 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
     files, others = _files(root)
     graph = read_graph(files["edges"], files.get("features"), nodes=files.get("nodes"), **options)
     index, text = IdIndex(graph.node_ids), TextOptions(comment=options.get("comment", "#"))
+    text_ids = graph.node_ids.dtype.kind == "O"
     notes = ["read from " + ", ".join(path.name for path in files.values())]
     if others:
         notes.append("ignored files: " + ", ".join(others))
 
-    table = read_label_table(files["labels"], _has_text_ids(graph), text, None, None)
+    table = read_label_table(files["labels"], text_ids, text)
     node_idx = _node_indices(files["labels"], table, graph, index, "label")
     labels, second = _labels(table, node_idx, graph.num_nodes)
     if second is not None:
@@ -93,19 +94,13 @@ def _files(folder: Path) -> tuple[dict[str, Path], list[str]]:
     for stem in _STEMS:
         candidates = [path for path in visible if stems[path] == stem]
         if len(candidates) > 1:
-            names = ", ".join(path.name for path in candidates)
-            problem = f"expected one file of {stem}, found {len(candidates)}: {names}; keep one, rename the others"
-            raise FileFormatError(folder, problem)
+            names = f"{len(candidates)}: {', '.join(path.name for path in candidates)}"
+            raise FileFormatError(folder, f"expected one file of {stem}, found {names}; keep one, rename the others")
         if not candidates and stem in _REQUIRED:
-            names = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "")
-            problem = f"expected a file of {stem}, found {names or 'nothing'}; add one, such as {stem}.csv"
-            raise FileFormatError(folder, problem)
+            names = ", ".join(path.name for path in visible[:5]) + (", …" if len(visible) > 5 else "") or "nothing"
+            raise FileFormatError(folder, f"expected a file of {stem}, found {names}; add one, such as {stem}.csv")
         files.update((stem, path) for path in candidates)
     return files, [path.name for path in visible if stems[path] not in _STEMS]
-
-
-def _has_text_ids(graph: Graph) -> bool:
-    return bool(graph.node_ids.dtype.kind == "O")
 
 
 def _node_indices(path: Path, table: LabelTable, graph: Graph, index: IdIndex, what: str) -> Array:
@@ -173,9 +168,10 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
 
 def _role_table(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> LabelTable:
     """Read a table of nodes and roles as one of nodes and labels."""
+    text_ids = graph.node_ids.dtype.kind == "O"
     try:
-        column = _role_column(path, graph, index, options)
-        return read_label_table(path, _has_text_ids(graph), options, None, column, what="role")
+        column = _role_column(path, text_ids, index, options)
+        return read_label_table(path, text_ids, options, label=column, what="role")
     except FileFormatError:
         raise
     except InputError:  # the column of roles is the first, and no other column has a usual name
@@ -183,13 +179,13 @@ def _role_table(path: Path, graph: Graph, index: IdIndex, options: TextOptions) 
         raise FileFormatError(path, problem) from None
 
 
-def _role_column(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> str | None:
+def _role_column(path: Path, text_ids: bool, index: IdIndex, options: TextOptions) -> str | None:
     """Return the name of the column of roles, or None where no header has a usual one."""
     file_format = find_format(path, "labels")
     if file_format.is_text:
         names = inspect_text(path, options).rows[0]
         # Nodes may be called "set": a row that has a role or a node is not a header.
-        has_node = (index.find(names) >= 0).any() if _has_text_ids(graph) else any(map(is_integer, names))
+        has_node = (index.find(names) >= 0).any() if text_ids else any(map(is_integer, names))
         if has_node or not set(_ROLES).isdisjoint(names):
             return None
     else:

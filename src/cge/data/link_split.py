@@ -78,9 +78,8 @@ def _sample_negatives(edges: Array, size: int, count: int, seed: int) -> Array:
     """Return pairs that are not edges, encoded like `edges`, in random order."""
     random, n_pairs = generator(seed, "links", "none"), size * (size - 1) // 2
     if n_pairs - len(edges) < count:
-        raise InputError(
-            f"only {n_pairs - len(edges):,} pairs of nodes are not edges, but {count:,} are needed beside the edges"
-        )
+        free = f"only {n_pairs - len(edges):,} pairs of nodes are not edges"
+        raise InputError(f"{free}, but {count:,} are needed beside the edges")
     if n_pairs <= _MAX_LISTED_RATIO * len(edges):
         low, high = np.triu_indices(size, 1)
         return random.permutation(np.setdiff1d(low * np.int64(size) + high, edges, assume_unique=True))[:count]
@@ -101,11 +100,6 @@ def _links(positive: Array, negative: Array, size: int) -> Links:
 
 def _with_entries(graph: Graph, source: Array, mask: Array) -> Graph:
     """Return the graph with a subset of the entries of its rows."""
-    sizes = np.bincount(source[mask], minlength=graph.num_nodes)
-    return replace(
-        graph,
-        indptr=np.r_[0, np.cumsum(sizes)].astype(graph.indptr.dtype),
-        indices=graph.indices[mask],
-        weights=None if graph.weights is None else graph.weights[mask],
-        edge_types=None if graph.edge_types is None else graph.edge_types[mask],
-    )
+    indptr = np.r_[0, np.cumsum(np.bincount(source[mask], minlength=graph.num_nodes))].astype(graph.indptr.dtype)
+    weights, types = (None if part is None else part[mask] for part in (graph.weights, graph.edge_types))
+    return replace(graph, indptr=indptr, indices=graph.indices[mask], weights=weights, edge_types=types)

@@ -141,6 +141,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
     integers, tokens = int(np.sum(kinds == INTEGER)), int(np.sum(kinds == TOKEN))
     delimiter = 0 if dialect.delimiter == BLANKS else ord(dialect.delimiter)
     comment, other = [*map(ord, dialect.comments), -1, -1][:2]
+    marks = (delimiter, comment, other)
     start_byte, start_line = dialect.first_bytes[int(dialect.header)], dialect.first_line + int(dialect.header)
     whole = starts = lengths = lines = np.empty(0, np.int64)  # reused for every piece
     for buffer, end, first_line in line_blocks(path, start_byte, start_line, block_size):
@@ -154,9 +155,8 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
             if max_rows > len(lines):
                 whole, lines = np.empty((max_rows, integers), np.int64), np.empty(max_rows, np.int64)
                 starts, lengths = np.empty((2, max_rows, tokens), np.int64)
-            rows, line, problem, line_start, column = tokenize(
-                text, at, stop, line, delimiter, comment, other, kinds, whole, starts, lengths, lines
-            )
+            outputs = (whole, starts, lengths, lines)
+            rows, line, problem, line_start, column = tokenize(text, at, stop, line, marks, kinds, outputs)
             if problem:
                 raw = bytes(buffer[line_start : buffer.find(b"\n", line_start)])
                 _raise_problem(path, dialect, fields, raw, line, problem, column)

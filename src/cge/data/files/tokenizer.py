@@ -15,25 +15,16 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _MINUS, _ZERO = (ord(c) for c in '\t\n\
 
 @kernel
 def tokenize(
-    text: Array,
-    at: int,
-    stop: int,
-    line: int,
-    delimiter: int,
-    comment: int,
-    other: int,
-    kinds: Array,
-    integers: Array,
-    starts: Array,
-    lengths: Array,
-    lines: Array,
+    text: Array, at: int, stop: int, line: int, marks: tuple[int, int, int], kinds: Array, outputs: tuple[Array, ...]
 ) -> tuple[int, int, int, int, int]:
     """Split the lines `text[at:stop]` (the last byte is a newline) into fields; `kinds` says what to do with each.
 
-    `delimiter` is 0 for runs of blanks; `comment` and `other` start comments, −1 for none. A length below zero,
-    −1 - length, marks a field with doubled quotes. Returns rows, line number, problem (0: none); for a problem also the
-    start of its line and its column.
+    `marks` are the delimiter, 0 for runs of blanks, and two bytes that start comments, −1 for none. `outputs` are
+    integers, starts and lengths of tokens, and line numbers. A length below zero, −1 - length, marks a field with doubled
+    quotes. Returns rows, line number, problem (0: none); for a problem also the start of its line and its column.
     """
+    delimiter, comment, other = marks
+    integers, starts, lengths, lines = outputs
     rows = 0
     tab = _SPACE if delimiter == _TAB else _TAB  # the other blank, if there is one
     while at < stop:

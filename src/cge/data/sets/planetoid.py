@@ -172,9 +172,9 @@ def _adjacency(path: Path, trust: bool) -> tuple[Array, int]:
     except (TypeError, ValueError, OverflowError):
         raise FileFormatError(path, "must contain whole numbers as nodes and neighbors") from None
     for values in (nodes, neighbors):
-        if len(values) and (values.min() < 0 or values.max() >= len(table)):
-            wrong = values.min() if values.min() < 0 else values.max()
-            raise FileFormatError(path, f"must number its {len(table):,} nodes from 0, found {wrong}")
+        wrong = values[(values < 0) | (values >= len(table))]
+        if len(wrong):
+            raise FileFormatError(path, f"must number its {len(table):,} nodes from 0, found {wrong[0]}")
     return np.column_stack([np.repeat(nodes, lengths), neighbors]), len(table)
 
 
@@ -210,13 +210,9 @@ def _class_of(path: Path, one_hot: Array) -> Array:
 
 def _all_features(allx: sp.csr_array, tx: sp.csr_array, test: Array, size: int) -> sp.csr_array:
     """Return the rows of `allx`, then those of `tx` at the indices `test`; other rows are empty."""
-    source = np.full(size, -1, np.int64)
-    source[: allx.shape[0]] = np.arange(allx.shape[0])
-    source[test] = allx.shape[0] + np.arange(len(test))
-    nonempty = np.flatnonzero(source >= 0)
-    rows = sp.csr_array(sp.vstack([allx, tx]))[source[nonempty]]
+    rows = sp.csr_array(sp.vstack([allx, tx[np.argsort(test)]]))
     sizes = np.zeros(size + 1, np.int64)
-    sizes[nonempty + 1] = np.diff(rows.indptr)
+    sizes[1 + np.r_[np.arange(allx.shape[0]), np.sort(test)]] = np.diff(rows.indptr)
     return sp.csr_array((rows.data, rows.indices, np.cumsum(sizes)), shape=(size, allx.shape[1]))
 
 
