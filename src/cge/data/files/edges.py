@@ -18,6 +18,7 @@ from cge.arrays import Array
 from cge.checks import concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
 from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
+from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
@@ -111,10 +112,8 @@ def _from_array(path: Path, array: Array) -> EdgeTable:
     if array.size and (array.ndim != 2 or array.shape[1] != 2):
         hint = "save more columns as a table" if array.ndim == 2 and array.shape[1] > 2 else "save pairs of ids"
         raise FileFormatError(path, f"expected edges of shape (edges, 2), found {array.shape}; {hint}")
-    try:
+    with name_file(path):
         source, target = edge_columns(array)
-    except InputError as error:
-        raise FileFormatError(path, error.message) from None
     codes, ids = factorize(concatenate_ids(source, target))
     return EdgeTable(codes[: len(source)], codes[len(source) :], ids, Layout({"source": 1, "target": 2}))
 

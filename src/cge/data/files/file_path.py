@@ -1,13 +1,14 @@
-"""Paths of files that a caller passes."""
+"""Paths of files that a caller passes, and errors that name them."""
 
 from __future__ import annotations
 
 import re
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from os import PathLike, fspath
 from pathlib import Path
 
-from cge.errors import InputError, format_value
+from cge.errors import FileFormatError, InputError, format_value
 
 FilePath = str | PathLike[str]
 
@@ -36,3 +37,14 @@ def file_path(value: FilePath) -> Path:
     with suppress(RuntimeError):  # the home directory is unknown
         path = path.expanduser()
     return path
+
+
+@contextmanager
+def name_file(path: Path) -> Iterator[None]:
+    """Name the file from which a wrong value was read."""
+    try:
+        yield
+    except FileFormatError:
+        raise
+    except InputError as error:
+        raise FileFormatError(path, error.message) from None

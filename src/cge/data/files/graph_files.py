@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from cge.checks import Features, checked_features
 from cge.data.files.dialect import TextOptions, is_integer
 from cge.data.files.edge_summary import EdgeSummary, summarize_edges
 from cge.data.files.edges import AS_TEXT, EdgeOptions, EdgeTable, load_edges
-from cge.data.files.file_path import FilePath, file_path
+from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.node_tables import FeatureTable, align_features, check_nodes, read_feature_table, read_node_list
 from cge.data.files.numbering import renumber
 from cge.data.graph_update import GraphUpdate
@@ -82,7 +81,8 @@ def read_graph(
     Graph(3 nodes, 2 undirected edges, weighted)
     """
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
-    return _read(edges, features, nodes, options, directed, self_loops)[0]
+    flags = {"directed": directed, "self_loops": self_loops}
+    return read_graph_with_summary(edges, features, nodes=nodes, options=options, **flags)[0]
 
 
 def read_graph_with_summary(
@@ -96,9 +96,29 @@ def read_graph_with_summary(
 ) -> tuple[Graph, EdgeSummary]:
     """Read a graph as `read_graph` does; also return how its edges were read."""
     options = options or EdgeOptions()
-    graph, loaded = _read(edges, features, nodes, options, directed, self_loops)
-    node_list = None if nodes is None else file_path(nodes)
-    return graph, summarize_edges(file_path(edges), loaded, graph, self_loops, options, node_list)
+    path = file_path(edges)
+    node_path, feature_path = (None if value is None else file_path(value) for value in (nodes, features))
+    text = TextOptions(comment=options.text.comment)
+    try:
+        loaded = load_edges(path, options)
+        is_matrix = not isinstance(loaded, EdgeTable)
+        edge_ids = np.arange(loaded.shape[0]) if is_matrix else loaded.ids
+        node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
+        text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
+        rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
+        if is_matrix:
+            flags = {"directed": directed, "weighted": options.weighted, "self_loops": self_loops}
+            with name_file(path):
+                graph = Graph.from_scipy(loaded, node_ids=node_ids, **flags)
+        else:
+            all_ids = _all_nodes(edge_ids, rows) if node_ids is None else node_ids
+            graph = _from_table(path, loaded, all_ids, directed, self_loops)
+        if feature_path is not None and rows is not None:
+            features_read = align_features(feature_path, rows, graph.node_ids)
+            graph = replace(graph, features=features_read, feature_names=rows.names)
+    except MemoryError:
+        raise FileFormatError(path, "the graph needs more memory than this machine has") from None
+    return graph, summarize_edges(path, loaded, graph, self_loops, options, node_path)
 
 
 def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") -> Features:
@@ -117,7 +137,7 @@ def read_features(path: FilePath, graph: Graph, *, comment: str | None = "#") ->
     """
     path = file_path(path)
     table = read_feature_table(path, graph.node_ids.dtype.kind == "O", TextOptions(comment=comment))
-    return _aligned(path, table, graph)
+    return align_features(path, table, graph.node_ids)
 
 
 def read_graph_update(
@@ -164,41 +184,11 @@ def read_graph_update(
         if width is not None and rows.values.shape[1] != width:
             problem = f"found {rows.values.shape[1]:,} features, expected {width:,} as in training"
             raise FileFormatError(path, problem, hint="give the same ones in the same order")
-        update = replace(update, feature_ids=keys, features=_checked(path, rows.values, len(keys)))
+        with name_file(path):
+            update = replace(update, feature_ids=keys, features=checked_features(rows.values, len(keys), copy=False))
     elif feature_nodes is not None:
         raise InputError(Message.of("{feature_nodes} needs {features}"), hint=Message.of("pass {features}, too"))
     return update, notes
-
-
-def _read(
-    edges: FilePath,
-    features: FilePath | None,
-    nodes: FilePath | None,
-    options: EdgeOptions,
-    directed: bool,
-    self_loops: bool,
-) -> tuple[Graph, Any]:
-    """Return the graph, and the `EdgeTable` or adjacency matrix from which it was built."""
-    path = file_path(edges)
-    node_path, feature_path = (None if value is None else file_path(value) for value in (nodes, features))
-    text = TextOptions(comment=options.text.comment)
-    try:
-        loaded = load_edges(path, options)
-        is_matrix = not isinstance(loaded, EdgeTable)
-        edge_ids = np.arange(loaded.shape[0]) if is_matrix else loaded.ids
-        node_ids = None if node_path is None else _node_list(node_path, edge_ids, is_matrix, text, options.ids)
-        text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
-        rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
-        if is_matrix:
-            graph = _from_matrix(path, loaded, node_ids, directed, options.weighted, self_loops)
-        else:
-            all_ids = _all_nodes(edge_ids, rows) if node_ids is None else node_ids
-            graph = _from_table(path, loaded, all_ids, directed, self_loops)
-        if feature_path is not None and rows is not None:
-            graph = replace(graph, features=_aligned(feature_path, rows, graph), feature_names=rows.names)
-    except MemoryError:
-        raise FileFormatError(path, "the graph needs more memory than this machine has") from None
-    return graph, loaded
 
 
 def _node_list(path: Path, edge_ids: Array, is_matrix: bool, text: TextOptions, ids: str) -> Array:
@@ -228,32 +218,10 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, s
         node_idx = IdIndex(node_ids).find(table.ids)
         check_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
-    attributes = {"weights": table.weights, "edge_types": table.types}
-    graph = Graph.from_codes(
-        table.source, table.target, node_ids, **attributes, directed=directed, self_loops=self_loops
-    )
+    attributes = {"weights": table.weights, "edge_types": table.types, "directed": directed, "self_loops": self_loops}
+    graph = Graph.from_codes(table.source, table.target, node_ids, **attributes)
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
-
-
-def _from_matrix(
-    path: Path, matrix: Any, node_ids: Array | None, directed: bool, weighted: bool | None, self_loops: bool
-) -> Graph:
-    try:
-        return Graph.from_scipy(matrix, node_ids=node_ids, directed=directed, weighted=weighted, self_loops=self_loops)
-    except InputError as error:
-        raise FileFormatError(path, error.message) from None
-
-
-def _aligned(path: Path, rows: FeatureTable, graph: Graph) -> Features:
-    return _checked(path, align_features(path, rows, graph.node_ids), graph.num_nodes)
-
-
-def _checked(path: Path, values: Any, size: int) -> Features:
-    try:
-        return checked_features(values, size, copy=False)  # just read: no one else uses them
-    except InputError as error:
-        raise FileFormatError(path, error.message) from None
 
 
 def _new_edges(path: Path, options: EdgeOptions, text_ids: bool) -> EdgeTable:

@@ -86,13 +86,9 @@ def read_labels_with_notes(
         first = int(np.flatnonzero(node_idx == node_idx[second])[0])
         first_label, second_label = (format_value(names[table.classes[row]]) for row in (first, second))
         node_id = format_value(graph.node_ids[[node_idx[second]]].tolist()[0])
-        raise FileFormatError(
-            path,
-            f"node {node_id} has the label {second_label}, but {first_label} in line {table.lines[first]:,}",
-            int(table.lines[second]),
-            parameter="multilabel",
-            hint=Message.of("keep one, or pass {multilabel}", multilabel=True),
-        )
+        problem = f"node {node_id} has the label {second_label}, but {first_label} in line {table.lines[first]:,}"
+        hint = Message.of("keep one, or pass {multilabel}", multilabel=True)
+        raise FileFormatError(path, problem, int(table.lines[second]), parameter="multilabel", hint=hint)
     return labels, names, notes
 
 
@@ -100,18 +96,13 @@ def _notes(path: Path, table: LabelTable) -> Iterator[str]:
     """Yield notes on a first row that may be a header, and on classes that may mean a missing label."""
     if _may_be_header(table):
         node, label = format_value(table.nodes[:1].tolist()[0]), format_value(table.names[table.classes[0]])
-        yield Message(
-            f"{path}, line 1: {node} was read as a node of the class {label}, which occurs nowhere else; if the line "
-            "names the columns, name them too by ",
-            Message.of("{node} and {label}"),
-        )
+        note = f"{path}, line 1: {node} was read as a node of the class {label}, which occurs nowhere else"
+        yield Message(note, "; if the line names the columns, name them too by ", Message.of("{node} and {label}"))
     for code, name in enumerate(table.names):
         if name.casefold() in _MISSING_LABELS:
-            count = int(np.count_nonzero(table.classes == code))
-            yield (
-                f"{path}: the label {format_value(name)} ({count:,} times) was read as a class like any other; remove "
-                "its rows if it means that the class is unknown"
-            )
+            label = f"the label {format_value(name)} ({np.count_nonzero(table.classes == code):,} times)"
+            hint = "remove its rows if it means that the class is unknown"
+            yield f"{path}: {label} was read as a class like any other; {hint}"
 
 
 def _may_be_header(table: LabelTable) -> bool:

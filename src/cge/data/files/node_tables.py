@@ -10,7 +10,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.checks import Features, checked_features
 from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
+from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names
 from cge.data.files.table import Table, TextRules
@@ -49,10 +51,8 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions) -> Array:
     """Read the first column (or the one named `node` or `id`) of a file as ids, which must be unique."""
     file_format = find_format(path, "nodes")
     if file_format.nodes is not None:
-        try:
+        with name_file(path):
             keys, lines = as_id_array(file_format.nodes(path)), None
-        except InputError as error:
-            raise error if isinstance(error, FileFormatError) else FileFormatError(path, error.message) from None
     else:
         table = file_format.table(path, TextRules(options, _has_node_list_header, min_columns=1))
         fields, keys = _read(table, [_node_field(_node_column(table.names), text_ids)], text_ids, Names())
@@ -139,23 +139,25 @@ def _read(table: Table, fields: list[Field], text_ids: bool, names: Names) -> tu
     return rows, decode_names(table.path, names)[keys] if text_ids else keys.astype(np.int64)
 
 
-def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Any:
-    """Return feature rows in the order of `node_ids`."""
+def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Features:
+    """Return feature rows in the order of `node_ids`, checked."""
+    values = table.values
     if table.keys is None:
-        if table.values.shape[0] != len(node_ids):
-            problem = f"found {table.values.shape[0]:,} rows for {len(node_ids):,} nodes; give each node one row"
+        if values.shape[0] != len(node_ids):
+            problem = f"found {values.shape[0]:,} rows for {len(node_ids):,} nodes; give each node one row"
             raise FileFormatError(path, problem)
-        return table.values
-    node_idx = IdIndex(node_ids).find(table.keys)
-    check_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
-    if len(node_idx) < len(node_ids):
-        missing = np.delete(node_ids, node_idx)
-        first, count = ", ".join(map(format_value, missing[:_MAX_LISTED].tolist())), len(missing)
-        nodes = "node of the graph has" if count == 1 else "nodes of the graph have"
-        raise FileFormatError(path, f"{count:,} {nodes} no row, the first: {first}; give each node one row")
-    values = np.empty_like(table.values)
-    values[node_idx] = table.values
-    return values
+    else:
+        node_idx = IdIndex(node_ids).find(table.keys)
+        check_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
+        if len(node_idx) < len(node_ids):
+            missing = np.delete(node_ids, node_idx)
+            first, count = ", ".join(map(format_value, missing[:_MAX_LISTED].tolist())), len(missing)
+            nodes = "node of the graph has" if count == 1 else "nodes of the graph have"
+            raise FileFormatError(path, f"{count:,} {nodes} no row, the first: {first}; give each node one row")
+        values = np.empty_like(table.values)
+        values[node_idx] = table.values
+    with name_file(path):
+        return checked_features(values, len(node_ids), copy=False)  # just read: no one else uses them
 
 
 def check_nodes(path: Path, keys: Array, node_idx: Array, node_ids: Array, hint: str) -> None:

@@ -20,7 +20,7 @@ def tokenize(
     """Split the lines `text[at:stop]` (the last byte is a newline) into fields; `kinds` says what to do with each.
 
     `marks` are the delimiter, 0 for runs of blanks, and two bytes that start comments, −1 for none. `outputs` are
-    integers, starts and lengths of tokens, and line numbers. A length below zero, −1 - length, marks a field with doubled
+    integers, starts and lengths of tokens, and line numbers. A length below 0, −1 - length, marks a field with doubled
     quotes. Returns rows, line number, problem (0: none); for a problem also the start of its line and its column.
     """
     delimiter, comment, other = marks
