@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cge.data import read_graph
+from cge.data.files import text_fields
 from cge.data.files.dialect import TextOptions, split_line
 from cge.data.files.edges import EdgeOptions, load_edges
 from cge.errors import CgeError
@@ -77,8 +79,10 @@ def test_round_trip(edges: list[Any], values: list[float] | None, dialect: dict[
         path.write_bytes(as_text(rows, dialect))
         graph = read_graph(path, **options)
         size = data.draw(st.integers(1, 64))
-        text = TextOptions(dialect["header"], dialect["delimiter"], block_size=size)
-        table = load_edges(path, EdgeOptions(ids=kind, text=text))
+        text = TextOptions(dialect["header"], dialect["delimiter"])
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(text_fields, "BLOCK_BYTES", size)
+            table = load_edges(path, EdgeOptions(ids=kind, text=text))
     expected = Graph.from_edges(edges, weights=None if values is None else values[: len(edges)])
     assert graph.node_ids.tolist() == expected.node_ids.tolist() == table.ids.tolist()
     assert table.ids[table.source].tolist() == [edge[0] for edge in edges]

@@ -110,8 +110,9 @@ def test_blocks_may_end_anywhere(name: str, block_size: int, tmp_path: Path, mon
     path = written(tmp_path / name, TEXTS[name])
     whole = load_edges(path, EdgeOptions())
     monkeypatch.setattr(text_module, "_PIECE_BYTES", 20)
-    small_blocks = EdgeOptions(text=TextOptions(block_size=block_size))
-    for table in (load_edges(path, small_blocks), load_edges(path, EdgeOptions())):
+    small_pieces = load_edges(path, EdgeOptions())
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", block_size)
+    for table in (load_edges(path, EdgeOptions()), small_pieces):
         assert table.ids.tolist() == whole.ids.tolist()
         assert table.source.tolist() == whole.source.tolist()
         assert table.target.tolist() == whole.target.tolist()
@@ -126,14 +127,14 @@ def quoted(name: str) -> str:
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".txt", ".csv.gz"])
 @pytest.mark.parametrize("block_size", [16, 1 << 20])
-def test_names(suffix: str, block_size: int, tmp_path: Path) -> None:
+def test_names(suffix: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     delimiter = {".tsv": "\t", ".txt": "  "}.get(suffix, ",")
     columns = [[quoted(pair[end]) for pair in NAMED] for end in (0, 1)]
     path = written(tmp_path / f"edges{suffix}", rows(*columns, delimiter=delimiter))
     expected = Graph.from_edges(NAMED)
     same(read_graph(path), expected)
-    options = EdgeOptions(text=TextOptions(block_size=block_size))
-    assert load_edges(path, options).ids.tolist() == expected.node_ids.tolist()
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", block_size)
+    assert load_edges(path, EdgeOptions()).ids.tolist() == expected.node_ids.tolist()
 
 
 DELIMITERS = [
@@ -362,13 +363,14 @@ def keyed(order: str, header: str = "") -> str:
 
 @pytest.mark.parametrize("content", [keyed("abc"), keyed("cab"), keyed("bca", "node,0,1\n"), keyed("bca", ",0,1\n")])
 @pytest.mark.parametrize("block_size", [16, 1 << 20])
-def test_features_by_node(content: str, block_size: int, tmp_path: Path) -> None:
+def test_features_by_node(content: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "features.csv", content)
     graph = Graph.from_edges([("a", "b"), ("b", "c")])
     values = read_features(path, graph)
     assert values.dtype == np.float32
     assert np.array_equal(values, np.array([FEATURES[node] for node in "abc"], np.float32))
-    table = read_feature_table(path, True, TextOptions(block_size=block_size))
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", block_size)
+    table = read_feature_table(path, True, TextOptions())
     assert np.array_equal(table.values, read_feature_table(path, True, TextOptions()).values)
 
 
@@ -427,7 +429,7 @@ LABELS = [
 
 @pytest.mark.parametrize("content", LABELS)
 @pytest.mark.parametrize("block_size", [8, 1 << 20])
-def test_labels(content: str, block_size: int, tmp_path: Path) -> None:
+def test_labels(content: str, block_size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = written(tmp_path / "labels.csv", content)
     graph = Graph.from_edges([("a", "b"), ("b", "c")])
     before = graph.node_ids.copy()
@@ -435,7 +437,8 @@ def test_labels(content: str, block_size: int, tmp_path: Path) -> None:
     assert labels.dtype == np.int64
     assert (labels.tolist(), names) == ([0, 1, -1], ("blue", "red"))
     assert np.array_equal(graph.node_ids, before)
-    table = read_label_table(path, True, TextOptions(block_size=block_size), None, None)
+    monkeypatch.setattr(text_module, "BLOCK_BYTES", block_size)
+    table = read_label_table(path, True, TextOptions(), None, None)
     assert table.names == ["blue", "red"]
 
 

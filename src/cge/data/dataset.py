@@ -108,20 +108,14 @@ class Dataset:
         """Return a summary of the labels as (name, value) pairs of text, the largest classes first."""
         counts = sorted(self.label_counts().items(), key=lambda pair: -pair[1])
         classes = ", ".join(f"{name} {count:,}" for name, count in counts[:8]) + (", …" if len(counts) > 8 else "")
-        share = f"{len(self.labeled):,} of {self.graph.num_nodes:,}"
-        return [
-            ("labeled nodes", share + (", several labels each" if self.multilabel else "")),
-            ("classes", f"{self.num_classes:,}: {classes}" if counts else "none"),
-        ]
+        classes = f"{self.num_classes:,}: {classes}" if counts else "none"
+        several = ", several labels each" if self.multilabel else ""
+        return [("labeled nodes", f"{len(self.labeled):,} of {self.graph.num_nodes:,}{several}"), ("classes", classes)]
 
     def rows(self) -> list[tuple[str, str]]:
         """Return a summary as (name, value) pairs of text."""
-        rows = [
-            ("data set", self.name),
-            *self.graph.summary().rows(),
-            *self.label_rows(),
-            ("splits", "; ".join(map(_sizes, self.splits[:3])) + ("; …" if len(self.splits) > 3 else "") or "none"),
-        ]
+        splits = "; ".join(map(_sizes, self.splits[:3])) + ("; …" if len(self.splits) > 3 else "") or "none"
+        rows = [("data set", self.name), *self.graph.summary().rows(), *self.label_rows(), ("splits", splits)]
         return rows + [(name, text) for name, text in (("notes", self.notes), ("cite", self.citation)) if text]
 
     def summary(self) -> str:

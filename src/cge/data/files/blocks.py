@@ -78,14 +78,14 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, int, bytes]]:
             offset += len(line)
 
 
-def line_blocks(path: Path, start: int, line: int, size: int = BLOCK_BYTES) -> Iterator[tuple[bytearray, int, int]]:
+def line_blocks(path: Path, start: int, line: int, size: int) -> Iterator[tuple[bytearray, int, int]]:
     """Yield (buffer, end, number of its first line): `buffer[:end]` are whole lines, the last byte is a newline.
 
     Reading starts at byte `start` of the (unpacked) file, where line number `line` starts. The buffer is reused for the
     next block.
     """
     with open_bytes(path) as stream:
-        _skip(stream, start)
+        stream.seek(start)
         max_size = path.stat().st_size * (MAX_COMPRESSION if isinstance(stream, gzip.GzipFile) else 1)
         size = min(size, max_size + 1)  # a large buffer costs milliseconds
         buffer, carried = bytearray(size + 1), 0  # one byte is spare for a missing newline at the end
@@ -109,11 +109,6 @@ def line_blocks(path: Path, start: int, line: int, size: int = BLOCK_BYTES) -> I
                 raise _line_too_long(path, line)
             else:
                 buffer = buffer + bytes(len(buffer))  # a new one: the old may still be in use
-
-
-def _skip(stream: BinaryIO, count: int) -> None:
-    while count > 0:
-        count -= len(stream.read(min(count, 1 << 20))) or count
 
 
 def _fill(stream: BinaryIO, buffer: bytearray, filled: int) -> int:

@@ -7,17 +7,17 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from cge.data.files.blocks import BLOCK_BYTES, numbered_lines
+from cge.data.files.blocks import numbered_lines
 from cge.errors import FileFormatError, InputError, Message, Spelling, format_value
 
 BLANKS = " "  # runs of spaces and tabs
+Column = str | int | None  # by name, or by number from 1; None means that it is inferred
 
 _INSPECTED_ROWS = 20
 _DELIMITER_NAMES = {"\t": "tabs", ",": "commas", ";": "semicolons", "|": "bars", BLANKS: "blanks"}
 _BY_SUFFIX = {".csv": ",", ".tsv": "\t", ".tab": "\t"}
 _INTEGER = re.compile(r"-?[0-9]+\Z")
 _INTEGER_OR_QUOTE = re.compile(r'(-?[0-9]+|")\Z')  # a quoted field, of which only a quote is left, may be an integer
-_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
 _EXCEL = re.compile(r'"?sep=([^"])"?\Z', re.IGNORECASE)  # a first line in which Excel names the delimiter
 _CHARACTER = Message("one ASCII character", Spelling(" or None", ""))
 
@@ -29,7 +29,6 @@ class TextOptions:
     header: bool | None = None
     delimiter: str | None = None
     comment: str | None = "#"
-    block_size: int = BLOCK_BYTES
 
     def __post_init__(self) -> None:
         for name, value in (("delimiter", self.delimiter), ("comment", self.comment)):
@@ -188,27 +187,6 @@ def split_line(text: str, delimiter: str) -> list[str]:
 def is_integer(text: str) -> bool:
     """Return whether text is an integer: digits, possibly after a minus sign."""
     return bool(_INTEGER.match(text))
-
-
-def parse_number(text: str) -> float | None:
-    """Return the number that text represents, or None.
-
-    >>> parse_number("+1e3"), parse_number("a"), parse_number("1_0")
-    (1000.0, None, None)
-    """
-    try:
-        return None if "_" in text else float(text)
-    except ValueError:
-        return None
-
-
-def comma_hint(text: str) -> str | None:
-    """Return the hint for a number with a decimal comma, or None where text is not such a number.
-
-    >>> comma_hint("1,5"), comma_hint("a,b")
-    ('write 1.5, with a point', None)
-    """
-    return f"write {text.replace(',', '.')}, with a point" if _DECIMAL_COMMA.match(text) else None
 
 
 def check_unique_names(path: Path, names: Sequence[str], line: int | None = None) -> None:

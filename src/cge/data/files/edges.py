@@ -17,13 +17,13 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import concatenate_ids, edge_columns
 from cge.data.files.blocks import numbered_lines
-from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
+from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
 from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names, number_codes, number_integers
 from cge.data.files.table import Table, TextRules, is_number
 from cge.data.files.text_fields import NAME, NUMBER, PLAIN_NETWORKX, Field, decode_names
-from cge.data.files.tokenizer import INTEGER
+from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
 from cge.errors import FileFormatError, InputError, Message, format_value
 from cge.ids import factorize
 
@@ -44,10 +44,10 @@ _NO_ATTRIBUTES = "{}"  # what NetworkX writes after an edge that has no attribut
 class EdgeOptions:
     """Options of the caller for an edge list; None means that it is inferred. Columns are names, or numbers from 1."""
 
-    source: str | int | None = None
-    target: str | int | None = None
-    weight: str | int | None = None
-    edge_type: str | int | None = None
+    source: Column = None
+    target: Column = None
+    weight: Column = None
+    edge_type: Column = None
     weighted: bool | None = None
     ids: str = "auto"
     text: TextOptions = field(default_factory=TextOptions)
@@ -60,7 +60,7 @@ class EdgeOptions:
             raise InputError(Message.of(template, weight=self.weight, weighted=False), parameter="weight")
 
     @property
-    def columns(self) -> tuple[str | int | None, ...]:
+    def columns(self) -> tuple[Column, ...]:
         """The columns of sources, targets, weights and types."""
         return self.source, self.target, self.weight, self.edge_type
 
@@ -126,7 +126,7 @@ def _read_table(table: Table, options: EdgeOptions) -> EdgeTable:
     integer_ids = options.ids == "int" or (options.ids == "auto" and _has_integer_ids(table, columns))
     reason = " as in the first row" if dialect and options.ids == "auto" else ""
     names = Names()
-    read = table.read(_fields(columns, integer_ids, reason), names)
+    read = table.read(_fields(columns, integer_ids, reason), names, np.float64, False)
     texts = decode_names(table.path, names) if names.count else np.empty(0, object)
     if "attributes" in columns:
         _refuse_attributes(table.path, texts[np.unique(read.columns[columns["attributes"]])])

@@ -218,8 +218,9 @@ def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, s
         node_idx = IdIndex(node_ids).find(table.ids)
         check_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
-    attributes = {"weights": table.weights, "edge_types": table.types, "directed": directed, "self_loops": self_loops}
-    graph = Graph.from_codes(table.source, table.target, node_ids, **attributes)
+    attributes: dict[str, Array | None] = {"weights": table.weights, "edge_types": table.types}
+    endpoints, flags = (table.source, table.target), {"directed": directed, "self_loops": self_loops}
+    graph = Graph.from_codes(*endpoints, node_ids, **attributes, **flags)
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
 

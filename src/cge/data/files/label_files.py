@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from cge.arrays import Array
-from cge.data.files.dialect import TextOptions
+from cge.data.files.dialect import Column, TextOptions
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.node_tables import ADD_NODES, LabelTable, check_nodes, read_label_table
 from cge.errors import FileFormatError, Message, format_value
@@ -57,13 +57,7 @@ def read_labels(
 
 
 def read_labels_with_notes(
-    path: FilePath,
-    graph: Graph,
-    text: TextOptions,
-    *,
-    multilabel: bool,
-    node: str | int | None,
-    label: str | int | None,
+    path: FilePath, graph: Graph, text: TextOptions, *, multilabel: bool, node: Column, label: Column
 ) -> tuple[Array, tuple[str, ...], list[str]]:
     """Read labels as `read_labels` does; also return notes on what may have been read wrongly."""
     path = file_path(path)

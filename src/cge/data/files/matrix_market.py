@@ -31,7 +31,7 @@ def read_matrix_market(path: Path) -> sp.csr_array:
     fields = [Field(0, INTEGER, "row number"), Field(1, INTEGER, "column number")]
     if dialect.columns == 3:
         fields.append(Field(2, NUMBER, "column 3"))
-    read = read_fields(path, dialect, fields, Names(), keep_lines=True)
+    read = read_fields(path, dialect, fields, Names(), np.float64, True)
     for name, numbers, size in zip(("row", "column"), read.columns.values(), shape, strict=False):
         outside = np.flatnonzero((numbers < 1) | (numbers > size))
         if len(outside):

@@ -11,13 +11,13 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.checks import Features, checked_features
-from cge.data.files.dialect import Dialect, TextOptions, column_index, comma_hint, find_column, is_integer, parse_number
+from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
 from cge.data.files.file_path import name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names
 from cge.data.files.table import Table, TextRules
 from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decode_names
-from cge.data.files.tokenizer import INTEGER
+from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
 from cge.ids import IdIndex, as_id_array
 
@@ -62,12 +62,7 @@ def read_node_list(path: Path, text_ids: bool, options: TextOptions) -> Array:
 
 
 def read_label_table(
-    path: Path,
-    text_ids: bool,
-    options: TextOptions,
-    node: str | int | None = None,
-    label: str | int | None = None,
-    what: str = "label",
+    path: Path, text_ids: bool, options: TextOptions, node: Column = None, label: Column = None, what: str = "label"
 ) -> LabelTable:
     """Read a table of nodes and labels; messages call the second column `what`."""
 
@@ -96,7 +91,7 @@ def read_label_table(
     return LabelTable(keys, ranks[classes], ordered, fields.lines)
 
 
-def _label_columns(table: Table, node: str | int | None, label: str | int | None) -> tuple[int, int]:
+def _label_columns(table: Table, node: Column, label: Column) -> tuple[int, int]:
     def by_option(option: str | int, what: str) -> int:
         return column_index(table.path, option, what, table.names, table.width)
 
@@ -134,7 +129,7 @@ def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> Feat
 
 def _read(table: Table, fields: list[Field], text_ids: bool, names: Names) -> tuple[Fields, Array]:
     """Read columns, the first of which is the node; its ids are returned too."""
-    rows = table.read(fields, names, number_type=np.float32, keep_lines=True)
+    rows = table.read(fields, names, np.float32, True)
     keys = rows.columns[fields[0].column]
     return rows, decode_names(table.path, names)[keys] if text_ids else keys.astype(np.int64)
 

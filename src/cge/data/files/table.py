@@ -25,21 +25,21 @@ from cge.data.files.tokenizer import INTEGER
 from cge.errors import FileFormatError
 
 _BATCH_ROWS = 1 << 16
+_Batches = Callable[[list[str]], Iterable[pa.RecordBatch]]  # of the columns with these names
 
 
 @dataclass(frozen=True)
 class Table:
     """A table of which the columns are known.
 
-    `names` is None for text without a header; `width` is the number of columns. `read(fields, names, number_type=…,
-    keep_lines=…)` reads the rows as `text_fields.read_fields` does. `types` are those of the columns, None for text,
-    which has a `dialect`.
+    `names` is None for text without a header; `width` is the number of columns. `read(fields, names, number_type,
+    keep_lines)` reads the rows as `text_fields.read_fields` does. `types` are None for text, which has a `dialect`.
     """
 
     path: Path
     names: list[str] | None
     width: int
-    read: Callable[..., Fields]
+    read: Callable[[Sequence[Field], Names, Any, bool], Fields]
     types: Sequence[pa.DataType] | None = None
     dialect: Dialect | None = None
 
@@ -68,8 +68,7 @@ def open_text_table(path: Path, rules: TextRules) -> Table:
         raise FileFormatError(path, "the file has a header but no rows")
     if dialect.names:
         check_unique_names(path, dialect.names, dialect.first_line)
-    read = partial(read_fields, path, dialect, block_size=options.block_size)
-    return Table(path, dialect.names, dialect.columns, read, dialect=dialect)
+    return Table(path, dialect.names, dialect.columns, partial(read_fields, path, dialect), dialect=dialect)
 
 
 def open_parquet_table(path: Path, _rules: TextRules) -> Table:
@@ -93,7 +92,7 @@ def columns_table(path: Path, columns: Any) -> Table:
     return _table(path, table.schema, lambda names: table.select(names).to_batches(max_chunksize=_BATCH_ROWS))
 
 
-def _table(path: Path, schema: pa.Schema, batches: Callable[[list[str]], Iterable[pa.RecordBatch]]) -> Table:
+def _table(path: Path, schema: pa.Schema, batches: _Batches) -> Table:
     check_unique_names(path, schema.names)
     read = partial(_read_fields, path, schema.names, batches)
     return Table(path, schema.names, len(schema.names), read, types=schema.types)
@@ -112,22 +111,15 @@ def _parquet(path: Path) -> Iterator[pq.ParquetFile]:
 
 
 def _read_fields(
-    path: Path,
-    column_names: list[str],
-    batches: Callable[[list[str]], Iterable[pa.RecordBatch]],
-    fields: Sequence[Field],
-    names: Names,
-    *,
-    number_type: Any = np.float64,
-    keep_lines: bool = False,  # noqa: ARG001 - row numbers cost nothing
+    path: Path, header: list[str], batches: _Batches, fields: Sequence[Field], names: Names, number_type: Any, _: bool
 ) -> Fields:
     """Read columns batch by batch, as `text_fields.read_fields` does; `lines` are row numbers, from 1."""
     fields = sorted(fields, key=lambda field: field.column)
     numeric = [field for field in fields if field.kind == NUMBER]
     stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
     numbers, rows = GrowingArray(number_type, len(numeric)), 0
-    for batch in batches([column_names[field.column] for field in fields]):
-        columns = {field.column: batch.column(column_names[field.column]) for field in fields}
+    for batch in batches([header[field.column] for field in fields]):
+        columns = {field.column: batch.column(header[field.column]) for field in fields}
         for field in fields:
             column = columns[field.column]
             if column.null_count:

@@ -19,9 +19,9 @@ import pyarrow as pa
 from cge.arrays import Array
 from cge.data.files import tokenizer
 from cge.data.files.blocks import BLOCK_BYTES, line_blocks, numbered_lines
-from cge.data.files.dialect import BLANKS, Dialect, comma_hint, parse_number, split_line
+from cge.data.files.dialect import BLANKS, Dialect, split_line
 from cge.data.files.numbering import Names, strings_from
-from cge.data.files.tokenizer import INTEGER, TOKEN, pack, tokenize, unescape
+from cge.data.files.tokenizer import INTEGER, TOKEN, comma_hint, pack, parse_number, tokenize, unescape
 from cge.errors import FileFormatError, counted, format_value
 
 NAME, NUMBER = 2, 3  # further kinds of fields, next to INTEGER; for the tokenizer both are a TOKEN
@@ -90,14 +90,7 @@ class Fields:
 
 
 def read_fields(
-    path: Path,
-    dialect: Dialect,
-    fields: Sequence[Field],
-    names: Names,
-    *,
-    number_type: type = np.float64,
-    keep_lines: bool = False,
-    block_size: int = BLOCK_BYTES,
+    path: Path, dialect: Dialect, fields: Sequence[Field], names: Names, number_type: Any, keep_lines: bool
 ) -> Fields:
     """Read columns of a text table: integers, names (as numbers into `names`) and numbers, the latter in their order.
 
@@ -108,7 +101,7 @@ def read_fields(
     named = [k for k, field in enumerate(tokens) if field.kind == NAME]
     stores = {field.column: GrowingArray(np.int32) for field in fields if field.kind != NUMBER}
     numbers, lines = GrowingArray(number_type, len(tokens) - len(named)), GrowingArray(np.int64)
-    for piece in _pieces(path, dialect, fields, block_size):
+    for piece in _pieces(path, dialect, fields):
         for k, field in enumerate(integers):
             stores[field.column].append(piece.integers[:, k])
         if named:
@@ -134,7 +127,7 @@ class _Piece:
     lines: Array  # (rows,)
 
 
-def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: int) -> Iterator[_Piece]:
+def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field]) -> Iterator[_Piece]:
     kinds = np.zeros(dialect.columns, np.int8)
     for field in fields:
         kinds[field.column] = INTEGER if field.kind == INTEGER else TOKEN
@@ -144,7 +137,7 @@ def _pieces(path: Path, dialect: Dialect, fields: Sequence[Field], block_size: i
     marks = (delimiter, comment, other)
     start_byte, start_line = dialect.first_bytes[int(dialect.header)], dialect.first_line + int(dialect.header)
     whole = starts = lengths = lines = np.empty(0, np.int64)  # reused for every piece
-    for buffer, end, first_line in line_blocks(path, start_byte, start_line, block_size):
+    for buffer, end, first_line in line_blocks(path, start_byte, start_line, BLOCK_BYTES):
         text = np.frombuffer(buffer, np.uint8)
         at, line = 0, first_line
         while at < end:

@@ -1,6 +1,8 @@
-"""Lines of bytes to fields: the compiled part of `cge.data.files.text_fields`."""
+"""Lines of bytes to fields, the compiled part of `cge.data.files.text_fields`, and fields to numbers."""
 
 from __future__ import annotations
+
+import re
 
 import numpy as np
 
@@ -11,6 +13,7 @@ SKIP, INTEGER, TOKEN = range(3)  # what to do with a field: nothing, parse it, m
 RAGGED, EMPTY, NO_INTEGER, HUGE, OPEN_QUOTE, AFTER_QUOTE = range(1, 7)  # problems
 
 _TAB, _NEWLINE, _RETURN, _SPACE, _QUOTE, _MINUS, _ZERO = (ord(c) for c in '\t\n\r "-0')
+_DECIMAL_COMMA = re.compile(r"[-+]?[0-9]+,[0-9]+\Z")
 
 
 @kernel
@@ -162,3 +165,24 @@ def pack(text: Array, starts: Array, offsets: Array, packed: Array) -> None:
     for k in range(len(starts)):
         for byte in range(offsets[k + 1] - offsets[k]):
             packed[offsets[k] + byte] = text[starts[k] + byte]
+
+
+def parse_number(text: str) -> float | None:
+    """Return the number that text represents, or None.
+
+    >>> parse_number("+1e3"), parse_number("a"), parse_number("1_0")
+    (1000.0, None, None)
+    """
+    try:
+        return None if "_" in text else float(text)
+    except ValueError:
+        return None
+
+
+def comma_hint(text: str) -> str | None:
+    """Return the hint for a number with a decimal comma, or None where text is not such a number.
+
+    >>> comma_hint("1,5"), comma_hint("a,b")
+    ('write 1.5, with a point', None)
+    """
+    return f"write {text.replace(',', '.')}, with a point" if _DECIMAL_COMMA.match(text) else None
