@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -81,7 +82,7 @@ def read_graph(
     Graph(3 nodes, 2 undirected edges, weighted)
     """
     options = EdgeOptions(source, target, weight, edge_type, weighted, ids, TextOptions(header, delimiter, comment))
-    flags = {"directed": directed, "self_loops": self_loops}
+    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     return read_graph_with_summary(edges, features, nodes=nodes, options=options, **flags)[0]
 
 
@@ -99,6 +100,7 @@ def read_graph_with_summary(
     path = file_path(edges)
     node_path, feature_path = (None if value is None else file_path(value) for value in (nodes, features))
     text = TextOptions(comment=options.text.comment)
+    flags: dict[str, Any] = {"directed": directed, "self_loops": self_loops}
     try:
         loaded = load_edges(path, options)
         is_matrix = not isinstance(loaded, EdgeTable)
@@ -107,12 +109,11 @@ def read_graph_with_summary(
         text_ids = (edge_ids if node_ids is None else node_ids).dtype.kind == "O"
         rows = None if feature_path is None else read_feature_table(feature_path, text_ids, text)
         if is_matrix:
-            flags = {"directed": directed, "weighted": options.weighted, "self_loops": self_loops}
             with name_file(path):
-                graph = Graph.from_scipy(loaded, node_ids=node_ids, **flags)
+                graph = Graph.from_scipy(loaded, node_ids=node_ids, weighted=options.weighted, **flags)
         else:
             all_ids = _all_nodes(edge_ids, rows) if node_ids is None else node_ids
-            graph = _from_table(path, loaded, all_ids, directed, self_loops)
+            graph = _from_table(path, loaded, all_ids, **flags)
         if feature_path is not None and rows is not None:
             features_read = align_features(feature_path, rows, graph.node_ids)
             graph = replace(graph, features=features_read, feature_names=rows.names)
@@ -149,19 +150,11 @@ def read_graph_update(
     options: EdgeOptions | None = None,
     self_loops: bool = False,
 ) -> tuple[GraphUpdate, list[str]]:
-    """Read new nodes, edges and features; also return notes on what may have been read wrongly.
+    """Read new nodes, edges and features for a graph; also return notes on what may have been read wrongly.
 
-    Parameters
-    ----------
-    graph : Graph
-        The graph to which they are added; ids are read as integers if its ids are.
-    edges : path, optional
-        An edge list, as for `read_graph`. Adjacency matrices have no ids that identify nodes of the graph.
-    features : path, optional
-        A table keyed by node, or an array, which needs `feature_nodes`. Columns are put in the order of
-        `graph.feature_names` where both tables have a header.
-    feature_nodes : path, optional
-        A list of nodes, one for each row of such an array.
+    Edges are a list: adjacency matrices have no ids that identify nodes of the graph. Features are a table keyed by
+    node, whose columns are put in the order of `graph.feature_names` where both have a header, or an array, which needs
+    `feature_nodes`, a list of nodes, one for each row.
     """
     text_ids, options = graph.node_ids.dtype.kind == "O", options or EdgeOptions()
     text, update = TextOptions(comment=options.text.comment), GraphUpdate(self_loops=self_loops)
@@ -213,14 +206,13 @@ def _all_nodes(edge_ids: Array, rows: FeatureTable | None) -> Array:
     return np.concatenate([edge_ids, np.array(list(new), object)])
 
 
-def _from_table(path: Path, table: EdgeTable, node_ids: Array, directed: bool, self_loops: bool) -> Graph:
+def _from_table(path: Path, table: EdgeTable, node_ids: Array, **flags: Any) -> Graph:
     if node_ids is not table.ids:
         node_idx = IdIndex(node_ids).find(table.ids)
         check_nodes(path, table.ids, node_idx, node_ids, "the list of nodes must contain every node")
         renumber([table.source, table.target], node_idx)
-    attributes: dict[str, Array | None] = {"weights": table.weights, "edge_types": table.types}
-    endpoints, flags = (table.source, table.target), {"directed": directed, "self_loops": self_loops}
-    graph = Graph.from_codes(*endpoints, node_ids, **attributes, **flags)
+    source, target, types = table.source, table.target, table.types
+    graph = Graph.from_codes(source, target, node_ids, weights=table.weights, edge_types=types, **flags)
     # Types are passed as numbers 0, 1, …, all in use, which keep their order: only their names are replaced.
     return graph if table.types is None else replace(graph, edge_type_names=table.type_names)
 
