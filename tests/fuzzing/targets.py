@@ -20,10 +20,9 @@ import scipy.sparse as sp
 from cge.data import load_folder, read_features, read_graph, read_labels
 from cge.data.files.graph_files import read_graph_update
 from cge.data.sets.aminer import read_aminer
-from cge.data.sets.archives import load_heterophilous
+from cge.data.sets.load import load_debian, load_heterophilous, load_npm, load_vispub
 from cge.data.sets.pickles import read_pickle
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
-from cge.data.sets.tabular import load_debian, load_npm, load_vispub
 from cge.errors import CgeError
 from cge.estimators.settings_file import read_settings
 from cge.estimators.tuning import open_storage

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from cge.data.dataset import Dataset
-from cge.data.sets import planetoid, tabular
+from cge.data.sets import load, planetoid
 from cge.data.sets.catalog import catalog, dataset_info
 from cge.data.sets.load import load_dataset
 from cge.data.sets.planetoid import load_planetoid
@@ -227,7 +227,7 @@ def test_blogcatalog_has_several_labels_per_node(data_dir: Path) -> None:
 
 def test_debian_has_edge_types_and_directions(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data = _load("debian")
-    monkeypatch.setattr(tabular, "_tf_idf", lambda *_: None)  # features are the same and slow to compute
+    monkeypatch.setattr(load, "_tf_idf", lambda *_: None)  # features are the same and slow to compute
     assert set(data.graph.edge_type_names) == {"Depends", "Pre-Depends", "Recommends", "Suggests", "Enhances"}
     assert data.graph.num_edges == 300_248  # a pair with edges of two types counts twice
     assert load_dataset("debian", edge_types=False).graph.num_edges == 295_301

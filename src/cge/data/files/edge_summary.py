@@ -65,23 +65,15 @@ def summarize_edges(
     loops = np.count_nonzero(table.source == table.target if table else loaded.diagonal())
     dropped = 0 if self_loops else int(loops)
     ids = graph.node_ids
-    return EdgeSummary(
-        path=str(path),
-        delimiter=layout.delimiter,
-        header=layout.header,
-        columns=layout.columns,
-        unread=layout.unread,
-        ids="text" if ids.dtype.kind == "O" else "integers",
-        first_ids=tuple(ids[:_NUM_FIRST_IDS].tolist()),
-        rows=rows,
-        duplicates_merged=rows - dropped - graph.num_edges if table else 0,
-        self_loops_dropped=dropped,
-        notes=(
-            *_edge_notes(table, ids, rows, dropped, extended_graph),
-            *_unread_column_note(layout, options.weighted),
-            *_first_node_note(nodes, graph, TextOptions(comment=options.text.comment)),
-        ),
+    notes = (
+        *_edge_notes(table, ids, rows, dropped, extended_graph),
+        *_unread_column_note(layout, options.weighted),
+        *_first_node_note(nodes, graph, TextOptions(comment=options.text.comment)),
     )
+    read_as = (layout.delimiter, layout.header, layout.columns, layout.unread)
+    id_type, first_ids = "text" if ids.dtype.kind == "O" else "integers", tuple(ids[:_NUM_FIRST_IDS].tolist())
+    duplicates = rows - dropped - graph.num_edges if table else 0
+    return EdgeSummary(str(path), *read_as, id_type, first_ids, rows, duplicates, dropped, notes)
 
 
 def _edge_notes(

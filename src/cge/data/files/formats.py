@@ -11,9 +11,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cge.data.files.arrays import load_npy, load_npz
+from cge.data.files.arrays import load_npy, load_npz, read_matrix_market
 from cge.data.files.blocks import open_bytes
-from cge.data.files.matrix_market import read_matrix_market
 from cge.data.files.table import Table, TextRules, columns_table, open_parquet_table, open_text_table
 from cge.errors import CgeError, FileFormatError, InputError, format_value
 
