@@ -130,7 +130,7 @@ class Files:
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
         from cge.data.files.dialect import TextOptions
-        from cge.data.files.label_files import read_labels_with_notes
+        from cge.data.files.node_tables import read_labels_with_notes
 
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
         text = TextOptions(comment=self.comment or None)

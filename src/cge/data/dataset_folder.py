@@ -13,7 +13,7 @@ from cge.data.files.dialect import TextOptions, find_column, inspect_text, is_in
 from cge.data.files.file_path import FilePath, file_path
 from cge.data.files.formats import find_format
 from cge.data.files.graph_files import read_graph
-from cge.data.files.node_tables import LabelTable, check_nodes, read_label_table
+from cge.data.files.node_tables import LabelTable, check_nodes, first_conflict, read_label_table
 from cge.data.files.table import TextRules
 from cge.data.splits import Split, labeled
 from cge.errors import FileFormatError, InputError, format_value
@@ -115,17 +115,9 @@ def _node_indices(path: Path, table: LabelTable, graph: Graph, index: IdIndex, w
     return node_idx
 
 
-def _first_conflict(node_idx: Array, classes: Array, size: int) -> tuple[int, int] | None:
-    """Return the first row that gives a node another class than an earlier row does: (earlier row, this row)."""
-    first = np.full(size, -1)
-    first[node_idx[::-1]] = np.arange(len(node_idx))[::-1]  # the first row of each node
-    rows = np.flatnonzero(classes[first[node_idx]] != classes)
-    return (int(first[node_idx[rows[0]]]), int(rows[0])) if len(rows) else None
-
-
 def _labels(table: LabelTable, node_idx: Array, size: int) -> tuple[Array, int | None]:
     """Return labels, `(n,)` or `(n, c)`, and for the latter the row with a second label of a node."""
-    conflict = _first_conflict(node_idx, table.classes, size)
+    conflict = first_conflict(node_idx, table.classes, size)
     if conflict is None:
         labels = np.full(size, -1, np.int64)
         labels[node_idx] = table.classes
@@ -153,7 +145,7 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
         hint = ", or call the columns node and role if this line names them" if may_be_header else ""
         refuse(wrong[0], f"expected train, validation or test, found {value}; write one of these{hint}")
     node_idx = _node_indices(path, table, graph, index, "role")
-    conflict = _first_conflict(node_idx, roles, graph.num_nodes)
+    conflict = first_conflict(node_idx, roles, graph.num_nodes)
     if conflict is not None:
         first, second = conflict
         both = f"{_ROLES[roles[second]]}, but {_ROLES[roles[first]]} in line {table.lines[first]:,}"

@@ -1,7 +1,8 @@
-"""Tables whose rows belong to nodes: lists of nodes, labels and features."""
+"""Files whose rows belong to nodes: lists of nodes, labels and features."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,20 +13,22 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import Features, checked_features
 from cge.data.files.dialect import Column, Dialect, TextOptions, column_index, find_column, is_integer
-from cge.data.files.file_path import name_file
+from cge.data.files.file_path import FilePath, file_path, name_file
 from cge.data.files.formats import find_format
 from cge.data.files.numbering import Names
 from cge.data.files.table import Table, TextRules
 from cge.data.files.text_fields import NAME, NUMBER, Field, Fields, decode_names
 from cge.data.files.tokenizer import INTEGER, comma_hint, parse_number
 from cge.errors import FileFormatError, InputError, Message, UnknownNodeError, format_value
+from cge.graph import Graph
 from cge.ids import IdIndex, as_id_array
 
 _NODE_NAMES = ("node", "node_id", "nodeid", "id", "nodes", "name")
 _LABEL_NAMES = ("label", "labels", "class", "y", "target", "category")
 _FIRST_NAMES = (*_NODE_NAMES, "label", "labels", "class")  # what the first field of a header may be
+_MISSING_LABELS = ("nan", "na", "n/a", "none", "null")  # what tables write for an unknown value
 _MAX_LISTED = 5  # nodes in a message
-ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all node ids with {nodes}")
+_ADD_NODES = Message.of("remove these rows, add edges of these nodes, or pass all node ids with {nodes}")
 
 
 @dataclass(frozen=True)
@@ -104,6 +107,73 @@ def _label_columns(table: Table, node: Column, label: Column) -> tuple[int, int]
     return node_column, label_column
 
 
+def read_labels(
+    path: FilePath,
+    graph: Graph,
+    *,
+    multilabel: bool = False,
+    node: str | int | None = None,
+    label: str | int | None = None,
+    header: bool | None = None,
+    delimiter: str | None = None,
+    comment: str | None = "#",
+) -> tuple[Array, tuple[str, ...]]:
+    """Read a table of nodes and labels: one label per row, nodes without a row are unlabeled.
+
+    Parameters
+    ----------
+    path : path
+        A table, such as CSV or Parquet.
+    graph : Graph
+        Every node of the table must be in it.
+    multilabel : bool
+        Whether a node may have several labels, each on a row of its own.
+    node, label : str or int, optional
+        Columns, by name or by number from 1; by default those with the usual names, else the first and the second.
+    header, delimiter, comment
+        As for `read_graph`.
+
+    Returns
+    -------
+    labels : (n,) int64 or (n, c) uint8
+        Single labels: the index of each node's class, −1 where it is unknown. With `multilabel`: 1 where the node is
+        of the class; a node without a row has zeros only, so "unknown" and "none of these" are the same.
+    class_names : tuple of str
+        Ascending, as numbers if all are integers, else as text.
+    """
+    text = TextOptions(header, delimiter, comment)
+    return read_labels_with_notes(path, graph, text, multilabel=multilabel, node=node, label=label)[:2]
+
+
+def read_labels_with_notes(
+    path: FilePath, graph: Graph, text: TextOptions, *, multilabel: bool, node: Column, label: Column
+) -> tuple[Array, tuple[str, ...], list[str]]:
+    """Read labels as `read_labels` does; also return notes on what may have been read wrongly."""
+    path = file_path(path)
+    text_ids = graph.node_ids.dtype.kind == "O"
+    table = read_label_table(path, text_ids, text, node, label)
+    if not len(table.nodes):  # Parquet; text without rows is refused before
+        raise FileFormatError(path, "the file has no rows; write one for each node with a label")
+    node_idx = IdIndex(graph.node_ids).find(table.nodes)
+    check_nodes(path, table.nodes, node_idx, graph.node_ids, _unknown_node_hint(table, node_idx))
+    names, notes = tuple(table.names), list(_notes(path, table))
+    if multilabel:
+        matrix = np.zeros((graph.num_nodes, len(names)), np.uint8)
+        matrix[node_idx, table.classes] = 1
+        return matrix, names, notes
+    conflict = first_conflict(node_idx, table.classes, graph.num_nodes)
+    if conflict is not None:
+        first, second = conflict
+        first_label, second_label = (format_value(names[table.classes[row]]) for row in (first, second))
+        node_id = format_value(graph.node_ids[[node_idx[second]]].tolist()[0])
+        problem = f"node {node_id} has the label {second_label}, but {first_label} in line {table.lines[first]:,}"
+        hint = Message.of("keep one, or pass {multilabel}", multilabel=True)
+        raise FileFormatError(path, problem, int(table.lines[second]), parameter="multilabel", hint=hint)
+    labels = np.full(graph.num_nodes, -1, np.int64)
+    labels[node_idx] = table.classes
+    return labels, names, notes
+
+
 def read_feature_table(path: Path, text_ids: bool, options: TextOptions) -> FeatureTable:
     """Read features: rows keyed by node (tables) or in the order of the nodes (arrays)."""
     file_format = find_format(path, "features")
@@ -143,7 +213,7 @@ def align_features(path: Path, table: FeatureTable, node_ids: Array) -> Features
             raise FileFormatError(path, problem)
     else:
         node_idx = IdIndex(node_ids).find(table.keys)
-        check_nodes(path, table.keys, node_idx, node_ids, ADD_NODES)
+        check_nodes(path, table.keys, node_idx, node_ids, _ADD_NODES)
         if len(node_idx) < len(node_ids):
             missing = np.delete(node_ids, node_idx)
             first, count = ", ".join(map(format_value, missing[:_MAX_LISTED].tolist())), len(missing)
@@ -203,3 +273,38 @@ def _starts_with_column_name(dialect: Dialect) -> bool:
 
 def _only_second_row_is_integer(dialect: Dialect) -> bool:
     return len(dialect.rows) == 2 and not is_integer(dialect.rows[0][0]) and is_integer(dialect.rows[1][0])
+
+
+def first_conflict(node_idx: Array, classes: Array, size: int) -> tuple[int, int] | None:
+    """Return the first row that gives a node another class than an earlier row does: (earlier row, this row)."""
+    first = np.full(size, -1)
+    first[node_idx[::-1]] = np.arange(len(node_idx))[::-1]  # the first row of each node
+    rows = np.flatnonzero(classes[first[node_idx]] != classes)
+    return (int(first[node_idx[rows[0]]]), int(rows[0])) if len(rows) else None
+
+
+def _notes(path: Path, table: LabelTable) -> Iterator[str]:
+    """Yield notes on a first row that may be a header, and on classes that may mean a missing label."""
+    if _may_be_header(table):
+        node, label = format_value(table.nodes[:1].tolist()[0]), format_value(table.names[table.classes[0]])
+        note = f"{path}, line 1: {node} was read as a node of the class {label}, which occurs nowhere else"
+        yield Message(note, "; if the line names the columns, name them too by ", Message.of("{node} and {label}"))
+    for code, name in enumerate(table.names):
+        if name.casefold() in _MISSING_LABELS:
+            label = f"the label {format_value(name)} ({np.count_nonzero(table.classes == code):,} times)"
+            hint = "remove its rows if it means that the class is unknown"
+            yield f"{path}: {label} was read as a class like any other; {hint}"
+
+
+def _may_be_header(table: LabelTable) -> bool:
+    """Return whether the class of the first line has one node, while all other classes have several."""
+    counts = np.bincount(table.classes)
+    return bool(table.lines[0] == 1 and counts[table.classes[0]] == 1 and (counts == 1).sum() == 1 and len(counts) > 1)
+
+
+def _unknown_node_hint(table: LabelTable, node_idx: Array) -> str:
+    """Return the hint for nodes that are not in the graph; the first row may be a header."""
+    header = Message.of(f"if line {table.lines[0]:,} names the columns, name them too by {{node}} and {{label}}")
+    if node_idx[0] < 0 and len(node_idx) > 1 and (node_idx[1:] >= 0).all():
+        return Message(header, ", else remove it")
+    return Message(header, "; ", _ADD_NODES) if node_idx[0] < 0 and _may_be_header(table) else _ADD_NODES
