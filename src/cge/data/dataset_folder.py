@@ -71,9 +71,15 @@ def load_folder(folder: FilePath, **options: Any) -> Dataset:
 
     table = read_label_table(files["labels"], text_ids, text)
     node_idx = _node_indices(files["labels"], table, graph, index, "label")
-    labels, second = _labels(table, node_idx, graph.num_nodes)
-    if second is not None:
-        notes.append(f"nodes may have several labels, as in line {table.lines[second]:,} of {files['labels'].name}")
+    conflict = first_conflict(node_idx, table.classes, graph.num_nodes)
+    if conflict is None:
+        labels = np.full(graph.num_nodes, -1, np.int64)
+        labels[node_idx] = table.classes
+    else:
+        labels = np.zeros((graph.num_nodes, len(table.names)), np.int64)
+        labels[node_idx, table.classes] = 1
+        line = f"line {table.lines[conflict[1]]:,} of {files['labels'].name}"
+        notes.append(f"nodes may have several labels, as in {line}")
     split = _split(files["split"], graph, index, text, labeled(labels)) if "split" in files else None
     name = root.name if root.name not in ("", "..") else root.resolve().name
     return Dataset(name, graph, labels, tuple(table.names), split, notes="; ".join(notes))
@@ -115,21 +121,17 @@ def _node_indices(path: Path, table: LabelTable, graph: Graph, index: IdIndex, w
     return node_idx
 
 
-def _labels(table: LabelTable, node_idx: Array, size: int) -> tuple[Array, int | None]:
-    """Return labels, `(n,)` or `(n, c)`, and for the latter the row with a second label of a node."""
-    conflict = first_conflict(node_idx, table.classes, size)
-    if conflict is None:
-        labels = np.full(size, -1, np.int64)
-        labels[node_idx] = table.classes
-        return labels, None
-    matrix = np.zeros((size, len(table.names)), np.int64)
-    matrix[node_idx, table.classes] = 1
-    return matrix, conflict[1]
-
-
 def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_label: Array) -> Split:
     """Read a table of nodes and roles."""
-    table = _role_table(path, graph, index, options)
+    text_ids = graph.node_ids.dtype.kind == "O"
+    try:
+        column = _role_column(path, text_ids, index, options)
+        table = read_label_table(path, text_ids, options, label=column, what="role")
+    except FileFormatError:
+        raise
+    except InputError:  # the column of roles is the first, and no other column has a usual name
+        problem = "found a column of roles, but none of nodes; call one of the columns node"
+        raise FileFormatError(path, problem) from None
 
     def refuse(row: int, problem: str) -> NoReturn:
         raise FileFormatError(path, problem, int(table.lines[row]))
@@ -156,19 +158,6 @@ def _split(path: Path, graph: Graph, index: IdIndex, options: TextOptions, has_l
         refuse(row, f"{node(row)} has the role {_ROLES[roles[row]]}, but no label; add one, or remove this row")
     train, validation, test = (np.unique(node_idx[roles == role]) for role in range(3))
     return Split(train, validation, test)
-
-
-def _role_table(path: Path, graph: Graph, index: IdIndex, options: TextOptions) -> LabelTable:
-    """Read a table of nodes and roles as one of nodes and labels."""
-    text_ids = graph.node_ids.dtype.kind == "O"
-    try:
-        column = _role_column(path, text_ids, index, options)
-        return read_label_table(path, text_ids, options, label=column, what="role")
-    except FileFormatError:
-        raise
-    except InputError:  # the column of roles is the first, and no other column has a usual name
-        problem = "found a column of roles, but none of nodes; call one of the columns node"
-        raise FileFormatError(path, problem) from None
 
 
 def _role_column(path: Path, text_ids: bool, index: IdIndex, options: TextOptions) -> str | None:

@@ -13,6 +13,7 @@ the order of first appearance.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -66,21 +67,17 @@ class Names:
         if used + size > len(self._arena):
             self._arena = _enlarged(self._arena, 2 * (used + size), used)
 
-    def content(self) -> Array:
-        """Return the bytes of all strings, one behind the other."""
-        return self._arena[: self._offsets[self.count]]
-
     def decoded(self) -> Array:
         """Return the strings as an object array; raises `UnicodeDecodeError` at the first that is not UTF-8."""
-        strings = strings_from(self.content(), self._offsets[: self.count + 1])
+        offsets = self._offsets[: self.count + 1]
+        strings = strings_from(self._arena[: offsets[-1]], offsets)
         try:
             strings.validate(full=True)
         except pa.ArrowInvalid:
-            for start, end in zip(self._offsets[: self.count], self._offsets[1 : self.count + 1], strict=True):
+            for start, end in pairwise(offsets):
                 self._arena[start:end].tobytes().decode()
             raise
-        values: Array = strings.to_numpy(zero_copy_only=False)
-        return values
+        return np.asarray(strings.to_numpy(zero_copy_only=False))
 
 
 def strings_from(text: Array, offsets: Array) -> pa.LargeStringArray:
