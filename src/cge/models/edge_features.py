@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.sparse_products import unit_rows
+from cge.models.sparse_products import entry_dots, unit_rows
 from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
 
 _BLOCK = 4096  # nodes that a thread computes at once
@@ -23,7 +23,8 @@ _ENTRIES = 50_000_000  # numbers that sums over neighbors hold at once
 def common_neighbors(graph: Graph, n_jobs: int | None = None) -> Array:
     """Return for each entry (u, v) of the graph's rows how many neighbors u and v share, `(m,)` int32."""
     counts = np.zeros(len(graph.indices), np.int32)
-    _run(graph.num_nodes, n_jobs, lambda a, b: _common(graph.indptr, graph.indices, a, b, counts))
+    blocks = split_blocks(graph.num_nodes, _BLOCK)
+    run_blocks(lambda first, stop: _common(graph.indptr, graph.indices, first, stop, counts), blocks, n_jobs)
     return counts
 
 
@@ -48,9 +49,8 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
     """
     near = _edge_weights(graph)
     near.data /= np.repeat(np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel()), np.diff(near.indptr))
-    back = np.zeros_like(near.data)
-    _run(len(graph), n_jobs, lambda a, b: _reverse_values(near.indptr, near.indices, near.data, a, b, back))
     source, target = np.repeat(np.arange(len(graph)), np.diff(near.indptr)), near.indices
+    back = near[target, source]  # a_vu of each entry (u, v), 0 if there is none
     dot, square_u, square_v = (np.zeros(len(near.data), np.float32) for _ in range(3))
     for x in _column_blocks(_unit_tf_idf(features, idf), near):
         c = near @ x + _OWN * x
@@ -114,19 +114,17 @@ def _row_dots(lhs: Any, rhs: Any) -> Array:
 
 def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
     """Return for each entry (u, v) the inner product of row u of one matrix with row v of the other, `(m,)` float32."""
+    if not sp.issparse(lhs):
+        return entry_dots(near, lhs, rhs, np.float32(0), n_jobs)
+    lhs.sort_indices()
+    rhs.sort_indices()
     dots = np.zeros(len(near.indices), np.float32)
-    compute: Any = _dense_dots
-    parts: tuple[Any, ...] = (lhs, rhs)
-    if sp.issparse(lhs):
-        lhs.sort_indices()
-        rhs.sort_indices()
-        compute, parts = _sparse_dots, (lhs.indptr, lhs.indices, lhs.data, rhs.indptr, rhs.indices, rhs.data)
-    _run(near.shape[0], n_jobs, lambda a, b: compute(near.indptr, near.indices, *parts, a, b, dots))
+    matrices = tuple((matrix.indptr, matrix.indices, matrix.data) for matrix in (lhs, rhs))
+    blocks = split_blocks(near.shape[0], _BLOCK)
+    run_blocks(
+        lambda first, stop: _sparse_dots(near.indptr, near.indices, *matrices, first, stop, dots), blocks, n_jobs
+    )
     return dots
-
-
-def _run(nodes: int, n_jobs: int | None, work: Any) -> None:
-    run_blocks(work, split_blocks(nodes, _BLOCK), n_jobs)
 
 
 @kernel
@@ -142,42 +140,18 @@ def _common(indptr: Array, indices: Array, first: int, stop: int, out: Array) ->
                 wanted = indices[place]
                 if place > indptr[few] and indices[place - 1] == wanted:
                     continue  # edges of several types count once
-                low, high = indptr[many], indptr[many + 1]
-                while low < high:
-                    middle = (low + high) // 2
-                    if indices[middle] < wanted:
-                        low = middle + 1
-                    else:
-                        high = middle
-                out[entry] += low < indptr[many + 1] and indices[low] == wanted
-
-
-@kernel
-def _reverse_values(indptr: Array, indices: Array, values: Array, first: int, stop: int, out: Array) -> None:
-    """Write for each entry (u, v) the value of (v, u), if it exists."""
-    for u in range(first, stop):
-        for entry in range(indptr[u], indptr[u + 1]):
-            start, end = indptr[indices[entry]], indptr[indices[entry] + 1]
-            place = start + np.searchsorted(indices[start:end], u)
-            if place < end and indices[place] == u:
-                out[entry] = values[place]
+                start, end = indptr[many], indptr[many + 1]
+                match = start + np.searchsorted(indices[start:end], wanted)
+                out[entry] += match < end and indices[match] == wanted
 
 
 @float_kernel
 def _sparse_dots(
-    indptr: Array,
-    indices: Array,
-    lhs_rows: Array,
-    lhs_columns: Array,
-    lhs_values: Array,
-    rhs_rows: Array,
-    rhs_columns: Array,
-    rhs_values: Array,
-    first: int,
-    stop: int,
-    out: Array,
+    indptr: Array, indices: Array, lhs: tuple[Array, ...], rhs: tuple[Array, ...], first: int, stop: int, out: Array
 ) -> None:
     """Look the columns of the shorter row up in the rest of the longer one, by galloping search."""
+    lhs_rows, lhs_columns, lhs_values = lhs
+    rhs_rows, rhs_columns, rhs_values = rhs
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
@@ -191,26 +165,8 @@ def _sparse_dots(
                 wanted, stride = few[a], 1
                 while b + stride < b_end and many[b + stride] < wanted:
                     stride *= 2
-                low, high = b, min(b + stride, b_end)
-                while low < high:
-                    middle = (low + high) // 2
-                    if many[middle] < wanted:
-                        low = middle + 1
-                    else:
-                        high = middle
-                b = low
+                b += np.searchsorted(many[b : min(b + stride, b_end)], wanted)
                 if b < b_end and many[b] == wanted:
                     total += few_values[a] * many_values[b]
                 a += 1
-            out[entry] = total
-
-
-@float_kernel
-def _dense_dots(indptr: Array, indices: Array, lhs: Array, rhs: Array, first: int, stop: int, out: Array) -> None:
-    for u in range(first, stop):
-        for entry in range(indptr[u], indptr[u + 1]):
-            v = indices[entry]
-            total = np.float32(0)
-            for d in range(lhs.shape[1]):
-                total += lhs[u, d] * rhs[v, d]
             out[entry] = total

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.parallel import kernel, run_blocks, split_blocks
-
-_BLOCK = 4096  # rows that a thread computes at once
 
 
 class SparsityPattern:
@@ -27,7 +22,7 @@ class SparsityPattern:
 
     def __init__(self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None) -> None:
         self.num_nodes, self.n_jobs, self.rows, self.indices = num_nodes, n_jobs, rows, indices
-        self.indptr = _group_starts(rows, num_nodes)
+        self.indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=num_nodes))])
 
     def __len__(self) -> int:
         return len(self.indices)
@@ -38,15 +33,7 @@ class SparsityPattern:
 
     def transposed(self, values: Array) -> sp.csr_array:
         """Return its transpose."""
-        order, indices, indptr = self._transposition
-        return sp.csr_array((values[order], indices, indptr), shape=(self.num_nodes, self.num_nodes))
-
-    @cached_property
-    def _transposition(self) -> tuple[Array, Array, Array]:
-        """The entries sorted by column: their order, their rows, and where each column starts."""
-        indptr, order = _group_starts(self.indices, self.num_nodes), np.empty(len(self.indices), np.int64)
-        _sort_by_column(self.indices, indptr.copy(), order)
-        return order, self.rows[order], indptr
+        return self.matrix(values).T.tocsr()
 
 
 class TransitionMatrix(SparsityPattern):
@@ -59,61 +46,11 @@ class TransitionMatrix(SparsityPattern):
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
-        num_nodes, blocks = graph.num_nodes, split_blocks(graph.num_nodes, _BLOCK)
-        added = np.zeros(num_nodes + 1, np.int64)  # 1 after each row that gets a self-loop
-
-        def count(first: int, stop: int) -> None:
-            _count_missing_loops(graph.indptr, graph.indices, first, stop, added)
-
-        run_blocks(count, blocks, n_jobs)
-        starts = graph.indptr + np.cumsum(added)
-        rows, indices, self.graph_entry = (np.empty(starts[-1], np.int64) for _ in range(3))
-
-        def write(first: int, stop: int) -> None:
-            _write_with_loops(graph.indptr, graph.indices, starts, first, stop, rows, indices, self.graph_entry)
-
-        run_blocks(write, blocks, n_jobs)
-        super().__init__(rows, indices, num_nodes, n_jobs)
-
-
-def _group_starts(groups: Array, count: int) -> Array:
-    """Return where each of `count` groups starts when entries are sorted by group, `(count + 1,)`."""
-    return np.concatenate([[0], np.cumsum(np.bincount(groups, minlength=count))])
-
-
-@kernel
-def _sort_by_column(indices: Array, starts: Array, order: Array) -> None:
-    """Write the numbers of entries sorted by column; entries of a column keep their order."""
-    for entry in range(len(indices)):
-        place = starts[indices[entry]]
-        order[place] = entry
-        starts[indices[entry]] = place + 1
-
-
-@kernel
-def _count_missing_loops(indptr: Array, indices: Array, first: int, stop: int, added: Array) -> None:
-    """Write 1 after each of some rows whose node has no self-loop."""
-    for u in range(first, stop):
-        added[u + 1] = 1
-        for entry in range(indptr[u], indptr[u + 1]):
-            if indices[entry] == u:
-                added[u + 1] = 0
-
-
-@kernel
-def _write_with_loops(
-    indptr: Array, indices: Array, starts: Array, first: int, stop: int, rows: Array, targets: Array, entries: Array
-) -> None:
-    """Write the entries of some ascending rows, with a self-loop (entry −1) where a node has none."""
-    for u in range(first, stop):
-        place = starts[u]
-        missing = starts[u + 1] - place > indptr[u + 1] - indptr[u]
-        for entry in range(indptr[u], indptr[u + 1]):
-            if missing and indices[entry] > u:
-                rows[place], targets[place], entries[place] = u, u, -1
-                place += 1
-                missing = False
-            rows[place], targets[place], entries[place] = u, indices[entry], entry
-            place += 1
-        if missing:
-            rows[place], targets[place], entries[place] = u, u, -1
+        nodes = np.arange(graph.num_nodes)
+        rows = np.repeat(nodes, np.diff(graph.indptr))
+        missing = np.setdiff1d(nodes, rows[rows == graph.indices])  # nodes without a self-loop
+        before = np.bincount(rows[graph.indices < rows], minlength=graph.num_nodes)  # entries of a row before it
+        place = (graph.indptr[:-1] + before)[missing]
+        self.graph_entry = np.insert(np.arange(len(rows)), place, -1)
+        rows, indices = np.insert(rows, place, missing), np.insert(graph.indices.astype(np.int64), place, missing)
+        super().__init__(rows, indices, graph.num_nodes, n_jobs)
