@@ -25,8 +25,8 @@ def alias_tables(indptr: Array, indices: Array, weights: Array) -> tuple[Array, 
     """Return a table per row: `threshold (m,)` uint32, and `alias (m,)`, the *neighbor* to take above the threshold."""
     threshold = np.full(len(indices), _ALWAYS, np.uint32)
     alias = indices.copy()
-    longest = int(np.diff(indptr).max(initial=0))
-    _fill(indptr, indices, weights, threshold, alias, np.empty(longest), np.empty(longest, np.int64))
+    scaled, sums = scale_rows(indptr, weights)
+    _fill(indptr, indices, scaled, sums, threshold, alias, np.empty(int(np.diff(indptr).max(initial=0)), np.int64))
     return threshold, alias
 
 
@@ -35,39 +35,25 @@ def scale_rows(indptr: Array, weights: Array) -> tuple[Array, Array]:
 
     Only ratios within a row matter to a walk, and ratios do not overflow.
     """
-    scaled = weights.astype(np.float64)
-    sums = np.zeros(len(indptr) - 1)
-    _scale(indptr, scaled, sums)
-    return scaled, sums
-
-
-@kernel
-def _scale(indptr: Array, weights: Array, sums: Array) -> None:
-    for row in range(len(sums)):
-        largest = 0.0
-        for k in range(indptr[row], indptr[row + 1]):
-            largest = max(largest, weights[k])
-        for k in range(indptr[row], indptr[row + 1]):
-            weights[k] /= largest
-            sums[row] += weights[k]
+    degrees, scaled = np.diff(indptr), weights.astype(np.float64)
+    largest = np.maximum.reduceat(scaled, indptr[:-1][degrees > 0]) if len(scaled) else scaled
+    scaled /= np.repeat(largest, degrees[degrees > 0])
+    rows = np.repeat(np.arange(len(degrees)), degrees)
+    return scaled, np.bincount(rows, scaled, minlength=len(degrees))
 
 
 @kernel
 def _fill(
-    indptr: Array, indices: Array, weights: Array, threshold: Array, alias: Array, scaled: Array, stack: Array
+    indptr: Array, indices: Array, weights: Array, sums: Array, threshold: Array, alias: Array, stack: Array
 ) -> None:
     for row in range(len(indptr) - 1):
         start = indptr[row]
         size = indptr[row + 1] - start
-        largest, total = 0.0, 0.0
-        for k in range(size):
-            largest = max(largest, weights[start + k])
-        for k in range(size):
-            total += weights[start + k] / largest
+        scaled = weights[start : start + size]
         # Slots below the mean are stacked from the left, the others from the right.
         small, large = 0, size
         for k in range(size):
-            scaled[k] = weights[start + k] / largest * size / total
+            scaled[k] = scaled[k] * size / sums[row]
             if scaled[k] < 1.0:
                 stack[small] = k
                 small += 1

@@ -94,8 +94,7 @@ class NegativeSampler:
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes).astype(np.float64)
         if not degrees.any():
             raise InputError("the graph has no edges, so negatives cannot be drawn")
-        self.power = float(power)
-        self.probability = np.where(degrees > 0, degrees**self.power, 0.0)
+        self.probability = np.where(degrees > 0, degrees ** float(power), 0.0)
         self.probability /= self.probability.sum()
         self.seed, self.key = seed, key(seed, "negatives", *stream)
         self.threshold, self.alias = alias_table(self.probability)

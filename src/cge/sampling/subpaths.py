@@ -68,7 +68,7 @@ def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
     >>> subpaths(np.array([[4, 5, 6]]), window=2).nodes.tolist()
     [[4, -1], [5, -1], [6, -1], [4, 5], [5, 6]]
     """
-    window, shortest = _check_window(window), _check_shortest(shortest, window)
+    window, shortest = _check_lengths(window, shortest)
     walks = _check_walks(walks)
     total = int(count_subpaths(walks, shortest, window).sum())
     nodes = np.full((total, window), -1, walks.dtype)
@@ -93,8 +93,7 @@ class PathTable:
     """
 
     def __init__(self, window: int = 3, *, shortest: int = 1) -> None:
-        self.window = _check_window(window)
-        self.shortest = _check_shortest(shortest, self.window)
+        self.window, self.shortest = _check_lengths(window, shortest)
         self._used = 0
         self._nodes = np.empty((0, window), np.int32)
         self._length = np.empty(0, np.int32)
@@ -142,8 +141,8 @@ class PathTable:
             last = max(int(np.searchsorted(ends, ends[first] + _CHUNK, side="right")) - 1, first + 1)
             chunk = numbers[ends[first] : ends[last]]
             self._grow(len(chunk), walks.dtype)
-            state = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
-            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, chunk)
+            table = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
+            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, table, chunk)
             first = last
         return numbers
 
@@ -164,18 +163,12 @@ class PathTable:
             _refill(self._hashes[: self._used], self._slots)
 
 
-def _check_window(window: int) -> int:
-    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
-        raise InputError(parameter="window", expected="a whole number of nodes, at least 1", found=window)
-    return int(window)
-
-
-def _check_shortest(shortest: int, window: int) -> int:
-    if isinstance(shortest, bool) or not isinstance(shortest, int | np.integer) or not 1 <= shortest <= window:
-        raise InputError(
-            parameter="shortest", expected=f"a whole number from 1 to {window}, the window", found=shortest
-        )
-    return int(shortest)
+def _check_lengths(window: int, shortest: int) -> tuple[int, int]:
+    legal = "a whole number of nodes, at least 1", f"a whole number from 1 to {window}, the window"
+    for name, value, most, expected in (("window", window, np.inf, legal[0]), ("shortest", shortest, window, legal[1])):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+            raise InputError(parameter=name, expected=expected, found=value)
+    return int(window), int(shortest)
 
 
 def _check_walks(walks: Any) -> Array:
@@ -198,18 +191,9 @@ def _walk_length(walks: Array, walk: int) -> int:
 
 def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
     """Return the number of sub-paths of `shortest` … `window` nodes of each walk, `(b,)`."""
-    counts = np.empty(len(walks), np.int64)
-    _count(walks, shortest, window, counts)
+    walk_length = np.logical_and.accumulate(walks >= 0, axis=1).sum(axis=1)
+    counts: Array = np.maximum(walk_length[:, None] - np.arange(shortest, window + 1) + 1, 0).sum(axis=1)
     return counts
-
-
-@kernel
-def _count(walks: Array, shortest: int, window: int, counts: Array) -> None:
-    for walk in range(walks.shape[0]):
-        walk_length = _walk_length(walks, walk)
-        counts[walk] = 0
-        for path_length in range(shortest, min(window, walk_length) + 1):
-            counts[walk] += walk_length - path_length + 1
 
 
 @kernel
@@ -226,19 +210,8 @@ def _extract(walks: Array, shortest: int, window: int, nodes: Array, length: Arr
 
 
 @kernel
-def _collect(
-    walks: Array,
-    shortest: int,
-    window: int,
-    used: int,
-    nodes: Array,
-    length: Array,
-    counts: Array,
-    parents: Array,
-    hashes: Array,
-    slots: Array,
-    numbers: Array,
-) -> int:
+def _collect(walks: Array, shortest: int, window: int, used: int, table: tuple[Array, ...], numbers: Array) -> int:
+    nodes, length, counts, parents, hashes, slots = table
     mask = np.uint64(len(slots) - 1)
     path_hashes = np.empty((window + 1, walks.shape[1]), np.uint64)
     at = 0
