@@ -11,12 +11,13 @@ from cge.models.sparse_products import NodeFeatures, feature_product
 
 
 class PathClassifier(nn.Module):
-    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e.
+    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e, by default e itself.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
     inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used.
     """
 
+    weight: nn.Parameter
     bias: nn.Parameter
     label_weight: nn.Parameter
 
@@ -26,21 +27,25 @@ class PathClassifier(nn.Module):
         decaying = [each for each in self.parameters() if all(each is not other for other in free)]
         return [{"params": decaying, "weight_decay": weight_decay}, {"params": list(free), "weight_decay": 0.0}]
 
+    def projection(self) -> Tensor:
+        """Return W, `(inputs, dim)`."""
+        return self.weight
+
     def project(self, inputs: NodeFeatures) -> Tensor:
         """Return x W of every node, `(n, dim)`."""
-        raise NotImplementedError
+        return feature_product(inputs, self.projection())
 
     def offset(self) -> Tensor:
         """Return the constant that is added to the sum over paths, `(dim,)`."""
         return self.bias
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
         """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
-        raise NotImplementedError
+        return vectors
 
     def class_bias(self) -> nn.Parameter:
         """Return the constants in the class scores, `(c,)`."""
-        raise NotImplementedError
+        return self.bias
 
 
 class MLPClassifier(PathClassifier):
@@ -57,10 +62,6 @@ class MLPClassifier(PathClassifier):
         nn.init.xavier_uniform_(self.score.weight)
         nn.init.zeros_(self.score.bias)
         self.label_weight = nn.Parameter(torch.tensor(1.0))
-
-    def project(self, inputs: NodeFeatures) -> Tensor:
-        """Return x W."""
-        return feature_product(inputs, self.weight)
 
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply ReLU, dropout and the linear layer."""
@@ -93,21 +94,10 @@ class SparseClassifier(PathClassifier):
         self.register_buffer("center", center)
         self.register_buffer("spread", spread)
 
-    def project(self, inputs: NodeFeatures) -> Tensor:
-        """Return x W."""
-        return feature_product(inputs, self._weight())
+    def projection(self) -> Tensor:
+        """Return γ_f / σ_f · V."""
+        return self.weight * (self.relevance / self.spread)[:, None]
 
     def offset(self) -> Tensor:
         """Return b minus the projection of the mean, which centers the features."""
-        return self.bias - self.center @ self._weight()
-
-    def _weight(self) -> Tensor:
-        return self.weight * (self.relevance / self.spread)[:, None]
-
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
-        """Return e."""
-        return vectors
-
-    def class_bias(self) -> nn.Parameter:
-        """Return b."""
-        return self.bias
+        return self.bias - self.center @ self.projection()

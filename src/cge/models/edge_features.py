@@ -119,11 +119,12 @@ def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Ar
     lhs.sort_indices()
     rhs.sort_indices()
     dots = np.zeros(len(near.indices), np.float32)
-    matrices = tuple((matrix.indptr, matrix.indices, matrix.data) for matrix in (lhs, rhs))
-    blocks = split_blocks(near.shape[0], _BLOCK)
-    run_blocks(
-        lambda first, stop: _sparse_dots(near.indptr, near.indices, *matrices, first, stop, dots), blocks, n_jobs
-    )
+    lhs_parts, rhs_parts = ((matrix.indptr, matrix.indices, matrix.data) for matrix in (lhs, rhs))
+
+    def block(first: int, stop: int) -> None:
+        _sparse_dots(near.indptr, near.indices, lhs_parts, rhs_parts, first, stop, dots)
+
+    run_blocks(block, split_blocks(near.shape[0], _BLOCK), n_jobs)
     return dots
 
 

@@ -33,6 +33,8 @@ class PathWeighting(nn.Module):
     ----------
     summary : str
         What the weight is computed from, for help texts.
+    last_layer : str
+        Name of the layer that is zero at the start of training, so that all paths have the weight ½.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class PathWeighting(nn.Module):
     """
 
     summary: ClassVar[str] = "a custom network"
+    last_layer: ClassVar[str] = ""
 
     def project(self, vectors: Tensor) -> Tensor:
         """Map node vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
@@ -62,7 +65,10 @@ class PathWeighting(nn.Module):
         raise InputError(f"{type(self).__name__} must define score(projected, length)")
 
     def init_uniform(self) -> None:
-        """Give all paths the weight ½ at the start of training, if the network implements it."""
+        """Give all paths the weight ½ at the start of training, if the network names its `last_layer`."""
+        if self.last_layer:
+            for parameter in getattr(self, self.last_layer).parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         """Return path weights: vectors `(n, dim)`, `nodes (b, window)` padded with −1, `length (b,)` → `(b,)`."""
@@ -70,13 +76,11 @@ class PathWeighting(nn.Module):
         if nodes.numel() < len(vectors):  # project only nodes that occur
             used, nodes = torch.unique(nodes.clamp(min=0), return_inverse=True)
             vectors = vectors[used]
-        projected = self.project(vectors)
+        return self._weights(self.project(vectors), nodes, length)
+
+    def _weights(self, projected: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         present = torch.arange(nodes.shape[1], device=nodes.device) < length[:, None]  # (b, window)
         gathered = projected[nodes.clamp(min=0)] * present[:, :, None].to(projected.dtype)  # (b, window, k)
-        return torch.sigmoid(self._scores(gathered, length))
-
-    def _scores(self, gathered: Tensor, length: Tensor) -> Tensor:
-        """Return the result of `score` after checking its shape."""
         scores = self.score(gathered, length)
         if not isinstance(scores, Tensor) or scores.shape != length.shape:
             shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
@@ -84,7 +88,7 @@ class PathWeighting(nn.Module):
                 f"{type(self).__name__}.score must return one number for each of {len(length)} paths, "
                 f"shape {tuple(length.shape)}, found {shape}"
             )
-        return scores
+        return torch.sigmoid(scores)
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:  # noqa: ARG002 - for subclasses
@@ -93,23 +97,18 @@ class PathWeighting(nn.Module):
         for start in range(0, len(tree), _BATCH):
             batch = slice(start, start + _BATCH)
             nodes, length = torch.tensor(tree.nodes[batch]), torch.tensor(tree.length[batch])
-            gathered = projected[nodes.clamp(min=0).flatten()].view(*nodes.shape, -1) * (nodes >= 0)[:, :, None]
-            weights[batch] = torch.sigmoid(self._scores(gathered, length)).numpy()
+            weights[batch] = self._weights(projected, nodes, length).numpy()
         return weights
 
 
 class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
 
-    summary = "is a linear layer on the mean of the node vectors"
+    summary, last_layer = "is a linear layer on the mean of the node vectors", "layer"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.layer = nn.Linear(dim, 1)
-
-    def init_uniform(self) -> None:
-        """Set the layer to zero."""
-        _set_to_zero(self.layer)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the layer without its bias: the mean of projections is the projection of the mean."""
@@ -128,7 +127,7 @@ class CnnWeighting(PathWeighting):
     second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
-    summary = "is a CNN along the path"
+    summary, last_layer = "is a CNN along the path", "across"
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -136,10 +135,6 @@ class CnnWeighting(PathWeighting):
         self.along = nn.Parameter(torch.full((self.taps,), 1.0 / self.taps) + 0.1 * torch.randn(self.taps))  # w¹
         self.along_bias = nn.Parameter(torch.zeros(()))
         self.across = nn.Linear(dim, 1)  # w²
-
-    def init_uniform(self) -> None:
-        """Set the second convolution to zero."""
-        _set_to_zero(self.across)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the second convolution first: both are linear."""
@@ -160,16 +155,12 @@ class CnnWeighting(PathWeighting):
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
-    summary = "is an LSTM along the path"
+    summary, last_layer = "is an LSTM along the path", "linear"
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()
         self.cell = nn.LSTMCell(dim, hidden)
         self.linear = nn.Linear(hidden, 1)
-
-    def init_uniform(self) -> None:
-        """Set the last layer to zero."""
-        _set_to_zero(self.linear)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Return the input part of the gates, `(n, 4 · hidden)`."""
@@ -199,8 +190,3 @@ class LstmWeighting(PathWeighting):
         scores = torch.from_numpy(lstm_scores(tree, projected, bias, recurrent, last, n_jobs))
         weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
         return weights
-
-
-def _set_to_zero(layer: nn.Linear) -> None:
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)

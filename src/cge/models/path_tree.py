@@ -59,14 +59,13 @@ def lstm_scores(
     """
     scores = np.empty(len(tree), np.float32)
     run = _kernel(recurrent.shape[1])
-    transposed = np.ascontiguousarray(recurrent.T)
+    paths, cell = (tree.nodes, tree.length, tree.order, tree.parent), (projected, bias, recurrent.T.copy(), last)
     # Blocks of whole groups with about _BLOCK paths each.
     cuts = np.searchsorted(tree.indptr, np.arange(0, len(tree) + _BLOCK, _BLOCK))
     cuts = np.unique(np.minimum(cuts, len(tree.indptr) - 1))
 
     def block(first: int, stop: int) -> None:
-        indptr = tree.indptr[first : stop + 1]
-        run(tree.nodes, tree.length, tree.order, tree.parent, indptr, projected, bias, transposed, last, scores)
+        run(paths, tree.indptr[first : stop + 1], cell, scores)
 
     run_blocks(block, list(pairwise(cuts.tolist())), n_jobs)
     return scores
@@ -89,23 +88,11 @@ def _kernel(hidden: int) -> Any:
     """Compile the kernel of a block for a cell with `hidden` units."""
 
     @float_kernel
-    def run(
-        nodes: Array,
-        length: Array,
-        order: Array,
-        parent: Array,
-        indptr: Array,
-        projected: Array,
-        bias: Array,
-        recurrent: Array,
-        last: Array,
-        scores: Array,
-    ) -> None:
-        widest = 1
-        for group in range(len(indptr) - 1):
-            widest = max(widest, indptr[group + 1] - indptr[group])
-        states = np.empty((widest, hidden), np.float32)
-        cell_states = np.empty((widest, hidden), np.float32)
+    def run(paths: tuple[Array, ...], indptr: Array, cell: tuple[Array, ...], scores: Array) -> None:
+        nodes, length, order, parent = paths
+        projected, bias, recurrent, last = cell
+        widest = np.diff(indptr).max()
+        states, cell_states = np.empty((widest, hidden), np.float32), np.empty((widest, hidden), np.float32)
         gates = np.empty(4 * hidden, np.float32)
         half = np.float32(0.5)
         for group in range(len(indptr) - 1):
@@ -117,13 +104,11 @@ def _kernel(hidden: int) -> Any:
                 first = length[path] - 1
                 if prefix < 0:
                     first = 0
-                    for k in range(hidden):
-                        state[k] = 0
-                        cell_state[k] = 0
+                    state[:] = 0
+                    cell_state[:] = 0
                 else:
-                    for k in range(hidden):
-                        state[k] = states[prefix - start, k]
-                        cell_state[k] = cell_states[prefix - start, k]
+                    state[:] = states[prefix - start]
+                    cell_state[:] = cell_states[prefix - start]
                 for step in range(first, length[path]):
                     row = projected[nodes[path, step]]
                     for j in range(4 * hidden):

@@ -154,14 +154,14 @@ def sparse_product(
     """
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)
-    addend = out if base is None else np.ascontiguousarray(base, out.dtype)  # not read where base_factor is 0
-    values, dtype = matrix.data.astype(out.dtype, copy=False), out.dtype.type
+    dtype, addend = out.dtype.type, out if base is None else np.ascontiguousarray(base, out.dtype)
+    operands = (matrix.indptr, matrix.indices, matrix.data.astype(out.dtype, copy=False)), dense
     selected = np.empty(0, np.int64) if rows is None else rows
-    limits = np.empty(0, np.int16) if distance is None else distance
+    sums = dtype(factor), dtype(base_factor), addend  # not read where base_factor is 0
+    near = np.empty(0, np.int16) if distance is None else distance, max_distance
 
     def block(first: int, stop: int) -> None:
-        operands = (matrix.indptr, matrix.indices, values, dense, selected, first, stop)
-        _multiply_rows(*operands, dtype(factor), addend, dtype(base_factor), limits, max_distance, out)
+        _multiply_rows(*operands, selected, sums, near, first, stop, out)
 
     if rows is None:
         ends, count = matrix.indptr, len(out)
@@ -179,20 +179,11 @@ def sparse_product(
 
 @float_kernel
 def _multiply_rows(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    dense: Array,
-    rows: Array,
-    first: int,
-    stop: int,
-    factor: float,
-    base: Array,
-    base_factor: float,
-    distance: Array,
-    max_distance: int,
-    out: Array,
+    matrix: Any, dense: Array, rows: Array, sums: Any, near: Any, first: int, stop: int, out: Array
 ) -> None:
+    indptr, indices, values = matrix
+    factor, base_factor, base = sums
+    distance, max_distance = near
     width, last, some, limited = dense.shape[1], len(indices) - 1, len(rows) > 0, len(distance) > 0
     for place in range(first, stop):
         row = rows[place] if some else place

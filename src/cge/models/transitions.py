@@ -12,12 +12,8 @@ from cge.graph import Graph
 class SparsityPattern:
     """The positions of the entries of a square sparse matrix, sorted by row; values are given when they are known.
 
-    Attributes
-    ----------
-    indptr : (n+1,), indices : (m,)
-        Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once.
-    rows : (m,)
-        The row of each entry.
+    Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once. `rows
+    (m,)` is the row of each entry.
     """
 
     def __init__(self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None) -> None:
@@ -39,10 +35,7 @@ class SparsityPattern:
 class TransitionMatrix(SparsityPattern):
     """The positions of a graph's transitions: its edges, and a self-loop at every node; each row is ascending.
 
-    Attributes
-    ----------
-    graph_entry : (m,)
-        Which entry of the graph's own CSR rows each transition is; −1 for a self-loop that the graph does not have.
+    `graph_entry (m,)` is the entry of the graph's own CSR rows of each transition; −1 for an added self-loop.
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
