@@ -4,8 +4,7 @@
 """
 
 from cge.models.edge_weighting import EdgeWeighting
-from cge.models.paper_encoders import FeatureEncoder, TableEncoder
-from cge.models.paper_heads import InductiveHead, TransductiveHead
+from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import SearchRole, WeightingSpec, make_network, register_weighting
 

@@ -61,7 +61,10 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
         square_v += c_c[target] - 2 * back * xc + back**2 * x_x[source]
     defined = np.minimum(square_u, square_v) > _MIN_SQUARE
     cosine = np.where(defined, dot / np.sqrt(np.where(defined, square_u * square_v, 1)), np.float32(0))
-    return cosine if len(cosine) == len(graph.indices) else cosine[_distinct_entry(graph)]
+    if len(cosine) == len(graph.indices):
+        return cosine
+    keys = np.repeat(np.arange(len(graph)), np.diff(graph.indptr)) * len(graph) + graph.indices
+    return cosine[np.unique(keys, return_inverse=True)[1]]  # edges of several types have the same
 
 
 def _edge_weights(graph: Graph) -> sp.csr_array:
@@ -94,14 +97,6 @@ def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
     columns = rows.tocsc() if count > 1 else rows
     for low, high in pairwise(borders):
         yield sp.csr_array(columns[:, low:high])
-
-
-def _distinct_entry(graph: Graph) -> Array:
-    """Return the number of each entry of the graph's rows when entries between the same nodes count as one."""
-    source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
-    first = np.ones(len(source), bool)
-    first[1:] = (source[1:] != source[:-1]) | (graph.indices[1:] != graph.indices[:-1])
-    return np.cumsum(first) - 1
 
 
 def _row_dots(lhs: Any, rhs: Any) -> Array:

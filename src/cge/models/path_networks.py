@@ -4,13 +4,19 @@ Every network maps the vectors of a path's nodes to one number, and a sigmoid tu
 is linear in the node vectors, so it is applied once per *node* and gathered per path: `score(project(vectors)[paths])`
 is the network at a fraction of its cost. Gradients do not flow into the node vectors.
 
+An LSTM takes one step for each distinct path: a path extends another one (its *parent*) by one node. Paths with the
+same first node form a tree, and the LSTM state of a path is one step from that of its parent.
+
 `cge.models.weightings` has their names. A class, or any callable that takes the size of vectors, can also be passed as
 `weighting` without a name.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,9 +24,38 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.errors import InputError
-from cge.models.path_tree import PathTree, lstm_scores
+from cge.parallel import float_kernel, run_blocks
 
 _BATCH = 65_536  # paths
+_BLOCK = 16_384  # approximate number of paths per block of a thread
+
+
+@dataclass(frozen=True, eq=False)
+class PathTree:
+    """Distinct paths, grouped by first node, each after its parent.
+
+    `order (b,)` are the indices of paths by group; `parent (b,)` is the position *in that order* of the path without
+    its last node, −1 if it is not in the tree; `indptr (g+1,)` are the positions at which the groups start.
+    """
+
+    nodes: Array
+    length: Array
+    order: Array
+    parent: Array
+    indptr: Array
+
+    @classmethod
+    def grow(cls, nodes: Array, length: Array, parents: Array) -> PathTree:
+        """Group paths; `parents (b,)` are indices of paths or −1, and a path has a larger index than its parent."""
+        order = np.argsort(nodes[:, 0], kind="stable")
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        parent = np.where(parents[order] < 0, -1, position[parents[order]])
+        indptr = np.append(np.unique(nodes[order, 0], return_index=True)[1], len(order))
+        return cls(nodes, length, order, parent, indptr)
+
+    def __len__(self) -> int:
+        return len(self.order)
 
 
 class PathWeighting(nn.Module):
@@ -184,9 +219,90 @@ class LstmWeighting(PathWeighting):
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:
         """Return the weights of all paths of a tree, with one step of the cell per path."""
-        projected = self.project(vectors.detach()).float().numpy()
-        bias = (self.cell.bias_ih + self.cell.bias_hh).float().numpy()
-        recurrent, last = self.cell.weight_hh.float().numpy(), self.linear.weight[0].float().numpy()
-        scores = torch.from_numpy(lstm_scores(tree, projected, bias, recurrent, last, n_jobs))
+        bias, recurrent = self.cell.bias_ih + self.cell.bias_hh, self.cell.weight_hh.T.contiguous()
+        cell = self.project(vectors.detach()), bias, recurrent, self.linear.weight[0]
+        scores = torch.from_numpy(lstm_scores(tree, tuple(part.float().numpy() for part in cell), n_jobs))
         weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
         return weights
+
+
+def lstm_scores(tree: PathTree, cell: tuple[Array, ...], n_jobs: int | None) -> Array:
+    """Return the score of each path by an LSTM and a linear layer, `(b,)` float32.
+
+    `cell` is the input part of the gates for each node, `(n, 4h)`, their bias, `(4h,)`, and recurrent weights, `(h,
+    4h)`, in the order of `torch.nn.LSTMCell`, and the weights of the layer, `(h,)` (the caller adds its bias).
+    """
+    scores, run = np.empty(len(tree), np.float32), _kernel(len(cell[-1]))
+    paths = tree.nodes, tree.length, tree.order, tree.parent
+    # Blocks of whole groups with about _BLOCK paths each.
+    cuts = np.searchsorted(tree.indptr, np.arange(0, len(tree) + _BLOCK, _BLOCK))
+    cuts = np.unique(np.minimum(cuts, len(tree.indptr) - 1))
+
+    def block(first: int, stop: int) -> None:
+        run(paths, tree.indptr[first : stop + 1], cell, scores)
+
+    run_blocks(block, list(pairwise(cuts.tolist())), n_jobs)
+    return scores
+
+
+@float_kernel
+def _tanh(x: Any) -> Any:
+    """Return tanh x within 2e-7: a continued fraction at x/4, then tanh 2y = 2 tanh y / (1 + tanh² y) twice."""
+    y = min(max(x, np.float32(-10)), np.float32(10)) * np.float32(0.25)
+    s = y * y
+    numerator = y * (np.float32(135135) + s * (np.float32(17325) + s * (np.float32(378) + s)))
+    denominator = np.float32(135135) + s * (np.float32(62370) + s * (np.float32(3150) + s * np.float32(28)))
+    t = numerator / denominator
+    t = np.float32(2) * t / (np.float32(1) + t * t)
+    return np.float32(2) * t / (np.float32(1) + t * t)
+
+
+@cache
+def _kernel(hidden: int) -> Any:
+    """Compile the kernel of a block for a cell with `hidden` units."""
+
+    @float_kernel
+    def run(paths: tuple[Array, ...], indptr: Array, cell: tuple[Array, ...], scores: Array) -> None:
+        nodes, length, order, parent = paths
+        projected, bias, recurrent, last = cell
+        widest = np.diff(indptr).max()
+        states, cell_states = np.empty((widest, hidden), np.float32), np.empty((widest, hidden), np.float32)
+        gates = np.empty(4 * hidden, np.float32)
+        half = np.float32(0.5)
+        for group in range(len(indptr) - 1):
+            start = indptr[group]
+            for position in range(start, indptr[group + 1]):
+                path = order[position]
+                state, cell_state = states[position - start], cell_states[position - start]
+                prefix = parent[position]
+                first = length[path] - 1
+                if prefix < 0:
+                    first = 0
+                    state[:] = 0
+                    cell_state[:] = 0
+                else:
+                    state[:] = states[prefix - start]
+                    cell_state[:] = cell_states[prefix - start]
+                for step in range(first, length[path]):
+                    row = projected[nodes[path, step]]
+                    for j in range(4 * hidden):
+                        gates[j] = row[j] + bias[j]
+                    for k in range(hidden):
+                        factor = state[k]
+                        column = recurrent[k]
+                        for j in range(4 * hidden):
+                            gates[j] += factor * column[j]
+                    # The sigmoid of the input, forget and output gates is (1 + tanh x/2) / 2.
+                    for k in range(hidden):
+                        input_gate = half + half * _tanh(half * gates[k])
+                        forget_gate = half + half * _tanh(half * gates[hidden + k])
+                        cell_state[k] = forget_gate * cell_state[k] + input_gate * _tanh(gates[2 * hidden + k])
+                    for k in range(hidden):
+                        output_gate = half * (np.float32(1) + _tanh(half * gates[3 * hidden + k]))
+                        state[k] = output_gate * _tanh(cell_state[k])
+                total = np.float32(0)
+                for k in range(hidden):
+                    total += last[k] * state[k]
+                scores[path] = total
+
+    return run

@@ -22,10 +22,8 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeInputs
-from cge.models.path_networks import PathWeighting
-from cge.models.path_tree import PathTree
-from cge.models.propagation import Propagation, sparse_matmul
-from cge.models.transitions import SparsityPattern, TransitionMatrix
+from cge.models.path_networks import PathTree, PathWeighting
+from cge.models.propagation import Propagation, SparsityPattern, TransitionMatrix, sparse_matmul
 from cge.randomness import generator
 
 _PROJECTED = 8  # dimensions of the random projection of a node's features
@@ -60,8 +58,8 @@ class Prefixes:
         """Return some of the paths, in this order, which must contain their parents."""
         place = np.full(len(self) + 1, -1)  # a path without a parent keeps −1
         place[order] = np.arange(len(order))
-        parts = (part[order] for part in (self.start, self.end, self.count, self.tokens, self.length))
-        return Prefixes(*parts, place[self.parents[order]])
+        parts = (self.start, self.end, self.count, self.tokens, self.length, place[self.parents])
+        return Prefixes(*(part[order] for part in parts))
 
 
 def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:

@@ -1,4 +1,4 @@
-"""Propagation: the exact sum over all weighted paths from every node.
+"""Propagation: the exact sum over all weighted paths from every node, of inputs or of labels.
 
     Σ_{p starts at i} A(p) x(v_k),   A(p) = h_k s(v_0, v_1) … s(v_{k−1}, v_k),   p = (v_0 = i, v_1, …, v_k)
 
@@ -26,13 +26,54 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
+from cge.graph import Graph
 from cge.models.sparse_products import SparseMatrix, matrix_product, sparse_product
-from cge.models.transitions import SparsityPattern, TransitionMatrix
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
 _MAX_NEIGHBORHOOD_FRACTION = 0.5  # of all nodes; for fewer, only their neighborhood is computed
+_BATCH = 64  # nodes whose closed walks are summed at once
 UNREACHED = 10_000  # hops
+
+
+class SparsityPattern:
+    """The positions of the entries of a square sparse matrix, sorted by row; values are given when they are known.
+
+    Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once. `rows
+    (m,)` is the row of each entry.
+    """
+
+    def __init__(self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None) -> None:
+        self.num_nodes, self.n_jobs, self.rows, self.indices = num_nodes, n_jobs, rows, indices
+        self.indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=num_nodes))])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def matrix(self, values: Array) -> sp.csr_array:
+        """Return the matrix with entries `values (m,)`."""
+        return sp.csr_array((values, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
+
+    def transposed(self, values: Array) -> sp.csr_array:
+        """Return its transpose."""
+        return self.matrix(values).T.tocsr()
+
+
+class TransitionMatrix(SparsityPattern):
+    """The positions of a graph's transitions: its edges, and a self-loop at every node; each row is ascending.
+
+    `graph_entry (m,)` is the entry of the graph's own CSR rows of each transition; −1 for an added self-loop.
+    """
+
+    def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
+        nodes = np.arange(graph.num_nodes)
+        rows = np.repeat(nodes, np.diff(graph.indptr))
+        missing = np.setdiff1d(nodes, rows[rows == graph.indices])  # nodes without a self-loop
+        before = np.bincount(rows[graph.indices < rows], minlength=graph.num_nodes)  # entries of a row before it
+        place = (graph.indptr[:-1] + before)[missing]
+        self.graph_entry = np.insert(np.arange(len(rows)), place, -1)
+        rows, indices = np.insert(rows, place, missing), np.insert(graph.indices.astype(np.int64), place, missing)
+        super().__init__(rows, indices, graph.num_nodes, n_jobs)
 
 
 def normalized_weights(transitions: TransitionMatrix, raw_weights: Tensor, normalization: Tensor | float) -> Tensor:
@@ -156,3 +197,78 @@ def propagate_to(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Ten
     if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_NEIGHBORHOOD_FRACTION * len(inputs):
         return propagation(inputs, propagation.neighborhood(nodes))
     return propagation(inputs)[nodes]
+
+
+def symmetric_weights(transitions: TransitionMatrix, raw_weights: Array, normalization: float) -> tuple[Array, Array]:
+    """Return the edge weights of an undirected graph, `(m,)` float64, and a symmetric form of them.
+
+    For M = z^(b−1) G z^(−b) with a symmetric G, the matrix S = z^(−½) G z^(−½) is symmetric and has closed walks of the
+    same weight: (S^k)_ii = (M^k)_ii. Raw weights are symmetric but for rounding, which is averaged out.
+    """
+    symmetric = (raw_weights + transitions.transposed(raw_weights).data) / 2
+    total = np.bincount(transitions.rows, symmetric, minlength=transitions.num_nodes)
+    start, end = total[transitions.rows], total[transitions.indices]
+    return symmetric * start ** (normalization - 1) * end**-normalization, symmetric / np.sqrt(start * end)
+
+
+def closed_walk_weights(
+    transitions: TransitionMatrix, values: Array, hops: Sequence[float], nodes: Array, symmetric: Array | None = None
+) -> Array:
+    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start.
+
+    With the `symmetric` form S of M half of the products are enough: (S^(a+b))_ii = ⟨S^a e_i, S^b e_i⟩.
+    """
+    matrix = transitions.matrix(np.asarray(values if symmetric is None else symmetric, np.float64))
+    weights = np.zeros(len(nodes))
+    for first in range(0, len(nodes), _BATCH):
+        batch = nodes[first : first + _BATCH]
+        column = np.arange(len(batch))
+        reached = np.zeros((transitions.num_nodes, len(batch)))
+        reached[batch, column] = 1
+        total = np.full(len(batch), hops[0])
+        for hop in range(1, len(hops), 1 if symmetric is None else 2):
+            before, reached = reached, sparse_product(matrix, reached, transitions.n_jobs)
+            if symmetric is None:
+                total += hops[hop] * reached[batch, column]
+                continue
+            total += hops[hop] * np.einsum("ij,ij->j", before, reached)
+            if hop + 1 < len(hops):
+                total += hops[hop + 1] * np.einsum("ij,ij->j", reached, reached)
+        weights[first : first + _BATCH] = total
+    return weights
+
+
+def label_propagation(
+    transitions: TransitionMatrix,
+    values: Array,
+    hops: Sequence[float],
+    nodes: Array,
+    labels: Array,
+    targets: Array | None = None,
+    symmetric: Array | None = None,
+    closed_walks: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return weighted sums of the labels at the ends of all paths from a node, `(n, c)`, and their weights, `(n, 1)`.
+
+    The label of a node does not contribute to its own score, neither directly nor through paths that return to it.
+    The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
+    Only for `targets`, by default all nodes, their own label must be left out, which costs far more than the
+    propagation; it is cheaper with the `symmetric` form of `values` (see `symmetric_weights`), and free where the
+    `closed_walk_weights` of the labeled nodes are known.
+    """
+    inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
+    inputs[nodes, :-1] = labels
+    inputs[nodes, -1] = 1  # counts labels
+    matrix = transitions.matrix(values.astype(np.float64))  # leaving labels out takes differences of large sums
+    total, reached = hops[0] * inputs, inputs
+    for weight in hops[1:]:
+        reached = sparse_product(matrix, reached, transitions.n_jobs)
+        total += weight * reached
+    with_own = total[:, -1:].copy()
+    if closed_walks is None:
+        nodes = nodes if targets is None else nodes[np.isin(nodes, targets)]
+        closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
+    total[nodes] -= closed_walks[:, None] * inputs[nodes]
+    count = total[:, -1:]
+    reachable = count > 1e-9 * with_own  # less is what rounding left of a node's own label
+    return total[:, :-1], count, reachable

@@ -104,9 +104,6 @@ def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
 
 
-# ---------------------------------------------------------------------- row normalization
-
-
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
     """Return floating-point rows, dense or sparse, scaled to unit length in a norm, "l1" or "l2"; zero rows stay zero.
 
@@ -115,23 +112,16 @@ def unit_rows(rows: Any, norm: str = "l2") -> Any:
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
+    order = 1 if norm == "l1" else 2
     if not sp.issparse(rows):
-        return rows / np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1, keepdims=True), 1e-12)
+        return rows / np.maximum(np.linalg.norm(rows, order, axis=1, keepdims=True), 1e-12)
     with np.errstate(over="ignore"):
-        lengths = _row_lengths(rows, norm).astype(np.float64)
+        lengths = sp.linalg.norm(rows, order, axis=1).astype(np.float64)
     extreme = ~((lengths > _MIN_LENGTH) & (lengths < _MAX_LENGTH))
     if extreme.any():
-        lengths[extreme] = _row_lengths(rows[extreme].astype(np.float64), norm)
+        lengths[extreme] = sp.linalg.norm(rows[extreme].astype(np.float64), order, axis=1)
     values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
     return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
-
-
-def _row_lengths(rows: sp.csr_array, norm: str) -> Array:
-    sums: Array = np.asarray((abs(rows) if norm == "l1" else rows.multiply(rows)).sum(axis=1)).ravel()
-    return sums if norm == "l1" else np.sqrt(sums)
-
-
-# ---------------------------------------------------------------------- products
 
 
 def sparse_product(
@@ -229,9 +219,6 @@ def _entry_dots(
             dots[entry] = total
 
 
-# ---------------------------------------------------------------------- dropout
-
-
 def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
     """Return dense numbers with a share of them set to zero and the others scaled up; the key determines which.
 
@@ -240,8 +227,7 @@ def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | No
     source = values.contiguous().numpy().reshape(-1)
     out = np.empty_like(source)
     limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
-    pairs = -(-len(source) // 2)
-    work = split_blocks(pairs, _PAIRS)
+    work = split_blocks(-(-len(source) // 2), _PAIRS)
     run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
     return torch.from_numpy(out).reshape(values.shape)
 
