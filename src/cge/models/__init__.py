@@ -1,7 +1,4 @@
-"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train.
-
-`register_weighting` adds a path weighting; see `cge.models.weightings`.
-"""
+"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train."""
 
 from cge.models.edge_weighting import EdgeWeighting
 from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead

@@ -1,8 +1,8 @@
-"""Features of edges: similarity and connectedness of the two nodes of an edge, from which edge weights are computed."""
+"""Features of edges and of other pairs of nodes: their similarity and connectedness, and vectors of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -18,6 +18,15 @@ _BLOCK = 4096  # nodes that a thread computes at once
 _OWN = 2.0  # weight of a node's own features beside the sum over its neighbors
 _MIN_SQUARE = 1e-6  # a smaller squared length is rounding
 _ENTRIES = 50_000_000  # numbers that sums over neighbors hold at once
+_BATCH = 16_384  # pairs that are computed at once
+
+PAIR_OPERATORS: dict[str, Callable[[Array, Array], Array]] = {
+    "hadamard": lambda a, b: a * b,
+    "average": lambda a, b: (a + b) / 2,
+    "l1": lambda a, b: np.abs(a - b),
+    "l2": lambda a, b: (a - b) ** 2,
+    "concat": lambda a, b: np.concatenate([a, b], axis=1),
+}
 
 
 def common_neighbors(graph: Graph, n_jobs: int | None = None) -> Array:
@@ -101,10 +110,8 @@ def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
 
 def _row_dots(lhs: Any, rhs: Any) -> Array:
     """Return the inner product of each row with the same row of the other matrix, `(n,)` float32."""
-    if sp.issparse(lhs):
-        return np.asarray(lhs.multiply(rhs).sum(axis=1), np.float32).ravel()
-    dots: Array = np.einsum("ij,ij->i", lhs, rhs)
-    return dots
+    dots = lhs.multiply(rhs).sum(axis=1) if sp.issparse(lhs) else np.einsum("ij,ij->i", lhs, rhs)
+    return np.asarray(dots, np.float32).ravel()
 
 
 def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
@@ -121,6 +128,44 @@ def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Ar
 
     run_blocks(block, split_blocks(near.shape[0], _BLOCK), n_jobs)
     return dots
+
+
+def pair_vectors(vectors: Array, first: Array, second: Array, how: str) -> Array:
+    """Return the vectors of pairs of rows of `vectors (n, d)`, `(m, d)`, or `(m, 2 d)` for "concat".
+
+    >>> pair_vectors(np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0]), np.array([1]), "l2").tolist()
+    [[4.0, 9.0]]
+    """
+    width = vectors.shape[1] * (2 if how == "concat" else 1)
+    combined = np.empty((len(first), width), vectors.dtype)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        combined[rows] = PAIR_OPERATORS[how](vectors[first[rows]], vectors[second[rows]])
+    return combined
+
+
+def pair_cosines(vectors: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the inner product and the cosine of each pair of rows, `(m,)` float64; a row of zeros has cosine 0."""
+    dots, norms = np.empty(len(first)), np.linalg.norm(vectors.astype(np.float64), axis=1)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        dots[rows] = (vectors[first[rows]].astype(np.float64) * vectors[second[rows]]).sum(axis=1)
+    return dots, dots / np.maximum(norms[first] * norms[second], np.finfo(np.float64).tiny)
+
+
+def shared_neighbors(adjacency: sp.csr_array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the number of common neighbors of each pair, and their Adamic–Adar index Σ 1 / log(degree), `(m,)` each.
+
+    Adamic and Adar 2003, "Friends and neighbors on the web". `adjacency (n, n)` is symmetric with values 1.
+    """
+    degree = np.diff(adjacency.indptr)
+    inverse_log = 1 / np.log(np.maximum(degree, 2))  # a common neighbor has at least degree 2
+    counts, adamic_adar = np.zeros(len(first)), np.zeros(len(first))
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        shared = sp.csr_array(adjacency[first[rows]].multiply(adjacency[second[rows]]))
+        counts[rows], adamic_adar[rows] = shared.sum(axis=1), shared @ inverse_log
+    return counts, adamic_adar
 
 
 @kernel

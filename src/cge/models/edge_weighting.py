@@ -108,8 +108,7 @@ def mean_edge_weight(graph: Graph) -> float:
 def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
     """Return self-loops and edge weights without any other input, which is enough for weightings with θ = 0.
 
-    Added self-loops weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the
-    training graph.
+    Added self-loops weigh `self_loop_weight`, in a new graph that of the training graph; by default the mean edge.
     """
     in_graph = transitions.graph_entry >= 0
     self_loops = ~(in_graph & (transitions.rows != transitions.indices))

@@ -94,10 +94,7 @@ def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
 
 
 def propagate(transitions: TransitionMatrix, values: Tensor, x: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
-    """Return Σ_k h_k M^k x, `(n, d)`, for `x (n, d)`, edge weights `values (m,)` and hop weights `hops (K+1,)`.
-
-    Differentiable in all three.
-    """
+    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, edge weights `values (m,)` and `hops (K+1,)`."""
     matrix, power, total = _matrix(transitions, values), x, hops[0] * x  # power: M^k x
     for weight in hops[1:]:
         power = matrix_product(matrix, power, values)

@@ -14,9 +14,8 @@ from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
 from cge.randomness import STEP, below, generator, key, mix
-from cge.sampling.alias import alias_table
+from cge.sampling.walk_kernels import LOW, alias_table
 
-_LOW = np.uint64(0xFFFFFFFF)
 _LARGEST_POWER = 8
 
 
@@ -117,4 +116,4 @@ def _draw(threshold: Array, alias: Array, key: np.uint64, first: int, out: Array
     for k in range(len(out)):
         random = mix(key + np.uint64(first + k) * STEP)
         slot = below(random, len(threshold))
-        out[k] = slot if (random & _LOW) < np.uint64(threshold[slot]) else alias[slot]
+        out[k] = slot if (random & LOW) < np.uint64(threshold[slot]) else alias[slot]

@@ -155,9 +155,8 @@ class PathTable:
             capacity = max(needed, 3 * self._used // 2)
             for name in ("_nodes", "_length", "_counts", "_parents", "_hashes"):
                 old = getattr(self, name)
-                grown = np.empty((capacity, *old.shape[1:]), old.dtype)
-                grown[: self._used] = old[: self._used]
-                setattr(self, name, grown)
+                unused = np.empty((capacity - self._used, *old.shape[1:]), old.dtype)
+                setattr(self, name, np.concatenate([old[: self._used], unused]))
         if 2 * needed > len(self._slots):
             self._slots = np.full(1 << (2 * needed).bit_length(), -1, np.int64)
             _refill(self._hashes[: self._used], self._slots)

@@ -1,10 +1,13 @@
 """Kernels for the steps of random walks: uniform, by edge weight, and node2vec's.
 
 Many walks are processed together. A step first prefetches what every walk needs next and only then reads it, so that
-memory latencies overlap: on graphs larger than the caches this is ten times faster.
+memory latencies overlap: on graphs larger than the caches this is ten times faster. Random numbers are a hash of (key,
+walk, step, attempt): walks do not depend on batches, blocks or threads. A walk that reaches a node without outgoing
+edges ends there; the rest of its row is −1.
 
-Random numbers are a hash of (key, walk, step, attempt): walks do not depend on batches, blocks or threads. A walk that
-reaches a node without outgoing edges ends there; the rest of its row is −1.
+Steps by edge weight use alias tables (Walker 1977, Vose 1991). A table over d outcomes has d slots. A draw picks a slot
+uniformly, then takes the slot's own outcome if a random 32-bit integer is below the slot's threshold, and its alias
+otherwise. Probabilities are exact to 2^-32.
 
 node2vec's second-order walks are drawn by rejection sampling: exact, without a table per pair of edges. A step from v
 to x, with t before v, has probability proportional to w(v, x) · a, where a = 1/p if x = t, 1 if t → x is an edge, and
@@ -15,8 +18,7 @@ with probability a / M.
   small p costs no rejections (as in KnightKing, Yang et al., 2019).
 - Whether t → x is an edge is first looked up in a Bloom filter with one hash (two to four bytes per undirected edge).
   Most lookups return "no" after one read; only a "maybe" is looked up in the sorted row.
-- After `_ATTEMPTS` rejections the step is drawn from its full distribution. Both methods sample the same distribution,
-  and no choice of p and q can stall a walk.
+- After `_ATTEMPTS` rejections the step is drawn from its full distribution: no choice of p and q can stall a walk.
 
 The last argument of a kernel is a block of walks: their start nodes `(b,)`, their numbers `(b,)`, the key of their
 random numbers, and the array `(b, length)` that is filled.
@@ -35,13 +37,68 @@ from cge.randomness import STEP, below, mix, unit
 _LANES = 128  # walks processed together: enough to hide memory latency, few enough for the L1 cache
 _COUNTERS = 64  # random numbers reserved for one step of a walk
 _ATTEMPTS = 32  # of _COUNTERS random numbers per step
-_LOW = np.uint64(0xFFFFFFFF)
+LOW = np.uint64(0xFFFFFFFF)
 _TWO_32 = 4294967296.0  # 2^32
 _SECOND_DRAW = np.uint64(0xD1B54A32D192ED03)  # separates the second random number of an attempt
 _SHORT = 16  # entries of a row that is scanned, not searched
 _BITS_PER_ENTRY = 8  # an undirected edge has two entries
 _ONE, _SIX, _WORD = np.uint64(1), np.uint64(6), np.uint64(63)
 _SPREAD = np.uint64(0xFF51AFD7ED558CCD)
+
+
+def alias_table(weights: Array) -> tuple[Array, Array]:
+    """Return `(threshold, alias)` of a distribution; `weights (d,)` are nonnegative and not all zero."""
+    indptr = np.array([0, len(weights)], np.int64)
+    return alias_tables(indptr, np.arange(len(weights), dtype=np.int64), np.asarray(weights, np.float64))
+
+
+def alias_tables(indptr: Array, indices: Array, weights: Array) -> tuple[Array, Array]:
+    """Return a table per row: `threshold (m,)` uint32, and `alias (m,)`, the *neighbor* to take above the threshold."""
+    threshold = np.full(len(indices), LOW, np.uint32)
+    alias = indices.copy()
+    scaled, sums = scale_rows(indptr, weights)
+    _fill(indptr, indices, scaled, sums, threshold, alias, np.empty(int(np.diff(indptr).max(initial=0)), np.int64))
+    return threshold, alias
+
+
+def scale_rows(indptr: Array, weights: Array) -> tuple[Array, Array]:
+    """Return weights divided by the largest of their row, `(m,)`, and their sums by row, `(n,)`, float64."""
+    degrees, scaled = np.diff(indptr), weights.astype(np.float64)
+    largest = np.maximum.reduceat(scaled, indptr[:-1][degrees > 0]) if len(scaled) else scaled
+    scaled /= np.repeat(largest, degrees[degrees > 0])
+    rows = np.repeat(np.arange(len(degrees)), degrees)
+    return scaled, np.bincount(rows, scaled, minlength=len(degrees))
+
+
+@kernel
+def _fill(
+    indptr: Array, indices: Array, weights: Array, sums: Array, threshold: Array, alias: Array, stack: Array
+) -> None:
+    for row in range(len(indptr) - 1):
+        start = indptr[row]
+        size = indptr[row + 1] - start
+        scaled = weights[start : start + size]
+        # Slots below the mean are stacked from the left, the others from the right.
+        small, large = 0, size
+        for k in range(size):
+            scaled[k] = scaled[k] * size / sums[row]
+            if scaled[k] < 1.0:
+                stack[small] = k
+                small += 1
+            else:
+                large -= 1
+                stack[large] = k
+        while small > 0 and large < size:
+            small -= 1
+            small_slot, large_slot = stack[small], stack[large]
+            threshold[start + small_slot] = np.uint32(min(scaled[small_slot] * _TWO_32, _TWO_32 - 1.0))
+            alias[start + small_slot] = indices[start + large_slot]
+            scaled[large_slot] = (scaled[large_slot] + scaled[small_slot]) - 1.0
+            if scaled[large_slot] < 1.0:
+                large += 1
+                stack[small] = large_slot
+                small += 1
+        # The remaining slots equal the mean up to rounding: they keep their own outcome.
 
 
 @kernel
@@ -82,7 +139,7 @@ def first_order_walks(indptr: Array, indices: Array, threshold: Array, alias: Ar
                 node = np.int64(-1)
                 if entry[lane] >= 0:
                     node = np.int64(indices[entry[lane]])
-                    if weighted and (drawn[lane] & _LOW) >= np.uint64(threshold[entry[lane]]):
+                    if weighted and (drawn[lane] & LOW) >= np.uint64(threshold[entry[lane]]):
                         node = np.int64(alias[entry[lane]])
                     prefetch(indptr, node)
                 at[lane] = node
@@ -234,11 +291,11 @@ def biased_walks(
                 for k in range(waiting):
                     lane = todo[k]
                     neighbor = np.int64(indices[entry[lane]])
-                    draw[lane] = np.int64(drawn[lane] & _LOW)
+                    draw[lane] = np.int64(drawn[lane] & LOW)
                     if weighted:
                         if draw[lane] >= np.int64(threshold[entry[lane]]):
                             neighbor = np.int64(alias[entry[lane]])
-                        draw[lane] = np.int64(mix(drawn[lane] ^ _SECOND_DRAW) & _LOW)
+                        draw[lane] = np.int64(mix(drawn[lane] ^ _SECOND_DRAW) & LOW)
                     proposed[lane] = neighbor
                     prefetch(indptr, neighbor)
                     bits[lane] = _filter_bit(max(last[lane], 0), neighbor, shift)

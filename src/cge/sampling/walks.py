@@ -12,8 +12,7 @@ from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.graph import Graph
 from cge.parallel import resolve_jobs, run_blocks, split_blocks
 from cge.randomness import generator, key
-from cge.sampling.alias import alias_tables, scale_rows
-from cge.sampling.walk_kernels import biased_walks, edge_filter, first_order_walks
+from cge.sampling.walk_kernels import alias_tables, biased_walks, edge_filter, first_order_walks, scale_rows
 
 _BLOCK = 2048  # walks per block of a thread
 _SMALLEST = 1e-9  # of p and q
@@ -90,9 +89,8 @@ class Walker:
         self.p, self.q = float(p), float(q)
         self.weighted = graph.weights is not None if weighted is None else weighted
         self.seed, self.n_jobs, self.shuffle = seed, resolve_jobs(n_jobs), shuffle
-        self._starts = (
-            np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
-        )
+        nodes = np.arange(graph.num_nodes, dtype=np.int64)
+        self._starts = nodes if starts is None else graph.indices_of(starts, "starts")
         self.stream = tuple(stream)
         key(seed, *self.stream)  # raises here if the seed is invalid
         self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the last (epoch, pass)
