@@ -71,8 +71,8 @@ class MLPClassifier(PathClassifier):
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply ReLU, dropout and the linear layer."""
         hidden = torch.relu(vectors)
-        scores: Tensor = self.score(hidden if mask is None else hidden * mask)
-        return scores
+        hidden = hidden if mask is None else hidden * mask
+        return nn.functional.linear(hidden, self.score.weight, self.score.bias)
 
     def class_bias(self) -> nn.Parameter:
         """Return the bias of the linear layer."""
@@ -165,12 +165,10 @@ class Appnp(TwoLayerNetwork):
         return self.propagate(dropout(hidden) @ self.last + self.last_bias)
 
 
-def _propagation(
-    transitions: TransitionMatrix, hop_weights: Sequence[float], edge_weights: Tensor | None
-) -> FixedPropagation:
+def _propagation(transitions: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
     """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
     values = torch.ones(len(transitions))
-    if edge_weights is not None:
+    if weights is not None:
         entry = torch.from_numpy(transitions.graph_entry)
-        values = torch.where(entry >= 0, edge_weights.float()[entry.clamp(min=0)], values)
-    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hop_weights)
+        values = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], values)
+    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hops)

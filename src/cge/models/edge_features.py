@@ -42,8 +42,7 @@ def inverse_document_frequencies(features: Any) -> Array:
     if not sp.issparse(features):
         return np.empty(0)
     present = np.maximum(np.bincount(features.indices, minlength=features.shape[1]), 1)
-    idf: Array = np.log1p(features.shape[0] / present)
-    return idf
+    return np.asarray(np.log1p(features.shape[0] / present))
 
 
 def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array | None = None) -> Array:

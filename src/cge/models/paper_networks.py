@@ -66,8 +66,7 @@ class TransductiveHead(nn.Module):
         """Return the scores of each branch, `(b, classes)` each; the joint scores are their sum."""
         scores = [self.score_e(torch.relu(self.from_e(nn.functional.normalize(e, dim=1))))]
         if self.has_features and x is not None:
-            hidden = feature_product(x, self.from_x.weight.T) + self.from_x.bias
-            scores.append(self.score_x(torch.relu(hidden)))
+            scores.append(self.score_x(torch.relu(feature_product(x, self.from_x.weight.T) + self.from_x.bias)))
         return scores
 
     def forward(self, x: NodeFeatures | None, e: Tensor) -> Tensor:

@@ -213,8 +213,7 @@ class LstmWeighting(PathWeighting):
             within = (length > step)[:, None]
             cell_state = torch.where(within, updated, cell_state)
             hidden = torch.where(within, torch.sigmoid(o) * torch.tanh(updated), hidden)
-        score: Tensor = self.linear(hidden).squeeze(-1)
-        return score
+        return nn.functional.linear(hidden, self.linear.weight, self.linear.bias).squeeze(-1)
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:
@@ -222,8 +221,7 @@ class LstmWeighting(PathWeighting):
         bias, recurrent = self.cell.bias_ih + self.cell.bias_hh, self.cell.weight_hh.T.contiguous()
         cell = self.project(vectors.detach()), bias, recurrent, self.linear.weight[0]
         scores = torch.from_numpy(lstm_scores(tree, tuple(part.float().numpy() for part in cell), n_jobs))
-        weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
-        return weights
+        return np.asarray(torch.sigmoid(scores + self.linear.bias.float()))
 
 
 def lstm_scores(tree: PathTree, cell: tuple[Array, ...], n_jobs: int | None) -> Array:

@@ -149,8 +149,7 @@ class FixedPropagation:
     def sum(self, matrix: sp.csr_array, x: Array, neighborhood: Neighborhood | None = None) -> Array:
         """Return Σ_k h_k matrix^k x, each product only at the nodes of the neighborhood that the next one needs."""
         if len(self.hops) == 1:
-            scaled: Array = x * x.dtype.type(self.hops[0])
-            return scaled
+            return np.asarray(x * x.dtype.type(self.hops[0]))
         x = np.ascontiguousarray(x)
         total, factor = x, self.hops[-1]
         for hop in range(len(self.hops) - 2, -1, -1):

@@ -150,10 +150,10 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     return network
 
 
-def _hop_profile(shape: Sequence[float], normalization: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+def _hop_profile(shape: Sequence[float], b: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
     """Return a weighting with these weights of the first hops, 0 for further ones; without a shape, of equal hops."""
     profile = [*shape, *[0.0] * (hops + 1 - len(shape))] if shape else [1.0] * (hops + 1)
-    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, normalization, profile)
+    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, b, profile)
 
 
 def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:

@@ -41,14 +41,12 @@ class PathBatch:
     @property
     def start(self) -> Array:
         """First node of each path, `(b,)`."""
-        first: Array = self.nodes[:, 0]
-        return first
+        return np.asarray(self.nodes[:, 0])
 
     @property
     def end(self) -> Array:
         """Last node of each path, `(b,)`; a path of one node ends where it starts."""
-        last: Array = self.nodes[np.arange(len(self)), self.length - 1]
-        return last
+        return np.asarray(self.nodes[np.arange(len(self)), self.length - 1])
 
     @property
     def diversity(self) -> Array:
@@ -94,13 +92,9 @@ class PathTable:
 
     def __init__(self, window: int = 3, *, shortest: int = 1) -> None:
         self.window, self.shortest = _check_lengths(window, shortest)
-        self._used = 0
-        self._nodes = np.empty((0, window), np.int32)
-        self._length = np.empty(0, np.int32)
-        self._counts = np.empty(0, np.int64)
-        self._parents = np.empty(0, np.int64)
-        self._hashes = np.empty(0, np.uint64)
-        self._slots = np.full(64, -1, np.int64)
+        self._used, self._nodes, self._length = 0, np.empty((0, window), np.int32), np.empty(0, np.int32)
+        self._counts, self._parents = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._hashes, self._slots = np.empty(0, np.uint64), np.full(64, -1, np.int64)
 
     def __len__(self) -> int:
         return self._used
@@ -123,10 +117,7 @@ class PathTable:
 
     @property
     def parents(self) -> Array:
-        """Index of each path without its last node, `(len(table),)`; −1 for the shortest; read-only.
-
-        A path has a larger index than its parent.
-        """
+        """Index of each path without its last node, smaller than its own, `(len(table),)`; −1 for the shortest; read-only."""
         parents = self._parents[: self._used]
         parents.setflags(write=False)
         return parents
@@ -191,8 +182,8 @@ def _walk_length(walks: Array, walk: int) -> int:
 def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
     """Return the number of sub-paths of `shortest` … `window` nodes of each walk, `(b,)`."""
     walk_length = np.logical_and.accumulate(walks >= 0, axis=1).sum(axis=1)
-    counts: Array = np.maximum(walk_length[:, None] - np.arange(shortest, window + 1) + 1, 0).sum(axis=1)
-    return counts
+    paths = np.maximum(walk_length[:, None] - np.arange(shortest, window + 1) + 1, 0)  # (b, lengths)
+    return np.asarray(paths.sum(axis=1))
 
 
 @kernel
