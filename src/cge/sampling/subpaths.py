@@ -117,7 +117,7 @@ class PathTable:
 
     @property
     def parents(self) -> Array:
-        """Index of each path without its last node, smaller than its own, `(len(table),)`; −1 for the shortest; read-only."""
+        """Index of each path without its last node, below its own; −1 for the shortest; `(b,)`, read-only."""
         parents = self._parents[: self._used]
         parents.setflags(write=False)
         return parents
