@@ -21,8 +21,7 @@ from cge.data.splits import folds as stratified_folds
 from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
-from cge.models.propagation import Propagation, sparse_matmul
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import Propagation, TransitionMatrix, sparse_matmul
 from cge.training.candidate_evaluation import CandidateEvaluator
 from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings

@@ -26,8 +26,7 @@ from cge.estimators.configs import make_estimator
 from cge.estimators.paper_cge import PaperCGE
 from cge.evaluation.protocol import draw_split
 from cge.graph import Graph
-from cge.models.path_networks import LstmWeighting, PathWeighting
-from cge.models.path_tree import PathTree
+from cge.models.path_networks import LstmWeighting, PathTree, PathWeighting
 from cge.sampling import PathTable, Walker
 from studies.analyses import against_diversity, against_length, class_relevance, distribution, path_relevance
 from studies.cells import Cell

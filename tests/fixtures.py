@@ -13,7 +13,7 @@ from torch import Tensor, nn
 import cge
 from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import TransitionMatrix
 from cge.training.learned_weighting import OuterSettings
 from cge.training.task import Task
 

@@ -13,8 +13,8 @@ import torch
 from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import MLPClassifier, PathClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
-from cge.models.transitions import TransitionMatrix
 from cge.randomness import generator
 from cge.targets import MultiLabel, SingleLabel
 from cge.training.classifier_training import ClassifierSettings, ClassifierTrainer

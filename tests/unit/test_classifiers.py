@@ -13,9 +13,8 @@ import torch
 import cge
 from cge.models.classifiers import MLPClassifier, SparseClassifier
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import FixedPropagation
+from cge.models.propagation import FixedPropagation, TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
-from cge.models.transitions import TransitionMatrix
 from cge.training.classifier_registry import CLASSIFIERS, ClassifierSpec
 from cge.training.classifier_training import ClassifierSettings
 from cge.training.torch_state import seeded

@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 import cge
 from cge.errors import InputError, UnknownNodeError
 from cge.estimators.baselines import LabelPropagation
-from cge.models import node_pairs
+from cge.models import edge_features
 
 IDS = ["ann", "bob", "cy", "dan"]
 
@@ -38,7 +38,7 @@ FORMULAS = {
 @pytest.mark.parametrize("how", FORMULAS)
 @pytest.mark.parametrize("batch", [2, 100])
 def test_every_operator_by_its_formula(how: str, batch: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_pairs, "_BATCH", batch)
+    monkeypatch.setattr(edge_features, "_BATCH", batch)
     model = model_with_ids(dtype=np.float64)
     pairs = [("bob", "dan"), ("dan", "bob"), ("cy", "cy"), ("ann", "cy"), ("ann", "bob")]
     rows = dict(zip(IDS, model.embedding_.tolist(), strict=True))

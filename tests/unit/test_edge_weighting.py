@@ -12,8 +12,7 @@ import torch
 import cge
 from cge.models.edge_features import cosines
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
-from cge.models.propagation import FixedPropagation, propagate, sparse_matmul
-from cge.models.transitions import SparsityPattern, TransitionMatrix
+from cge.models.propagation import FixedPropagation, SparsityPattern, TransitionMatrix, propagate, sparse_matmul
 from tests.fixtures import neighborhood_cosines
 
 EDGES = [(0, 1), (1, 2), (2, 0), (2, 3), (3, 4), (0, 3), (4, 4)]  # node 5 is isolated, node 4 has a self-loop

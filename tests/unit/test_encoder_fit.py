@@ -521,7 +521,7 @@ def test_closed_walks_are_computed_once_and_stored(
 
     again = cge.load(tmp_path / "model")
     monkeypatch.setattr("cge.training.named_weighting.closed_walk_weights", never)
-    monkeypatch.setattr("cge.models.label_propagation.closed_walk_weights", never)
+    monkeypatch.setattr("cge.models.propagation.closed_walk_weights", never)
     assert np.array_equal(again.predict_proba(), expected)
     metadata, arrays = encoder_metadata(again.fitted_), encoder_arrays(again.fitted_)
     with pytest.raises(cge.CgeError, match="the training labels and the weights of their closed walks do not agree"):

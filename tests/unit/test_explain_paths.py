@@ -14,7 +14,7 @@ from cge.explain.all_paths import AllPaths
 from cge.explain.edge_types import NO_EDGE, SELF_LOOP, EdgeTypes
 from cge.explain.path_search import PathSet, best_paths
 from cge.explain.sampled_paths import SampledPaths
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import TransitionMatrix
 
 Array = npt.NDArray[Any]
 

@@ -17,9 +17,9 @@ import cge
 from cge.errors import InputError
 from cge.estimators import graph_networks as estimators
 from cge.estimators.graph_networks import APPNP, GCN
-from cge.models.convolutions import Appnp, Gcn, TwoLayerNetwork
+from cge.models.classifiers import Appnp, Gcn, TwoLayerNetwork
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
-from cge.models.transitions import TransitionMatrix
 from cge.randomness import generator
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, _dropout, train_network

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 import cge
-from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import TransitionMatrix, closed_walk_weights, label_propagation, symmetric_weights
 from cge.targets import MultiLabel, SingleLabel
 
 HOPS = [1.0, 0.5, 2.0, 0.25]

@@ -18,7 +18,7 @@ from cge.errors import InputError
 from cge.estimators.common_neighbors import CommonNeighbors
 from cge.estimators.methods import make, methods_for
 from cge.evaluation.links import link_summary, run_links
-from cge.models import node_pairs
+from cge.models import edge_features
 
 
 def random_graph(nodes: int = 30, edges: int = 60, seed: int = 0, **more: Any) -> cge.Graph:
@@ -127,7 +127,7 @@ def test_too_few_edges() -> None:
 @pytest.mark.parametrize("batch", [3, 1000])
 @pytest.mark.parametrize("directed", [False, True])
 def test_common_neighbors_by_counting(batch: int, directed: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_pairs, "_BATCH", batch)
+    monkeypatch.setattr(edge_features, "_BATCH", batch)
     graph = random_graph(15, 40, directed=directed)
     neighbors = {node: {v for pair in joined(graph) for v in pair if node in pair and v != node} for node in range(15)}
     pairs = list(combinations(range(15), 2))

@@ -11,8 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cge
-from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathWeighting
-from cge.models.path_tree import PathTree, _tanh
+from cge.models.path_networks import AverageWeighting, CnnWeighting, LstmWeighting, PathTree, PathWeighting, _tanh
 from cge.models.weightings import WEIGHTINGS, WeightingSpec, make_network, network_descriptions, register_weighting
 from cge.sampling import PathTable, Walker
 from tests.fixtures import SMALL_PAPER, paper_cge, partial_labels, quick_cge, two_groups

@@ -13,8 +13,8 @@ from torch import Tensor, nn
 import cge
 from cge.models.edge_weighting import make_edge_inputs
 from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import SparseFeatures
-from cge.models.transitions import TransitionMatrix
 from cge.models.weightings import make_network, network_descriptions
 from cge.sampling import Walker
 from cge.training.torch_state import seeded

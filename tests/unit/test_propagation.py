@@ -9,8 +9,14 @@ import torch
 
 import cge
 from cge.models.edge_features import common_neighbors, cosines
-from cge.models.propagation import UNREACHED, FixedPropagation, normalized_weights, propagate, propagate_to
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import (
+    UNREACHED,
+    FixedPropagation,
+    TransitionMatrix,
+    normalized_weights,
+    propagate,
+    propagate_to,
+)
 from tests.fixtures import neighborhood_cosines
 
 HOPS = [0.3, -0.7, 1.1, 0.5]

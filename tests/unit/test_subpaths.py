@@ -10,7 +10,7 @@ from scipy.stats import chisquare
 
 import cge
 from cge.sampling import NegativeSampler, PathTable, Walker, label_pairs, subpaths
-from cge.sampling.alias import alias_table, alias_tables
+from cge.sampling.walk_kernels import alias_table, alias_tables
 
 
 def test_the_papers_example_has_twelve_subpaths() -> None:

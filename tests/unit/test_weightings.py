@@ -12,7 +12,7 @@ import cge
 from cge.cli.main import main
 from cge.estimators.fit_plan import plan_fit
 from cge.models.edge_weighting import EdgePropagation, make_edge_inputs
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import TransitionMatrix
 from cge.models.weightings import WEIGHTINGS, closed_form, is_learned
 from tests.fixtures import (
     TRUE_LABELS,

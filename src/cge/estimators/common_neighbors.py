@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.node_pairs import shared_neighbors
+from cge.models.edge_features import shared_neighbors
 
 
 class CommonNeighbors(BaseEstimator):  # type: ignore[misc]

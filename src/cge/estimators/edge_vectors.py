@@ -11,7 +11,7 @@ from cge.checks import edge_columns
 from cge.errors import InputError
 from cge.estimators.not_fitted import NotFittedError
 from cge.ids import IdIndex, find_nodes
-from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
+from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
 
 
 def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:

@@ -14,7 +14,7 @@ from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import Jobs, Seed
 from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
-from cge.models.convolutions import Appnp, Gcn
+from cge.models.classifiers import Appnp, Gcn
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.training.encoder_data import EncoderData
 from cge.training.network_training import NetworkSettings, train_network

@@ -19,10 +19,10 @@ from cge.explain.linear_scores import ScoreFunction
 from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.models import PathWeighting, TransductiveHead
+from cge.models.path_networks import PathTree
 from cge.models.path_prefixes import sample_prefixes
-from cge.models.path_tree import PathTree
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, take_rows, unit_rows
-from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 from cge.training.paper_inner import MIN_PATH_NODES
 

@@ -16,7 +16,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 from cge.arrays import Array
 from cge.data.link_split import Links, LinkSplit
 from cge.evaluation.protocol import peak_mb, summarize
-from cge.models.node_pairs import PAIR_OPERATORS, pair_cosines, pair_vectors
+from cge.models.edge_features import PAIR_OPERATORS, pair_cosines, pair_vectors
 
 _STRENGTHS = (0.01, 1.0, 100.0)  # inverse of regularization
 

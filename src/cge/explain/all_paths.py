@@ -14,8 +14,8 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.path_search import PathSet, best_paths
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import sparse_product
-from cge.models.transitions import TransitionMatrix
 
 
 class AllPaths:

@@ -8,7 +8,7 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import TransitionMatrix
 
 SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 

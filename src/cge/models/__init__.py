@@ -1,11 +1,7 @@
-"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train.
-
-`register_weighting` adds a path weighting; see `cge.models.weightings`.
-"""
+"""Propagation along weighted paths, path weightings, classifiers and networks. Models never sample or train."""
 
 from cge.models.edge_weighting import EdgeWeighting
-from cge.models.paper_encoders import FeatureEncoder, TableEncoder
-from cge.models.paper_heads import InductiveHead, TransductiveHead
+from cge.models.paper_networks import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import SearchRole, WeightingSpec, make_network, register_weighting
 

@@ -1,46 +1,56 @@
-"""Classifiers of the path encoder: node vectors from propagated inputs, and class scores from vectors."""
+"""Classifiers of the path encoder, which score propagated inputs, and graph neural networks for comparison.
+
+GCN propagates in each layer, APPNP propagates predictions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from cge.models.propagation import FixedPropagation, TransitionMatrix, normalized_weights
 from cge.models.sparse_products import NodeFeatures, feature_product
 
 
 class PathClassifier(nn.Module):
-    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e.
+    """Vectors e = Σ_paths A(p) x(end) W + b, and class scores of e, by default e itself.
 
     The projection W comes before the sum over paths, which then runs over `dim` numbers per node however wide the
     inputs are. `label_weight` is the weight of propagated labels in the class scores, where they are used.
     """
 
+    weight: nn.Parameter
     bias: nn.Parameter
     label_weight: nn.Parameter
 
     def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
         """Return the parameters in groups for an optimizer: `bias` and `label_weight` do not decay."""
-        free = (self.bias, self.label_weight)
-        decaying = [each for each in self.parameters() if all(each is not other for other in free)]
-        return [{"params": decaying, "weight_decay": weight_decay}, {"params": list(free), "weight_decay": 0.0}]
+        decaying = [value for name, value in self.named_parameters() if name not in ("bias", "label_weight")]
+        free = [self.bias, self.label_weight]
+        return [{"params": decaying, "weight_decay": weight_decay}, {"params": free, "weight_decay": 0.0}]
+
+    def projection(self) -> Tensor:
+        """Return W, `(inputs, dim)`."""
+        return self.weight
 
     def project(self, inputs: NodeFeatures) -> Tensor:
         """Return x W of every node, `(n, dim)`."""
-        raise NotImplementedError
+        return feature_product(inputs, self.projection())
 
     def offset(self) -> Tensor:
         """Return the constant that is added to the sum over paths, `(dim,)`."""
         return self.bias
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
+    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
         """Return class scores of `vectors (k, dim)`, `(k, c)`; hidden units are multiplied by the dropout mask."""
-        raise NotImplementedError
+        return vectors
 
     def class_bias(self) -> nn.Parameter:
         """Return the constants in the class scores, `(c,)`."""
-        raise NotImplementedError
+        return self.bias
 
 
 class MLPClassifier(PathClassifier):
@@ -58,15 +68,11 @@ class MLPClassifier(PathClassifier):
         nn.init.zeros_(self.score.bias)
         self.label_weight = nn.Parameter(torch.tensor(1.0))
 
-    def project(self, inputs: NodeFeatures) -> Tensor:
-        """Return x W."""
-        return feature_product(inputs, self.weight)
-
     def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:
         """Apply ReLU, dropout and the linear layer."""
         hidden = torch.relu(vectors)
-        scores: Tensor = self.score(hidden if mask is None else hidden * mask)
-        return scores
+        hidden = hidden if mask is None else hidden * mask
+        return nn.functional.linear(hidden, self.score.weight, self.score.bias)
 
     def class_bias(self) -> nn.Parameter:
         """Return the bias of the linear layer."""
@@ -93,21 +99,76 @@ class SparseClassifier(PathClassifier):
         self.register_buffer("center", center)
         self.register_buffer("spread", spread)
 
-    def project(self, inputs: NodeFeatures) -> Tensor:
-        """Return x W."""
-        return feature_product(inputs, self._weight())
+    def projection(self) -> Tensor:
+        """Return γ_f / σ_f · V."""
+        return self.weight * (self.relevance / self.spread)[:, None]
 
     def offset(self) -> Tensor:
         """Return b minus the projection of the mean, which centers the features."""
-        return self.bias - self.center @ self._weight()
+        return self.bias - self.center @ self.projection()
 
-    def _weight(self) -> Tensor:
-        return self.weight * (self.relevance / self.spread)[:, None]
 
-    def scores(self, vectors: Tensor, mask: Tensor | None = None) -> Tensor:  # noqa: ARG002 - no hidden units
-        """Return e."""
-        return vectors
+class TwoLayerNetwork(nn.Module):
+    """Base of networks with two layers, W₀ `(f, hidden)` and W₁ `(hidden, c)`."""
 
-    def class_bias(self) -> nn.Parameter:
-        """Return b."""
-        return self.bias
+    def __init__(self, features: int, hidden: int, classes: int) -> None:
+        super().__init__()
+        self.first = nn.Parameter(nn.init.xavier_uniform_(torch.empty(features, hidden)))
+        self.first_bias = nn.Parameter(torch.zeros(hidden))
+        self.last = nn.Parameter(nn.init.xavier_uniform_(torch.empty(hidden, classes)))
+        self.last_bias = nn.Parameter(torch.zeros(classes))
+
+    def parameter_groups(self, weight_decay: float) -> list[dict[str, Any]]:
+        """Return the parameter groups of an optimizer: only the first layer has weight decay, as in both papers."""
+        others = [self.first_bias, self.last, self.last_bias]
+        return [{"params": [self.first], "weight_decay": weight_decay}, {"params": others, "weight_decay": 0.0}]
+
+
+class Gcn(TwoLayerNetwork):
+    """S ReLU(S X W₀ + b₀) W₁ + b₁, S the symmetric normalization with self-loops (Kipf and Welling 2017)."""
+
+    def __init__(
+        self, transitions: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
+    ) -> None:
+        super().__init__(features, hidden, classes)
+        self.propagate = _propagation(transitions, (0.0, 1.0), weights)
+
+    def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
+        hidden = torch.relu(self.propagate(feature_product(features, self.first)) + self.first_bias)
+        return self.propagate(dropout(hidden) @ self.last) + self.last_bias
+
+
+class Appnp(TwoLayerNetwork):
+    """Personalized PageRank of the predictions of a two-layer network (Gasteiger et al. 2019).
+
+    It is a sum over paths: Σ_{k<K} α (1−α)^k S^k + (1−α)^K S^K.
+    """
+
+    def __init__(
+        self,
+        transitions: TransitionMatrix,
+        features: int,
+        hidden: int,
+        classes: int,
+        weights: Tensor | None = None,
+        hops: int = 10,
+        alpha: float = 0.1,
+    ) -> None:
+        super().__init__(features, hidden, classes)
+        hop_weights = [alpha * (1 - alpha) ** k for k in range(hops)] + [(1 - alpha) ** hops]
+        self.propagate = _propagation(transitions, hop_weights, weights)
+
+    def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
+        """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""
+        hidden = torch.relu(feature_product(features, self.first) + self.first_bias)
+        return self.propagate(dropout(hidden) @ self.last + self.last_bias)
+
+
+def _propagation(transitions: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
+    """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
+    values = torch.ones(len(transitions))
+    if weights is not None:
+        entry = torch.from_numpy(transitions.graph_entry)
+        values = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], values)
+    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hops)

@@ -1,8 +1,8 @@
-"""Features of edges: similarity and connectedness of the two nodes of an edge, from which edge weights are computed."""
+"""Features of edges and of other pairs of nodes: their similarity and connectedness, and vectors of pairs."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import pairwise
 from typing import Any
 
@@ -11,19 +11,29 @@ import scipy.sparse as sp
 
 from cge.arrays import Array
 from cge.graph import Graph
-from cge.models.sparse_products import unit_rows
+from cge.models.sparse_products import entry_dots, unit_rows
 from cge.parallel import float_kernel, kernel, run_blocks, split_blocks
 
 _BLOCK = 4096  # nodes that a thread computes at once
 _OWN = 2.0  # weight of a node's own features beside the sum over its neighbors
 _MIN_SQUARE = 1e-6  # a smaller squared length is rounding
 _ENTRIES = 50_000_000  # numbers that sums over neighbors hold at once
+_BATCH = 16_384  # pairs that are computed at once
+
+PAIR_OPERATORS: dict[str, Callable[[Array, Array], Array]] = {
+    "hadamard": lambda a, b: a * b,
+    "average": lambda a, b: (a + b) / 2,
+    "l1": lambda a, b: np.abs(a - b),
+    "l2": lambda a, b: (a - b) ** 2,
+    "concat": lambda a, b: np.concatenate([a, b], axis=1),
+}
 
 
 def common_neighbors(graph: Graph, n_jobs: int | None = None) -> Array:
     """Return for each entry (u, v) of the graph's rows how many neighbors u and v share, `(m,)` int32."""
     counts = np.zeros(len(graph.indices), np.int32)
-    _run(graph.num_nodes, n_jobs, lambda a, b: _common(graph.indptr, graph.indices, a, b, counts))
+    blocks = split_blocks(graph.num_nodes, _BLOCK)
+    run_blocks(lambda first, stop: _common(graph.indptr, graph.indices, first, stop, counts), blocks, n_jobs)
     return counts
 
 
@@ -32,8 +42,7 @@ def inverse_document_frequencies(features: Any) -> Array:
     if not sp.issparse(features):
         return np.empty(0)
     present = np.maximum(np.bincount(features.indices, minlength=features.shape[1]), 1)
-    idf: Array = np.log1p(features.shape[0] / present)
-    return idf
+    return np.asarray(np.log1p(features.shape[0] / present))
 
 
 def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array | None = None) -> Array:
@@ -48,9 +57,8 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
     """
     near = _edge_weights(graph)
     near.data /= np.repeat(np.sqrt(np.asarray(near.multiply(near).sum(axis=1)).ravel()), np.diff(near.indptr))
-    back = np.zeros_like(near.data)
-    _run(len(graph), n_jobs, lambda a, b: _reverse_values(near.indptr, near.indices, near.data, a, b, back))
     source, target = np.repeat(np.arange(len(graph)), np.diff(near.indptr)), near.indices
+    back = near[target, source]  # a_vu of each entry (u, v), 0 if there is none
     dot, square_u, square_v = (np.zeros(len(near.data), np.float32) for _ in range(3))
     for x in _column_blocks(_unit_tf_idf(features, idf), near):
         c = near @ x + _OWN * x
@@ -61,7 +69,10 @@ def cosines(graph: Graph, features: Any, n_jobs: int | None = None, idf: Array |
         square_v += c_c[target] - 2 * back * xc + back**2 * x_x[source]
     defined = np.minimum(square_u, square_v) > _MIN_SQUARE
     cosine = np.where(defined, dot / np.sqrt(np.where(defined, square_u * square_v, 1)), np.float32(0))
-    return cosine if len(cosine) == len(graph.indices) else cosine[_distinct_entry(graph)]
+    if len(cosine) == len(graph.indices):
+        return cosine
+    keys = np.repeat(np.arange(len(graph)), np.diff(graph.indptr)) * len(graph) + graph.indices
+    return cosine[np.unique(keys, return_inverse=True)[1]]  # edges of several types have the same
 
 
 def _edge_weights(graph: Graph) -> sp.csr_array:
@@ -96,37 +107,64 @@ def _column_blocks(rows: Any, near: sp.csr_array) -> Iterator[Any]:
         yield sp.csr_array(columns[:, low:high])
 
 
-def _distinct_entry(graph: Graph) -> Array:
-    """Return the number of each entry of the graph's rows when entries between the same nodes count as one."""
-    source = np.repeat(np.arange(len(graph)), np.diff(graph.indptr))
-    first = np.ones(len(source), bool)
-    first[1:] = (source[1:] != source[:-1]) | (graph.indices[1:] != graph.indices[:-1])
-    return np.cumsum(first) - 1
-
-
 def _row_dots(lhs: Any, rhs: Any) -> Array:
     """Return the inner product of each row with the same row of the other matrix, `(n,)` float32."""
-    if sp.issparse(lhs):
-        return np.asarray(lhs.multiply(rhs).sum(axis=1), np.float32).ravel()
-    dots: Array = np.einsum("ij,ij->i", lhs, rhs)
-    return dots
+    dots = lhs.multiply(rhs).sum(axis=1) if sp.issparse(lhs) else np.einsum("ij,ij->i", lhs, rhs)
+    return np.asarray(dots, np.float32).ravel()
 
 
 def _edge_dots(near: sp.csr_array, lhs: Any, rhs: Any, n_jobs: int | None) -> Array:
     """Return for each entry (u, v) the inner product of row u of one matrix with row v of the other, `(m,)` float32."""
+    if not sp.issparse(lhs):
+        return entry_dots(near, lhs, rhs, np.float32(0), n_jobs)
+    lhs.sort_indices()
+    rhs.sort_indices()
     dots = np.zeros(len(near.indices), np.float32)
-    compute: Any = _dense_dots
-    parts: tuple[Any, ...] = (lhs, rhs)
-    if sp.issparse(lhs):
-        lhs.sort_indices()
-        rhs.sort_indices()
-        compute, parts = _sparse_dots, (lhs.indptr, lhs.indices, lhs.data, rhs.indptr, rhs.indices, rhs.data)
-    _run(near.shape[0], n_jobs, lambda a, b: compute(near.indptr, near.indices, *parts, a, b, dots))
+    lhs_parts, rhs_parts = ((matrix.indptr, matrix.indices, matrix.data) for matrix in (lhs, rhs))
+
+    def block(first: int, stop: int) -> None:
+        _sparse_dots(near.indptr, near.indices, lhs_parts, rhs_parts, first, stop, dots)
+
+    run_blocks(block, split_blocks(near.shape[0], _BLOCK), n_jobs)
     return dots
 
 
-def _run(nodes: int, n_jobs: int | None, work: Any) -> None:
-    run_blocks(work, split_blocks(nodes, _BLOCK), n_jobs)
+def pair_vectors(vectors: Array, first: Array, second: Array, how: str) -> Array:
+    """Return the vectors of pairs of rows of `vectors (n, d)`, `(m, d)`, or `(m, 2 d)` for "concat".
+
+    >>> pair_vectors(np.array([[1.0, 2.0], [3.0, 5.0]]), np.array([0]), np.array([1]), "l2").tolist()
+    [[4.0, 9.0]]
+    """
+    width = vectors.shape[1] * (2 if how == "concat" else 1)
+    combined = np.empty((len(first), width), vectors.dtype)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        combined[rows] = PAIR_OPERATORS[how](vectors[first[rows]], vectors[second[rows]])
+    return combined
+
+
+def pair_cosines(vectors: Array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the inner product and the cosine of each pair of rows, `(m,)` float64; a row of zeros has cosine 0."""
+    dots, norms = np.empty(len(first)), np.linalg.norm(vectors.astype(np.float64), axis=1)
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        dots[rows] = (vectors[first[rows]].astype(np.float64) * vectors[second[rows]]).sum(axis=1)
+    return dots, dots / np.maximum(norms[first] * norms[second], np.finfo(np.float64).tiny)
+
+
+def shared_neighbors(adjacency: sp.csr_array, first: Array, second: Array) -> tuple[Array, Array]:
+    """Return the number of common neighbors of each pair, and their Adamic–Adar index Σ 1 / log(degree), `(m,)` each.
+
+    Adamic and Adar 2003, "Friends and neighbors on the web". `adjacency (n, n)` is symmetric with values 1.
+    """
+    degree = np.diff(adjacency.indptr)
+    inverse_log = 1 / np.log(np.maximum(degree, 2))  # a common neighbor has at least degree 2
+    counts, adamic_adar = np.zeros(len(first)), np.zeros(len(first))
+    for start in range(0, len(first), _BATCH):
+        rows = slice(start, start + _BATCH)
+        shared = sp.csr_array(adjacency[first[rows]].multiply(adjacency[second[rows]]))
+        counts[rows], adamic_adar[rows] = shared.sum(axis=1), shared @ inverse_log
+    return counts, adamic_adar
 
 
 @kernel
@@ -142,42 +180,18 @@ def _common(indptr: Array, indices: Array, first: int, stop: int, out: Array) ->
                 wanted = indices[place]
                 if place > indptr[few] and indices[place - 1] == wanted:
                     continue  # edges of several types count once
-                low, high = indptr[many], indptr[many + 1]
-                while low < high:
-                    middle = (low + high) // 2
-                    if indices[middle] < wanted:
-                        low = middle + 1
-                    else:
-                        high = middle
-                out[entry] += low < indptr[many + 1] and indices[low] == wanted
-
-
-@kernel
-def _reverse_values(indptr: Array, indices: Array, values: Array, first: int, stop: int, out: Array) -> None:
-    """Write for each entry (u, v) the value of (v, u), if it exists."""
-    for u in range(first, stop):
-        for entry in range(indptr[u], indptr[u + 1]):
-            start, end = indptr[indices[entry]], indptr[indices[entry] + 1]
-            place = start + np.searchsorted(indices[start:end], u)
-            if place < end and indices[place] == u:
-                out[entry] = values[place]
+                start, end = indptr[many], indptr[many + 1]
+                match = start + np.searchsorted(indices[start:end], wanted)
+                out[entry] += match < end and indices[match] == wanted
 
 
 @float_kernel
 def _sparse_dots(
-    indptr: Array,
-    indices: Array,
-    lhs_rows: Array,
-    lhs_columns: Array,
-    lhs_values: Array,
-    rhs_rows: Array,
-    rhs_columns: Array,
-    rhs_values: Array,
-    first: int,
-    stop: int,
-    out: Array,
+    indptr: Array, indices: Array, lhs: tuple[Array, ...], rhs: tuple[Array, ...], first: int, stop: int, out: Array
 ) -> None:
     """Look the columns of the shorter row up in the rest of the longer one, by galloping search."""
+    lhs_rows, lhs_columns, lhs_values = lhs
+    rhs_rows, rhs_columns, rhs_values = rhs
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
@@ -191,26 +205,8 @@ def _sparse_dots(
                 wanted, stride = few[a], 1
                 while b + stride < b_end and many[b + stride] < wanted:
                     stride *= 2
-                low, high = b, min(b + stride, b_end)
-                while low < high:
-                    middle = (low + high) // 2
-                    if many[middle] < wanted:
-                        low = middle + 1
-                    else:
-                        high = middle
-                b = low
+                b += np.searchsorted(many[b : min(b + stride, b_end)], wanted)
                 if b < b_end and many[b] == wanted:
                     total += few_values[a] * many_values[b]
                 a += 1
-            out[entry] = total
-
-
-@float_kernel
-def _dense_dots(indptr: Array, indices: Array, lhs: Array, rhs: Array, first: int, stop: int, out: Array) -> None:
-    for u in range(first, stop):
-        for entry in range(indptr[u], indptr[u + 1]):
-            v = indices[entry]
-            total = np.float32(0)
-            for d in range(lhs.shape[1]):
-                total += lhs[u, d] * rhs[v, d]
             out[entry] = total

@@ -21,8 +21,7 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_features import common_neighbors, cosines, inverse_document_frequencies
-from cge.models.propagation import FixedPropagation, Propagation, normalized_weights, propagate
-from cge.models.transitions import TransitionMatrix
+from cge.models.propagation import FixedPropagation, Propagation, TransitionMatrix, normalized_weights, propagate
 
 _MIN_SPREAD = 1e-6  # a smaller standard deviation is rounding of float32 cosines
 
@@ -63,19 +62,22 @@ def make_edge_inputs(
     is_edge = (transitions.graph_entry >= 0) & (transitions.rows != transitions.indices)
     entry = transitions.graph_entry[is_edge]
     sources, targets = transitions.rows[is_edge], transitions.indices[is_edge]
-    degree, out_degree = _degrees(graph), np.diff(graph.indptr)
+    degree = out_degree = np.diff(graph.indptr)
+    if graph.directed:
+        degree = out_degree + np.bincount(graph.indices, minlength=graph.num_nodes)
+    log_degree = np.log(np.maximum(degree, 1))
     shared = common_neighbors(graph, transitions.n_jobs)[entry]
     columns = {
         "common neighbors": np.log1p(shared),
         "jaccard": shared / np.maximum(out_degree[sources] + out_degree[targets] - shared, 1),
-        "degrees": np.log(degree[sources]) + np.log(degree[targets]),
-        "degree difference": np.abs(np.log(degree[sources]) - np.log(degree[targets])),
+        "degrees": log_degree[sources] + log_degree[targets],
+        "degree difference": np.abs(log_degree[sources] - log_degree[targets]),
     }
     features = graph.features if features is None else features
-    idf = np.empty(0) if scale is None else scale.idf
-    if features is not None and scale is None:
-        idf = inverse_document_frequencies(features)
-    if features is not None and (scale is None or ("cosine" in scale.names and _same_width(features, idf))):
+    idf = inverse_document_frequencies(features) if scale is None else scale.idf
+    # A new graph may have features of another kind or width than the frequencies were computed for.
+    comparable = features is not None and len(idf) == (features.shape[1] if sp.issparse(features) else 0)
+    if comparable and (scale is None or "cosine" in scale.names):
         columns = {"cosine": cosines(graph, features, transitions.n_jobs, idf)[entry], **columns}
     if scale is None:
         scale = _scale_of(columns, graph.edge_type_names, idf)
@@ -84,8 +86,8 @@ def make_edge_inputs(
         if name in columns:  # an input that this graph lacks counts as average
             values[is_edge, place] = (columns[name] - scale.mean[place]) / scale.spread[place]
     if graph.edge_types is not None:
-        type_names = [f"type {name}" for name in graph.edge_type_names]
-        column_of_type = np.array([_index(scale.names, name) for name in type_names], np.int64)
+        index = {name: place for place, name in enumerate(scale.names)}
+        column_of_type = np.array([index.get(f"type {name}", -1) for name in graph.edge_type_names], np.int64)
         places, rows = column_of_type[graph.edge_types[entry]], np.flatnonzero(is_edge)
         values[rows[places >= 0], places[places >= 0]] = 1
     return replace(basic_edge_inputs(graph, transitions, self_loop_weight), values=torch.from_numpy(values)), scale
@@ -106,8 +108,7 @@ def mean_edge_weight(graph: Graph) -> float:
 def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_weight: float | None = None) -> EdgeInputs:
     """Return self-loops and edge weights without any other input, which is enough for weightings with θ = 0.
 
-    Added self-loops weigh `self_loop_weight`, by default the mean of the edges. A new graph is given that of the
-    training graph.
+    Added self-loops weigh `self_loop_weight`, in a new graph that of the training graph; by default the mean edge.
     """
     in_graph = transitions.graph_entry >= 0
     self_loops = ~(in_graph & (transitions.rows != transitions.indices))
@@ -115,26 +116,7 @@ def basic_edge_inputs(graph: Graph, transitions: TransitionMatrix, self_loop_wei
     if graph.weights is not None:
         weights[in_graph] = graph.weights[transitions.graph_entry[in_graph]]
         weights[~in_graph] = mean_edge_weight(graph) if self_loop_weight is None else self_loop_weight
-    return EdgeInputs(
-        torch.empty(len(transitions), 0), torch.from_numpy(self_loops.astype(np.float32)), _tensor(weights)
-    )
-
-
-def _degrees(graph: Graph) -> Array:
-    """Return the number of edges at each node, `(n,)`, at least 1; in a directed graph, in- and out-edges together."""
-    degrees = np.diff(graph.indptr).astype(np.float64)
-    if graph.directed:
-        degrees += np.bincount(graph.indices, minlength=len(degrees))
-    return np.maximum(degrees, 1)
-
-
-def _same_width(features: Any, idf: Array) -> bool:
-    """Return whether features have the kind and width that the frequencies were computed for."""
-    return len(idf) == (features.shape[1] if sp.issparse(features) else 0)
-
-
-def _index(names: Sequence[str], name: str) -> int:
-    return names.index(name) if name in names else -1
+    return EdgeInputs(torch.empty(len(transitions), 0), _tensor(self_loops), _tensor(weights))
 
 
 class EdgeWeighting(nn.Module):
@@ -207,15 +189,14 @@ class EdgePropagation:
         """Return the propagation with the current weights as constants."""
         return FixedPropagation(self.transitions, self.values(), self.hops())
 
+    @torch.no_grad()
     def values(self) -> Tensor:
         """Return s of each transition, `(m,)`."""
-        with torch.no_grad():
-            return self.weighting.edge_weights(self.transitions, self.edge_inputs)
+        return self.weighting.edge_weights(self.transitions, self.edge_inputs)
 
     def hops(self) -> list[float]:
         """Return h without trailing zeros, at least h_0."""
-        with torch.no_grad():
-            hops = self.weighting.hop_weights().tolist()
+        hops: list[float] = self.weighting.hop_weights().tolist()
         while len(hops) > 1 and hops[-1] == 0:
             hops.pop()
         return hops

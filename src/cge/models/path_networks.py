@@ -4,13 +4,19 @@ Every network maps the vectors of a path's nodes to one number, and a sigmoid tu
 is linear in the node vectors, so it is applied once per *node* and gathered per path: `score(project(vectors)[paths])`
 is the network at a fraction of its cost. Gradients do not flow into the node vectors.
 
+An LSTM takes one step for each distinct path: a path extends another one (its *parent*) by one node. Paths with the
+same first node form a tree, and the LSTM state of a path is one step from that of its parent.
+
 `cge.models.weightings` has their names. A class, or any callable that takes the size of vectors, can also be passed as
 `weighting` without a name.
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -18,9 +24,38 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.errors import InputError
-from cge.models.path_tree import PathTree, lstm_scores
+from cge.parallel import float_kernel, run_blocks
 
 _BATCH = 65_536  # paths
+_BLOCK = 16_384  # approximate number of paths per block of a thread
+
+
+@dataclass(frozen=True, eq=False)
+class PathTree:
+    """Distinct paths, grouped by first node, each after its parent.
+
+    `order (b,)` are the indices of paths by group; `parent (b,)` is the position *in that order* of the path without
+    its last node, −1 if it is not in the tree; `indptr (g+1,)` are the positions at which the groups start.
+    """
+
+    nodes: Array
+    length: Array
+    order: Array
+    parent: Array
+    indptr: Array
+
+    @classmethod
+    def grow(cls, nodes: Array, length: Array, parents: Array) -> PathTree:
+        """Group paths; `parents (b,)` are indices of paths or −1, and a path has a larger index than its parent."""
+        order = np.argsort(nodes[:, 0], kind="stable")
+        position = np.empty(len(order), np.int64)
+        position[order] = np.arange(len(order))
+        parent = np.where(parents[order] < 0, -1, position[parents[order]])
+        indptr = np.append(np.unique(nodes[order, 0], return_index=True)[1], len(order))
+        return cls(nodes, length, order, parent, indptr)
+
+    def __len__(self) -> int:
+        return len(self.order)
 
 
 class PathWeighting(nn.Module):
@@ -33,6 +68,8 @@ class PathWeighting(nn.Module):
     ----------
     summary : str
         What the weight is computed from, for help texts.
+    last_layer : str
+        Name of the layer that is zero at the start of training, so that all paths have the weight ½.
 
     Examples
     --------
@@ -52,6 +89,7 @@ class PathWeighting(nn.Module):
     """
 
     summary: ClassVar[str] = "a custom network"
+    last_layer: ClassVar[str] = ""
 
     def project(self, vectors: Tensor) -> Tensor:
         """Map node vectors `(n, dim)` to the inputs of `score`, `(n, k)`; by default the vectors themselves."""
@@ -62,7 +100,10 @@ class PathWeighting(nn.Module):
         raise InputError(f"{type(self).__name__} must define score(projected, length)")
 
     def init_uniform(self) -> None:
-        """Give all paths the weight ½ at the start of training, if the network implements it."""
+        """Give all paths the weight ½ at the start of training, if the network names its `last_layer`."""
+        if self.last_layer:
+            for parameter in getattr(self, self.last_layer).parameters():
+                nn.init.zeros_(parameter)
 
     def forward(self, vectors: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         """Return path weights: vectors `(n, dim)`, `nodes (b, window)` padded with −1, `length (b,)` → `(b,)`."""
@@ -70,13 +111,11 @@ class PathWeighting(nn.Module):
         if nodes.numel() < len(vectors):  # project only nodes that occur
             used, nodes = torch.unique(nodes.clamp(min=0), return_inverse=True)
             vectors = vectors[used]
-        projected = self.project(vectors)
+        return self._weights(self.project(vectors), nodes, length)
+
+    def _weights(self, projected: Tensor, nodes: Tensor, length: Tensor) -> Tensor:
         present = torch.arange(nodes.shape[1], device=nodes.device) < length[:, None]  # (b, window)
         gathered = projected[nodes.clamp(min=0)] * present[:, :, None].to(projected.dtype)  # (b, window, k)
-        return torch.sigmoid(self._scores(gathered, length))
-
-    def _scores(self, gathered: Tensor, length: Tensor) -> Tensor:
-        """Return the result of `score` after checking its shape."""
         scores = self.score(gathered, length)
         if not isinstance(scores, Tensor) or scores.shape != length.shape:
             shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
@@ -84,7 +123,7 @@ class PathWeighting(nn.Module):
                 f"{type(self).__name__}.score must return one number for each of {len(length)} paths, "
                 f"shape {tuple(length.shape)}, found {shape}"
             )
-        return scores
+        return torch.sigmoid(scores)
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:  # noqa: ARG002 - for subclasses
@@ -93,23 +132,18 @@ class PathWeighting(nn.Module):
         for start in range(0, len(tree), _BATCH):
             batch = slice(start, start + _BATCH)
             nodes, length = torch.tensor(tree.nodes[batch]), torch.tensor(tree.length[batch])
-            gathered = projected[nodes.clamp(min=0).flatten()].view(*nodes.shape, -1) * (nodes >= 0)[:, :, None]
-            weights[batch] = torch.sigmoid(self._scores(gathered, length)).numpy()
+            weights[batch] = self._weights(projected, nodes, length).numpy()
         return weights
 
 
 class AverageWeighting(PathWeighting):
     """The mean of the node vectors, one feed-forward layer, a sigmoid (the paper's CGE-Average)."""
 
-    summary = "is a linear layer on the mean of the node vectors"
+    summary, last_layer = "is a linear layer on the mean of the node vectors", "layer"
 
     def __init__(self, dim: int) -> None:
         super().__init__()
         self.layer = nn.Linear(dim, 1)
-
-    def init_uniform(self) -> None:
-        """Set the layer to zero."""
-        _set_to_zero(self.layer)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the layer without its bias: the mean of projections is the projection of the mean."""
@@ -128,7 +162,7 @@ class CnnWeighting(PathWeighting):
     second maps that vector to a number: a filter over one position with `dim` input channels (deviation D2).
     """
 
-    summary = "is a CNN along the path"
+    summary, last_layer = "is a CNN along the path", "across"
     taps = 3
 
     def __init__(self, dim: int) -> None:
@@ -136,10 +170,6 @@ class CnnWeighting(PathWeighting):
         self.along = nn.Parameter(torch.full((self.taps,), 1.0 / self.taps) + 0.1 * torch.randn(self.taps))  # w¹
         self.along_bias = nn.Parameter(torch.zeros(()))
         self.across = nn.Linear(dim, 1)  # w²
-
-    def init_uniform(self) -> None:
-        """Set the second convolution to zero."""
-        _set_to_zero(self.across)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Apply the second convolution first: both are linear."""
@@ -160,16 +190,12 @@ class CnnWeighting(PathWeighting):
 class LstmWeighting(PathWeighting):
     """An LSTM along the path; its last hidden state, a linear layer, a sigmoid (Eq. 2)."""
 
-    summary = "is an LSTM along the path"
+    summary, last_layer = "is an LSTM along the path", "linear"
 
     def __init__(self, dim: int, hidden: int = 16) -> None:
         super().__init__()
         self.cell = nn.LSTMCell(dim, hidden)
         self.linear = nn.Linear(hidden, 1)
-
-    def init_uniform(self) -> None:
-        """Set the last layer to zero."""
-        _set_to_zero(self.linear)
 
     def project(self, vectors: Tensor) -> Tensor:
         """Return the input part of the gates, `(n, 4 · hidden)`."""
@@ -187,20 +213,94 @@ class LstmWeighting(PathWeighting):
             within = (length > step)[:, None]
             cell_state = torch.where(within, updated, cell_state)
             hidden = torch.where(within, torch.sigmoid(o) * torch.tanh(updated), hidden)
-        score: Tensor = self.linear(hidden).squeeze(-1)
-        return score
+        return nn.functional.linear(hidden, self.linear.weight, self.linear.bias).squeeze(-1)
 
     @torch.no_grad()
     def weigh(self, vectors: Tensor, tree: PathTree, n_jobs: int | None = None) -> Array:
         """Return the weights of all paths of a tree, with one step of the cell per path."""
-        projected = self.project(vectors.detach()).float().numpy()
-        bias = (self.cell.bias_ih + self.cell.bias_hh).float().numpy()
-        recurrent, last = self.cell.weight_hh.float().numpy(), self.linear.weight[0].float().numpy()
-        scores = torch.from_numpy(lstm_scores(tree, projected, bias, recurrent, last, n_jobs))
-        weights: Array = torch.sigmoid(scores + self.linear.bias.float()).numpy()
-        return weights
+        bias, recurrent = self.cell.bias_ih + self.cell.bias_hh, self.cell.weight_hh.T.contiguous()
+        cell = self.project(vectors.detach()), bias, recurrent, self.linear.weight[0]
+        scores = torch.from_numpy(lstm_scores(tree, tuple(part.float().numpy() for part in cell), n_jobs))
+        return np.asarray(torch.sigmoid(scores + self.linear.bias.float()))
 
 
-def _set_to_zero(layer: nn.Linear) -> None:
-    nn.init.zeros_(layer.weight)
-    nn.init.zeros_(layer.bias)
+def lstm_scores(tree: PathTree, cell: tuple[Array, ...], n_jobs: int | None) -> Array:
+    """Return the score of each path by an LSTM and a linear layer, `(b,)` float32.
+
+    `cell` is the input part of the gates for each node, `(n, 4h)`, their bias, `(4h,)`, and recurrent weights, `(h,
+    4h)`, in the order of `torch.nn.LSTMCell`, and the weights of the layer, `(h,)` (the caller adds its bias).
+    """
+    scores, run = np.empty(len(tree), np.float32), _kernel(len(cell[-1]))
+    paths = tree.nodes, tree.length, tree.order, tree.parent
+    # Blocks of whole groups with about _BLOCK paths each.
+    cuts = np.searchsorted(tree.indptr, np.arange(0, len(tree) + _BLOCK, _BLOCK))
+    cuts = np.unique(np.minimum(cuts, len(tree.indptr) - 1))
+
+    def block(first: int, stop: int) -> None:
+        run(paths, tree.indptr[first : stop + 1], cell, scores)
+
+    run_blocks(block, list(pairwise(cuts.tolist())), n_jobs)
+    return scores
+
+
+@float_kernel
+def _tanh(x: Any) -> Any:
+    """Return tanh x within 2e-7: a continued fraction at x/4, then tanh 2y = 2 tanh y / (1 + tanh² y) twice."""
+    y = min(max(x, np.float32(-10)), np.float32(10)) * np.float32(0.25)
+    s = y * y
+    numerator = y * (np.float32(135135) + s * (np.float32(17325) + s * (np.float32(378) + s)))
+    denominator = np.float32(135135) + s * (np.float32(62370) + s * (np.float32(3150) + s * np.float32(28)))
+    t = numerator / denominator
+    t = np.float32(2) * t / (np.float32(1) + t * t)
+    return np.float32(2) * t / (np.float32(1) + t * t)
+
+
+@cache
+def _kernel(hidden: int) -> Any:
+    """Compile the kernel of a block for a cell with `hidden` units."""
+
+    @float_kernel
+    def run(paths: tuple[Array, ...], indptr: Array, cell: tuple[Array, ...], scores: Array) -> None:
+        nodes, length, order, parent = paths
+        projected, bias, recurrent, last = cell
+        widest = np.diff(indptr).max()
+        states, cell_states = np.empty((widest, hidden), np.float32), np.empty((widest, hidden), np.float32)
+        gates = np.empty(4 * hidden, np.float32)
+        half = np.float32(0.5)
+        for group in range(len(indptr) - 1):
+            start = indptr[group]
+            for position in range(start, indptr[group + 1]):
+                path = order[position]
+                state, cell_state = states[position - start], cell_states[position - start]
+                prefix = parent[position]
+                first = length[path] - 1
+                if prefix < 0:
+                    first = 0
+                    state[:] = 0
+                    cell_state[:] = 0
+                else:
+                    state[:] = states[prefix - start]
+                    cell_state[:] = cell_states[prefix - start]
+                for step in range(first, length[path]):
+                    row = projected[nodes[path, step]]
+                    for j in range(4 * hidden):
+                        gates[j] = row[j] + bias[j]
+                    for k in range(hidden):
+                        factor = state[k]
+                        column = recurrent[k]
+                        for j in range(4 * hidden):
+                            gates[j] += factor * column[j]
+                    # The sigmoid of the input, forget and output gates is (1 + tanh x/2) / 2.
+                    for k in range(hidden):
+                        input_gate = half + half * _tanh(half * gates[k])
+                        forget_gate = half + half * _tanh(half * gates[hidden + k])
+                        cell_state[k] = forget_gate * cell_state[k] + input_gate * _tanh(gates[2 * hidden + k])
+                    for k in range(hidden):
+                        output_gate = half * (np.float32(1) + _tanh(half * gates[3 * hidden + k]))
+                        state[k] = output_gate * _tanh(cell_state[k])
+                total = np.float32(0)
+                for k in range(hidden):
+                    total += last[k] * state[k]
+                scores[path] = total
+
+    return run

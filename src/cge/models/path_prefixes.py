@@ -22,10 +22,8 @@ from torch import Tensor, nn
 from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_weighting import EdgeInputs
-from cge.models.path_networks import PathWeighting
-from cge.models.path_tree import PathTree
-from cge.models.propagation import Propagation, sparse_matmul
-from cge.models.transitions import SparsityPattern, TransitionMatrix
+from cge.models.path_networks import PathTree, PathWeighting
+from cge.models.propagation import Propagation, SparsityPattern, TransitionMatrix, sparse_matmul
 from cge.randomness import generator
 
 _PROJECTED = 8  # dimensions of the random projection of a node's features
@@ -54,13 +52,14 @@ class Prefixes:
         """Return the paths that start at some nodes of a graph of `num_nodes`."""
         wanted = np.zeros(num_nodes, bool)
         wanted[nodes] = True
-        selected = np.flatnonzero(wanted[self.start])
-        place = np.full(len(self) + 1, -1)
-        place[selected] = np.arange(len(selected))
-        start, end, count, tokens, length = (
-            part[selected] for part in (self.start, self.end, self.count, self.tokens, self.length)
-        )
-        return Prefixes(start, end, count, tokens, length, place[self.parents[selected]])
+        return self.take(np.flatnonzero(wanted[self.start]))
+
+    def take(self, order: Array) -> Prefixes:
+        """Return some of the paths, in this order, which must contain their parents."""
+        place = np.full(len(self) + 1, -1)  # a path without a parent keeps −1
+        place[order] = np.arange(len(order))
+        parts = (self.start, self.end, self.count, self.tokens, self.length, place[self.parents])
+        return Prefixes(*(part[order] for part in parts))
 
 
 def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:
@@ -90,12 +89,8 @@ def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:
         parts.append((start, end, count, tokens, np.full(len(distinct), hop + 1), parents))
         path_of_walk[alive] = used + inverse
         previous, used = tokens, used + len(distinct)
-    start, end, count, tokens, length, parents = (np.concatenate(part) for part in zip(*parts, strict=True))
-    by_start = np.lexsort((length, start))
-    place = np.empty(len(by_start) + 1, np.int64)
-    place[by_start], place[-1] = np.arange(len(by_start)), -1
-    start, end, count, tokens, length = (part[by_start] for part in (start, end, count, tokens, length))
-    return Prefixes(start, end, count, tokens, length, place[parents[by_start]])
+    prefixes = Prefixes(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+    return prefixes.take(np.lexsort((prefixes.length, prefixes.start)))
 
 
 def make_token_vectors(

@@ -1,4 +1,4 @@
-"""Propagation: the exact sum over all weighted paths from every node.
+"""Propagation: the exact sum over all weighted paths from every node, of inputs or of labels.
 
     Σ_{p starts at i} A(p) x(v_k),   A(p) = h_k s(v_0, v_1) … s(v_{k−1}, v_k),   p = (v_0 = i, v_1, …, v_k)
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -27,14 +26,54 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.models.sparse_products import entry_gradients, sparse_product
-from cge.models.transitions import SparsityPattern, TransitionMatrix
-from cge.parallel import kernel
+from cge.graph import Graph
+from cge.models.sparse_products import SparseMatrix, matrix_product, sparse_product
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
 _MAX_NEIGHBORHOOD_FRACTION = 0.5  # of all nodes; for fewer, only their neighborhood is computed
+_BATCH = 64  # nodes whose closed walks are summed at once
 UNREACHED = 10_000  # hops
+
+
+class SparsityPattern:
+    """The positions of the entries of a square sparse matrix, sorted by row; values are given when they are known.
+
+    Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once. `rows
+    (m,)` is the row of each entry.
+    """
+
+    def __init__(self, rows: Array, indices: Array, num_nodes: int, n_jobs: int | None = None) -> None:
+        self.num_nodes, self.n_jobs, self.rows, self.indices = num_nodes, n_jobs, rows, indices
+        self.indptr = np.concatenate([[0], np.cumsum(np.bincount(rows, minlength=num_nodes))])
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def matrix(self, values: Array) -> sp.csr_array:
+        """Return the matrix with entries `values (m,)`."""
+        return sp.csr_array((values, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
+
+    def transposed(self, values: Array) -> sp.csr_array:
+        """Return its transpose."""
+        return self.matrix(values).T.tocsr()
+
+
+class TransitionMatrix(SparsityPattern):
+    """The positions of a graph's transitions: its edges, and a self-loop at every node; each row is ascending.
+
+    `graph_entry (m,)` is the entry of the graph's own CSR rows of each transition; −1 for an added self-loop.
+    """
+
+    def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
+        nodes = np.arange(graph.num_nodes)
+        rows = np.repeat(nodes, np.diff(graph.indptr))
+        missing = np.setdiff1d(nodes, rows[rows == graph.indices])  # nodes without a self-loop
+        before = np.bincount(rows[graph.indices < rows], minlength=graph.num_nodes)  # entries of a row before it
+        place = (graph.indptr[:-1] + before)[missing]
+        self.graph_entry = np.insert(np.arange(len(rows)), place, -1)
+        rows, indices = np.insert(rows, place, missing), np.insert(graph.indices.astype(np.int64), place, missing)
+        super().__init__(rows, indices, graph.num_nodes, n_jobs)
 
 
 def normalized_weights(transitions: TransitionMatrix, raw_weights: Tensor, normalization: Tensor | float) -> Tensor:
@@ -45,93 +84,39 @@ def normalized_weights(transitions: TransitionMatrix, raw_weights: Tensor, norma
     return raw_weights * torch.exp(-(1 - normalization) * log[rows] - normalization * log[ends])
 
 
-# ---------------------------------------------------------------------- trainable weights
-
-
-class _Matrix:
-    """A sparse matrix with entries `values (m,)`; the transpose is computed once, for all backward products."""
-
-    def __init__(self, pattern: SparsityPattern, values: Tensor) -> None:
-        self.pattern, self.values = pattern, values
-        self.matrix = pattern.matrix(values.detach().numpy())
-
-    @cached_property
-    def transposed(self) -> sp.csr_array:
-        return self.pattern.transposed(self.matrix.data)
-
-
-class _MatMul(torch.autograd.Function):
-    """M x, with gradients for the entries of M and for x."""
-
-    @staticmethod
-    def forward(context: Any, matrix: _Matrix, _values: Tensor, x: Tensor) -> Tensor:
-        context.matrix = matrix
-        context.save_for_backward(x)
-        return torch.from_numpy(sparse_product(matrix.matrix, x.detach().numpy(), matrix.pattern.n_jobs))
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
-        pattern, (x,) = context.matrix.pattern, context.saved_tensors
-        to_values = to_x = None
-        upstream = np.ascontiguousarray(gradient.detach().numpy())
-        if context.needs_input_grad[1]:
-            x = np.ascontiguousarray(x.detach().numpy())
-            to_values = torch.from_numpy(entry_gradients(pattern.indptr, pattern.indices, upstream, x, pattern.n_jobs))
-        if context.needs_input_grad[2]:
-            to_x = torch.from_numpy(sparse_product(context.matrix.transposed, upstream, pattern.n_jobs))
-        return None, to_values, to_x
-
-
 def sparse_matmul(pattern: SparsityPattern, values: Tensor, x: Tensor) -> Tensor:
     """Return M x, `(n, d)`, for the sparse matrix M with entries `values (m,)`; differentiable in values and x."""
-    return _matmul(_Matrix(pattern, values), x)
+    return matrix_product(_matrix(pattern, values), x, values)
 
 
-def _matmul(matrix: _Matrix, x: Tensor) -> Tensor:
-    product: Tensor = _MatMul.apply(matrix, matrix.values, x)  # type: ignore[no-untyped-call]
-    return product
+def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
+    return SparseMatrix(pattern.matrix(values.detach().numpy()), pattern.n_jobs)
 
 
 def propagate(transitions: TransitionMatrix, values: Tensor, x: Tensor, hops: Tensor | Sequence[float]) -> Tensor:
-    """Return Σ_k h_k M^k x, `(n, d)`, for `x (n, d)`, edge weights `values (m,)` and hop weights `hops (K+1,)`.
-
-    Differentiable in all three.
-    """
-    matrix, power, total = _Matrix(transitions, values), x, hops[0] * x  # power: M^k x
+    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, edge weights `values (m,)` and `hops (K+1,)`."""
+    matrix, power, total = _matrix(transitions, values), x, hops[0] * x  # power: M^k x
     for weight in hops[1:]:
-        power = _matmul(matrix, power)
+        power = matrix_product(matrix, power, values)
         total = total + weight * power
     return total
 
 
-# ---------------------------------------------------------------------- constant weights
-
-
 class _Propagate(torch.autograd.Function):
-    """Σ_k h_k M^k x for constant M and h; the gradient is the same sum with Mᵀ."""
+    """Σ_k h_k M^k x for constant M and h, of all nodes or of those of a neighborhood."""
 
     @staticmethod
-    def forward(context: Any, fixed: FixedPropagation, x: Tensor) -> Tensor:
-        context.fixed = fixed
-        return torch.from_numpy(fixed.sum(fixed.matrix, x.detach().numpy()))
-
-    @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        fixed = context.fixed
-        return None, torch.from_numpy(fixed.sum(fixed.transposed, gradient.detach().numpy()))
-
-
-class _PropagateTo(torch.autograd.Function):
-    """Some rows of `_Propagate`: each level of Horner's rule is computed only at the nodes that the next one needs."""
-
-    @staticmethod
-    def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood) -> Tensor:
+    def forward(context: Any, fixed: FixedPropagation, x: Tensor, neighborhood: Neighborhood | None) -> Tensor:
         context.fixed, context.neighborhood = fixed, neighborhood
-        return torch.from_numpy(fixed.forward_rows(x.detach().numpy(), neighborhood))
+        total = torch.from_numpy(fixed.sum(fixed.matrix.rows, x.detach().numpy(), neighborhood))
+        return total if neighborhood is None else total[neighborhood.nodes]
 
     @staticmethod
     def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor, None]:
-        return None, torch.from_numpy(context.fixed.backward_rows(gradient.detach(), context.neighborhood)), None
+        fixed, neighborhood = context.fixed, context.neighborhood
+        if neighborhood is not None:
+            return None, torch.from_numpy(fixed.neighborhood_gradient(gradient.detach(), neighborhood)), None
+        return None, torch.from_numpy(fixed.sum(fixed.matrix.columns, gradient.detach().numpy())), None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,99 +138,133 @@ class FixedPropagation:
     """
 
     def __init__(self, transitions: TransitionMatrix, values: Tensor, hops: Sequence[float]) -> None:
-        self._matrix = _Matrix(transitions, values)
-        self.matrix = self._matrix.matrix
-        self.hops, self.n_jobs = [float(weight) for weight in hops], transitions.n_jobs
+        self.matrix, self.hops = _matrix(transitions, values), [float(weight) for weight in hops]
         self._neighborhoods: deque[Neighborhood] = deque(maxlen=2)  # of an epoch's training and validation nodes
 
-    @property
-    def transposed(self) -> sp.csr_array:
-        """Mᵀ, computed for the first gradient."""
-        return self._matrix.transposed
-
-    def __call__(self, inputs: Tensor) -> Tensor:
-        """Return Σ_k h_k M^k x, `(n, d)`."""
-        propagated: Tensor = _Propagate.apply(self, inputs)  # type: ignore[no-untyped-call]
+    def __call__(self, inputs: Tensor, neighborhood: Neighborhood | None = None) -> Tensor:
+        """Return Σ_k h_k M^k x, `(n, d)`, or only the rows of the nodes of a neighborhood, `(k, d)`."""
+        propagated: Tensor = _Propagate.apply(self, inputs, neighborhood)  # type: ignore[no-untyped-call]
         return propagated
 
-    def sum(self, matrix: sp.csr_array, x: Array) -> Array:
-        """Return Σ_k h_k matrix^k x."""
+    def sum(self, matrix: sp.csr_array, x: Array, neighborhood: Neighborhood | None = None) -> Array:
+        """Return Σ_k h_k matrix^k x, each product only at the nodes of the neighborhood that the next one needs."""
         if len(self.hops) == 1:
-            scaled: Array = x * x.dtype.type(self.hops[0])
-            return scaled
+            return np.asarray(x * x.dtype.type(self.hops[0]))
         x = np.ascontiguousarray(x)
         total, factor = x, self.hops[-1]
-        for hop_weight in reversed(self.hops[:-1]):
-            total = sparse_product(matrix, total, self.n_jobs, factor=factor, base=x, base_factor=hop_weight)
-            factor = 1.0
+        for hop in range(len(self.hops) - 2, -1, -1):
+            rows = None if neighborhood is None else neighborhood.within(hop)
+            terms: dict[str, Any] = {"factor": factor, "base": x, "base_factor": self.hops[hop], "rows": rows}
+            total, factor = sparse_product(matrix, total, self.matrix.n_jobs, **terms), 1.0
         return total
+
+    def neighborhood_gradient(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
+        """Return the gradient of the inputs, `(n, d)`, from that of the rows of a neighborhood, `(k, d)`."""
+        scattered = torch.empty(len(neighborhood.distance), gradient.shape[1], dtype=gradient.dtype)
+        scattered[neighborhood.nodes] = 0  # a node may occur twice; rows of other nodes are never read
+        scattered.index_add_(0, neighborhood.nodes, gradient)
+        base = scattered.numpy()
+        total, factor, distance = base, self.hops[-1], neighborhood.distance
+        for hop in range(1, len(self.hops)):
+            terms: dict[str, Any] = {"factor": factor, "base": base, "base_factor": self.hops[-1 - hop]}
+            near: dict[str, Any] = {"rows": neighborhood.within(hop), "distance": distance, "max_distance": hop - 1}
+            total, factor = sparse_product(self.matrix.columns, total, self.matrix.n_jobs, **terms, **near), 1.0
+        total[distance >= len(self.hops)] = 0
+        return total if len(self.hops) > 1 else total * base.dtype.type(factor)
 
     def neighborhood(self, nodes: Tensor) -> Neighborhood:
         """Return the nodes that paths from `nodes` reach; the last two results are cached."""
         for cached in self._neighborhoods:
             if torch.equal(cached.nodes, nodes):
                 return cached
-        distance = np.full(self.matrix.shape[0], UNREACHED, np.int16)
-        distance[nodes.numpy()] = 0
-        start = np.unique(nodes.numpy())
-        _breadth_first(self.matrix.indptr, self.matrix.indices, distance, start, len(self.hops) - 1)
+        distance = np.full(self.matrix.rows.shape[0], UNREACHED, np.int16)
+        frontier = np.unique(nodes.numpy())
+        distance[frontier] = 0
+        for hop in range(1, len(self.hops)):
+            reached = self.matrix.rows[frontier].indices
+            frontier = np.unique(reached[distance[reached] > hop])
+            distance[frontier] = hop
         self._neighborhoods.append(Neighborhood(nodes, distance))
         return self._neighborhoods[-1]
-
-    def propagate_to(self, inputs: Tensor, neighborhood: Neighborhood) -> Tensor:
-        """Return the rows of Σ_k h_k M^k x of the nodes of a neighborhood, `(k, d)`."""
-        propagated: Tensor = _PropagateTo.apply(self, inputs, neighborhood)  # type: ignore[no-untyped-call]
-        return propagated
-
-    def forward_rows(self, x: Array, neighborhood: Neighborhood) -> Array:
-        """Return the rows of Σ_k h_k M^k x of the nodes of a neighborhood, `(k, d)`, for inputs `x (n, d)`."""
-        x = np.ascontiguousarray(x)
-        total, factor = x, self.hops[-1]
-        for hop in range(len(self.hops) - 2, -1, -1):
-            rows, weight = neighborhood.within(hop), self.hops[hop]
-            total = sparse_product(
-                self.matrix, total, self.n_jobs, factor=factor, base=x, base_factor=weight, rows=rows
-            )
-            factor = 1.0
-        result: Array = total[neighborhood.nodes.numpy()]
-        return result if len(self.hops) > 1 else result * x.dtype.type(factor)
-
-    def backward_rows(self, gradient: Tensor, neighborhood: Neighborhood) -> Array:
-        """Return the gradient of the inputs, `(n, d)`, from that of `forward_rows`, `(k, d)`."""
-        scattered = torch.empty(self.matrix.shape[0], gradient.shape[1], dtype=gradient.dtype)
-        scattered[neighborhood.nodes] = 0  # a node may occur twice; rows of other nodes are never read
-        scattered.index_add_(0, neighborhood.nodes, gradient)
-        base = scattered.numpy()
-        total, factor, distance = base, self.hops[-1], neighborhood.distance
-        for hop in range(1, len(self.hops)):
-            rows, weight = neighborhood.within(hop), self.hops[-1 - hop]
-            near: dict[str, Any] = {"rows": rows, "distance": distance, "max_distance": hop - 1}
-            total = sparse_product(
-                self.transposed, total, self.n_jobs, factor=factor, base=base, base_factor=weight, **near
-            )
-            factor = 1.0
-        total[distance >= len(self.hops)] = 0
-        return total if len(self.hops) > 1 else total * base.dtype.type(factor)
 
 
 def propagate_to(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> Tensor:
     """Return the propagated inputs of some nodes, `(k, d)`; of few nodes only their neighborhood is computed."""
     if isinstance(propagation, FixedPropagation) and len(nodes) < _MAX_NEIGHBORHOOD_FRACTION * len(inputs):
-        return propagation.propagate_to(inputs, propagation.neighborhood(nodes))
+        return propagation(inputs, propagation.neighborhood(nodes))
     return propagation(inputs)[nodes]
 
 
-@kernel
-def _breadth_first(indptr: Array, indices: Array, distance: Array, frontier: Array, hops: int) -> None:
-    """Write the number of hops from the nearest node of the first frontier, up to `hops`."""
-    for hop in range(1, hops + 1):
-        reached = np.empty(len(distance), np.int64)
-        count = 0
-        for u in frontier:
-            for entry in range(indptr[u], indptr[u + 1]):
-                v = indices[entry]
-                if distance[v] > hop:
-                    distance[v] = hop
-                    reached[count] = v
-                    count += 1
-        frontier = reached[:count]
+def symmetric_weights(transitions: TransitionMatrix, raw_weights: Array, normalization: float) -> tuple[Array, Array]:
+    """Return the edge weights of an undirected graph, `(m,)` float64, and a symmetric form of them.
+
+    For M = z^(b−1) G z^(−b) with a symmetric G, the matrix S = z^(−½) G z^(−½) is symmetric and has closed walks of the
+    same weight: (S^k)_ii = (M^k)_ii. Raw weights are symmetric but for rounding, which is averaged out.
+    """
+    symmetric = (raw_weights + transitions.transposed(raw_weights).data) / 2
+    total = np.bincount(transitions.rows, symmetric, minlength=transitions.num_nodes)
+    start, end = total[transitions.rows], total[transitions.indices]
+    return symmetric * start ** (normalization - 1) * end**-normalization, symmetric / np.sqrt(start * end)
+
+
+def closed_walk_weights(
+    transitions: TransitionMatrix, values: Array, hops: Sequence[float], nodes: Array, symmetric: Array | None = None
+) -> Array:
+    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all paths that end where they start.
+
+    With the `symmetric` form S of M half of the products are enough: (S^(a+b))_ii = ⟨S^a e_i, S^b e_i⟩.
+    """
+    matrix = transitions.matrix(np.asarray(values if symmetric is None else symmetric, np.float64))
+    weights = np.zeros(len(nodes))
+    for first in range(0, len(nodes), _BATCH):
+        batch = nodes[first : first + _BATCH]
+        column = np.arange(len(batch))
+        reached = np.zeros((transitions.num_nodes, len(batch)))
+        reached[batch, column] = 1
+        total = np.full(len(batch), hops[0])
+        for hop in range(1, len(hops), 1 if symmetric is None else 2):
+            before, reached = reached, sparse_product(matrix, reached, transitions.n_jobs)
+            if symmetric is None:
+                total += hops[hop] * reached[batch, column]
+                continue
+            total += hops[hop] * np.einsum("ij,ij->j", before, reached)
+            if hop + 1 < len(hops):
+                total += hops[hop + 1] * np.einsum("ij,ij->j", reached, reached)
+        weights[first : first + _BATCH] = total
+    return weights
+
+
+def label_propagation(
+    transitions: TransitionMatrix,
+    values: Array,
+    hops: Sequence[float],
+    nodes: Array,
+    labels: Array,
+    targets: Array | None = None,
+    symmetric: Array | None = None,
+    closed_walks: Array | None = None,
+) -> tuple[Array, Array, Array]:
+    """Return weighted sums of the labels at the ends of all paths from a node, `(n, c)`, and their weights, `(n, 1)`.
+
+    The label of a node does not contribute to its own score, neither directly nor through paths that return to it.
+    The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
+    Only for `targets`, by default all nodes, their own label must be left out, which costs far more than the
+    propagation; it is cheaper with the `symmetric` form of `values` (see `symmetric_weights`), and free where the
+    `closed_walk_weights` of the labeled nodes are known.
+    """
+    inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
+    inputs[nodes, :-1] = labels
+    inputs[nodes, -1] = 1  # counts labels
+    matrix = transitions.matrix(values.astype(np.float64))  # leaving labels out takes differences of large sums
+    total, reached = hops[0] * inputs, inputs
+    for weight in hops[1:]:
+        reached = sparse_product(matrix, reached, transitions.n_jobs)
+        total += weight * reached
+    with_own = total[:, -1:].copy()
+    if closed_walks is None:
+        nodes = nodes if targets is None else nodes[np.isin(nodes, targets)]
+        closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
+    total[nodes] -= closed_walks[:, None] * inputs[nodes]
+    count = total[:, -1:]
+    reachable = count > 1e-9 * with_own  # less is what rounding left of a node's own label
+    return total[:, :-1], count, reachable

@@ -29,80 +29,79 @@ _PAIRS = 1 << 18  # pairs of numbers that a thread draws at once
 _HALF, _LOWER = np.uint64(32), np.uint64(2**32 - 1)
 
 
-class SparseFeatures:
-    """Sparse features `(n, f)`; their transpose is computed for the first gradient.
-
-    `rows` is a `scipy.sparse.csr_array`; `n_jobs` None uses every core.
-    """
+class SparseMatrix:
+    """A matrix in CSR form, `rows`; its transpose `columns` is computed for the first gradient."""
 
     def __init__(self, rows: sp.csr_array, n_jobs: int | None = None) -> None:
         self.rows, self.n_jobs = rows, n_jobs
+
+    @cached_property
+    def columns(self) -> sp.csr_array:
+        """The transpose in CSR form as well; entries of a row are in the order of the rows they come from."""
+        return self.rows.T.tocsr()
+
+    def product(self, dense: Array) -> Array:
+        """Return X W for `dense` W."""
+        return sparse_product(self.rows, dense, self.n_jobs)
+
+    def transposed_product(self, dense: Array) -> Array:
+        """Return Xᵀ G for `dense` G."""
+        return sparse_product(self.columns, dense, self.n_jobs)
+
+
+class SparseFeatures(SparseMatrix):
+    """Sparse node features `(n, f)`."""
 
     @property
     def shape(self) -> tuple[int, int]:
         """Nodes and features."""
         return int(self.rows.shape[0]), int(self.rows.shape[1])
 
-    @cached_property
-    def _transposition(self) -> tuple[Array, Array, Array]:
-        """The transpose in CSR form: indptr, indices, and which entry of `rows` each entry is."""
-        numbers = sp.csr_array((np.arange(self.rows.nnz), self.rows.indices, self.rows.indptr), shape=self.rows.shape)
-        transposed = sp.csr_array(numbers.T)
-        return transposed.indptr, transposed.indices, transposed.data
-
-    @cached_property
-    def columns(self) -> sp.csr_array:
-        """The transpose, `(f, n)`, in CSR form as well."""
-        indptr, indices, entries = self._transposition
-        return sp.csr_array((self.rows.data[entries], indices, indptr), shape=self.rows.shape[::-1])
-
     def with_values(self, values: Array) -> SparseFeatures:
         """Return features with other values at the same positions, which are shared."""
         rows = copy(self.rows)  # the positions were checked when the matrix was made
         rows.data = values
-        other = SparseFeatures(rows, self.n_jobs)
-        other.__dict__["_transposition"] = self._transposition
-        return other
-
-    def product(self, weight: Array) -> Array:
-        """Return X W for `weight (f, k)`."""
-        return sparse_product(self.rows, weight, self.n_jobs)
-
-    def transposed_product(self, gradient: Array) -> Array:
-        """Return Xᵀ G for `gradient (n, k)`."""
-        return sparse_product(self.columns, gradient, self.n_jobs)
+        return SparseFeatures(rows, self.n_jobs)
 
 
 NodeFeatures: TypeAlias = Tensor | SparseFeatures  # (n, f)
 
 
-class _FeatureProduct(torch.autograd.Function):
-    """X W for a sparse constant X: the gradient of W is Xᵀ times the gradient of the product."""
+class _MatMul(torch.autograd.Function):
+    """M x, with gradients for x and for the entries of M."""
 
     @staticmethod
-    def forward(context: Any, x: SparseFeatures, weight: Tensor) -> Tensor:
-        context.x = x
-        return torch.from_numpy(x.product(weight.detach().numpy()))
+    def forward(context: Any, matrix: SparseMatrix, _values: Tensor | None, x: Tensor) -> Tensor:
+        context.matrix = matrix
+        context.save_for_backward(x)
+        return torch.from_numpy(matrix.product(x.detach().numpy()))
 
     @staticmethod
-    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor]:
-        return None, torch.from_numpy(context.x.transposed_product(gradient.detach().numpy()))
+    def backward(context: Any, gradient: Tensor) -> tuple[None, Tensor | None, Tensor | None]:
+        matrix, to_values, to_x = context.matrix, None, None
+        upstream = np.ascontiguousarray(gradient.detach().numpy())
+        if context.needs_input_grad[1]:
+            x = np.ascontiguousarray(context.saved_tensors[0].detach().numpy())
+            to_values = torch.from_numpy(entry_dots(matrix.rows, upstream, x, np.float64(0), matrix.n_jobs))
+        if context.needs_input_grad[2]:
+            to_x = torch.from_numpy(matrix.transposed_product(upstream))
+        return None, to_values, to_x
+
+
+def matrix_product(matrix: SparseMatrix, x: Tensor, values: Tensor | None = None) -> Tensor:
+    """Return M x, differentiable in x, and in the entries of M if they are passed as `values` as well."""
+    product: Tensor = _MatMul.apply(matrix, values, x)  # type: ignore[no-untyped-call]
+    return product
 
 
 def feature_product(x: NodeFeatures, weight: Tensor) -> Tensor:
     """Return `x @ weight`, `(n, k)`, differentiable in `weight (f, k)`."""
-    if isinstance(x, Tensor):
-        return x @ weight
-    product: Tensor = _FeatureProduct.apply(x, weight)  # type: ignore[no-untyped-call]
-    return product
+    return x @ weight if isinstance(x, Tensor) else matrix_product(x, weight)
 
 
 def take_rows(x: NodeFeatures, rows: Tensor) -> NodeFeatures:
     """Return some rows of the features, sparse if they are sparse."""
     return x[rows] if isinstance(x, Tensor) else SparseFeatures(x.rows[rows.numpy()], x.n_jobs)
-
-
-# ---------------------------------------------------------------------- row normalization
 
 
 def unit_rows(rows: Any, norm: str = "l2") -> Any:
@@ -113,23 +112,16 @@ def unit_rows(rows: Any, norm: str = "l2") -> Any:
     >>> unit_rows(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist()
     [[0.6, 0.8], [0.0, 0.0]]
     """
+    order = 1 if norm == "l1" else 2
     if not sp.issparse(rows):
-        return rows / np.maximum(np.linalg.norm(rows, 1 if norm == "l1" else 2, axis=1, keepdims=True), 1e-12)
+        return rows / np.maximum(np.linalg.norm(rows, order, axis=1, keepdims=True), 1e-12)
     with np.errstate(over="ignore"):
-        lengths = _row_lengths(rows, norm).astype(np.float64)
+        lengths = sp.linalg.norm(rows, order, axis=1).astype(np.float64)
     extreme = ~((lengths > _MIN_LENGTH) & (lengths < _MAX_LENGTH))
     if extreme.any():
-        lengths[extreme] = _row_lengths(rows[extreme].astype(np.float64), norm)
+        lengths[extreme] = sp.linalg.norm(rows[extreme].astype(np.float64), order, axis=1)
     values = rows.data / np.repeat(np.where(lengths > 0, lengths, 1.0), np.diff(rows.indptr))
     return sp.csr_array((values.astype(rows.dtype), rows.indices, rows.indptr), shape=rows.shape)
-
-
-def _row_lengths(rows: sp.csr_array, norm: str) -> Array:
-    sums: Array = np.asarray((abs(rows) if norm == "l1" else rows.multiply(rows)).sum(axis=1)).ravel()
-    return sums if norm == "l1" else np.sqrt(sums)
-
-
-# ---------------------------------------------------------------------- products
 
 
 def sparse_product(
@@ -152,14 +144,14 @@ def sparse_product(
     """
     out = np.empty((matrix.shape[0], dense.shape[1]), np.result_type(matrix.dtype, dense.dtype))
     dense = np.ascontiguousarray(dense, out.dtype)
-    addend = out if base is None else np.ascontiguousarray(base, out.dtype)  # not read where base_factor is 0
-    values, dtype = matrix.data.astype(out.dtype, copy=False), out.dtype.type
+    dtype, addend = out.dtype.type, out if base is None else np.ascontiguousarray(base, out.dtype)
+    operands = (matrix.indptr, matrix.indices, matrix.data.astype(out.dtype, copy=False)), dense
     selected = np.empty(0, np.int64) if rows is None else rows
-    limits = np.empty(0, np.int16) if distance is None else distance
+    sums = dtype(factor), dtype(base_factor), addend  # not read where base_factor is 0
+    near = np.empty(0, np.int16) if distance is None else distance, max_distance
 
     def block(first: int, stop: int) -> None:
-        operands = (matrix.indptr, matrix.indices, values, dense, selected, first, stop)
-        _multiply_rows(*operands, dtype(factor), addend, dtype(base_factor), limits, max_distance, out)
+        _multiply_rows(*operands, selected, sums, near, first, stop, out)
 
     if rows is None:
         ends, count = matrix.indptr, len(out)
@@ -177,20 +169,11 @@ def sparse_product(
 
 @float_kernel
 def _multiply_rows(
-    indptr: Array,
-    indices: Array,
-    values: Array,
-    dense: Array,
-    rows: Array,
-    first: int,
-    stop: int,
-    factor: float,
-    base: Array,
-    base_factor: float,
-    distance: Array,
-    max_distance: int,
-    out: Array,
+    matrix: Any, dense: Array, rows: Array, sums: Any, near: Any, first: int, stop: int, out: Array
 ) -> None:
+    indptr, indices, values = matrix
+    factor, base_factor, base = sums
+    distance, max_distance = near
     width, last, some, limited = dense.shape[1], len(indices) - 1, len(rows) > 0, len(distance) > 0
     for place in range(first, stop):
         row = rows[place] if some else place
@@ -212,31 +195,28 @@ def _multiply_rows(
                 out[row, k] += value * line[k]
 
 
-def entry_gradients(indptr: Array, indices: Array, upstream: Array, x: Array, n_jobs: int | None) -> Array:
-    """Return the gradient of the entries of M in M x, `(m,)`: ⟨upstream[u], x[v]⟩ for the entry (u, v)."""
-    gradients = np.empty(len(indices), upstream.dtype)
+def entry_dots(matrix: sp.csr_array, lhs: Array, rhs: Array, zero: np.floating[Any], n_jobs: int | None) -> Array:
+    """Return ⟨lhs[u], rhs[v]⟩ for each entry (u, v) of a matrix, `(m,)`, summed in the precision of `zero`."""
+    dots = np.empty(len(matrix.indices), lhs.dtype)
 
     def block(first: int, stop: int) -> None:
-        _entry_gradients(indptr, indices, upstream, x, first, stop, gradients)
+        _entry_dots(matrix.indptr, matrix.indices, lhs, rhs, zero, first, stop, dots)
 
-    run_blocks(block, split_blocks(len(indptr) - 1, _BLOCK), n_jobs)
-    return gradients
+    run_blocks(block, split_blocks(matrix.shape[0], _BLOCK), n_jobs)
+    return dots
 
 
 @float_kernel
-def _entry_gradients(
-    indptr: Array, indices: Array, upstream: Array, x: Array, first: int, stop: int, gradients: Array
+def _entry_dots(
+    indptr: Array, indices: Array, lhs: Array, rhs: Array, zero: Any, first: int, stop: int, dots: Array
 ) -> None:
     for u in range(first, stop):
         for entry in range(indptr[u], indptr[u + 1]):
             v = indices[entry]
-            total = 0.0
-            for d in range(upstream.shape[1]):
-                total += upstream[u, d] * x[v, d]
-            gradients[entry] = total
-
-
-# ---------------------------------------------------------------------- dropout
+            total = zero
+            for d in range(lhs.shape[1]):
+                total += lhs[u, d] * rhs[v, d]
+            dots[entry] = total
 
 
 def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | None = None) -> Tensor:
@@ -247,8 +227,7 @@ def keyed_dropout(values: Tensor, share: float, key: np.uint64, n_jobs: int | No
     source = values.contiguous().numpy().reshape(-1)
     out = np.empty_like(source)
     limit, factor = np.uint64(round(share * 2.0**32)), source.dtype.type(1 / (1 - share))
-    pairs = -(-len(source) // 2)
-    work = split_blocks(pairs, _PAIRS)
+    work = split_blocks(-(-len(source) // 2), _PAIRS)
     run_blocks(lambda first, stop: _drop(source, key, limit, factor, first, stop, out), work, n_jobs)
     return torch.from_numpy(out).reshape(values.shape)
 

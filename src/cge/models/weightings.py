@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import product
 
 from torch import nn
 
@@ -149,11 +150,10 @@ def make_network(weighting: str | Network, dim: int) -> PathWeighting | None:
     return network
 
 
-# ---------------------------------------------------------------------- the entries
-
-
-def _all_hops(normalization: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
-    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, normalization, [1.0] * (hops + 1))
+def _hop_profile(shape: Sequence[float], b: float, edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
+    """Return a weighting with these weights of the first hops, 0 for further ones; without a shape, of equal hops."""
+    profile = [*shape, *[0.0] * (hops + 1 - len(shape))] if shape else [1.0] * (hops + 1)
+    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, b, profile)
 
 
 def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
@@ -161,53 +161,28 @@ def _cosine(edge_inputs: Sequence[str], hops: int) -> EdgeWeighting:
     return EdgeWeighting(coefficients, 1.0, 0.5, [1.0] * (hops + 1))
 
 
-def _hop_profile(
-    shape: tuple[float, ...], normalization: float, edge_inputs: Sequence[str], hops: int
-) -> EdgeWeighting:
-    profile = [*shape, *[0.0] * (hops + 1 - len(shape))]
-    return EdgeWeighting([0.0] * len(edge_inputs), 0.0, normalization, profile)
-
-
-def _hop_profiles() -> list[WeightingSpec]:
-    """Return closed forms that use only some hops, each with several normalization exponents b."""
+def _register_all() -> None:
+    base, learned = SearchRole("base"), SearchRole("learned")
+    uniform, degree = partial(_hop_profile, (), 0.0), partial(_hop_profile, (), 0.5)
+    text = "weights paths by the probability of a random walk, A(p) = 1 relative to it"
+    register_weighting(WeightingSpec("uniform", text, uniform, search=base))
+    register_weighting(WeightingSpec("degree", "is symmetric normalization, as in GCN", degree, search=base))
+    text = "gives more weight to edges between nodes with similar features"
+    register_weighting(WeightingSpec("cosine", text, _cosine, needs_features=True, search=SearchRole("closed form")))
+    register_weighting(WeightingSpec("edges", "learns edge weights", train_hops=False, search=learned))
+    text = "learns edge weights, hop weights and the normalization"
+    register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
+    for name, network in {"average": AverageWeighting, "cnn": CnnWeighting, "lstm": LstmWeighting}.items():
+        register_weighting(WeightingSpec(name, network.summary, network=network))
+    # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
-    text, no_edges = "only the inputs of the node itself; paths have no edges", replace(role, margin=1.0)
-    specs = [WeightingSpec("0 hops", text, partial(_hop_profile, (1.0,), 0.5), search=no_edges, selectable=False)]
+    text, make = "only the inputs of the node itself; paths have no edges", partial(_hop_profile, (1.0,), 0.5)
+    register_weighting(WeightingSpec("0 hops", text, make, search=replace(role, margin=1.0), selectable=False))
     shapes = {"1 hop": (0.0, 1.0), "2 hops": (0.0, 0.0, 1.0), "0+2 hops": (1.0, 0.0, 1.0)}
-    for name, shape in shapes.items():
-        for b in (0.0, 0.5, 1.0):
-            make, text = partial(_hop_profile, shape, b), f"only paths of {name}, with normalization exponent b = {b:g}"
-            full, hops = f"{name} (b={b:g})", len(shape) - 1
-            specs.append(WeightingSpec(full, text, make, min_hops=hops, search=role, selectable=False))
-    return specs
+    for (name, shape), b in product(shapes.items(), (0.0, 0.5, 1.0)):
+        text, make = f"only paths of {name}, with normalization exponent b = {b:g}", partial(_hop_profile, shape, b)
+        spec = WeightingSpec(f"{name} (b={b:g})", text, make, search=role, selectable=False)
+        register_weighting(replace(spec, min_hops=len(shape) - 1))
 
 
-for _spec in (
-    WeightingSpec(
-        "uniform",
-        "weights paths by the probability of a random walk, A(p) = 1 relative to it",
-        partial(_all_hops, 0.0),
-        search=SearchRole("base"),
-    ),
-    WeightingSpec(
-        "degree", "is symmetric normalization, as in GCN", partial(_all_hops, 0.5), search=SearchRole("base")
-    ),
-    WeightingSpec(
-        "cosine",
-        "gives more weight to edges between nodes with similar features",
-        _cosine,
-        needs_features=True,
-        search=SearchRole("closed form"),
-    ),
-    WeightingSpec("edges", "learns edge weights", train_hops=False, search=SearchRole("learned")),
-    WeightingSpec(
-        "edges+hops",
-        "learns edge weights, hop weights and the normalization",
-        search=SearchRole("learned", mlp_only=True),
-    ),
-    WeightingSpec("average", AverageWeighting.summary, network=AverageWeighting),
-    WeightingSpec("cnn", CnnWeighting.summary, network=CnnWeighting),
-    WeightingSpec("lstm", LstmWeighting.summary, network=LstmWeighting),
-    *_hop_profiles(),
-):
-    register_weighting(_spec)
+_register_all()

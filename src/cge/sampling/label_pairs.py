@@ -14,9 +14,8 @@ from cge.errors import InputError
 from cge.graph import Graph
 from cge.parallel import kernel
 from cge.randomness import STEP, below, generator, key, mix
-from cge.sampling.alias import alias_table
+from cge.sampling.walk_kernels import LOW, alias_table
 
-_LOW = np.uint64(0xFFFFFFFF)
 _LARGEST_POWER = 8
 
 
@@ -94,8 +93,7 @@ class NegativeSampler:
         degrees = np.bincount(graph.indices, minlength=graph.num_nodes).astype(np.float64)
         if not degrees.any():
             raise InputError("the graph has no edges, so negatives cannot be drawn")
-        self.power = float(power)
-        self.probability = np.where(degrees > 0, degrees**self.power, 0.0)
+        self.probability = np.where(degrees > 0, degrees ** float(power), 0.0)
         self.probability /= self.probability.sum()
         self.seed, self.key = seed, key(seed, "negatives", *stream)
         self.threshold, self.alias = alias_table(self.probability)
@@ -118,4 +116,4 @@ def _draw(threshold: Array, alias: Array, key: np.uint64, first: int, out: Array
     for k in range(len(out)):
         random = mix(key + np.uint64(first + k) * STEP)
         slot = below(random, len(threshold))
-        out[k] = slot if (random & _LOW) < np.uint64(threshold[slot]) else alias[slot]
+        out[k] = slot if (random & LOW) < np.uint64(threshold[slot]) else alias[slot]

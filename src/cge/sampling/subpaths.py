@@ -41,14 +41,12 @@ class PathBatch:
     @property
     def start(self) -> Array:
         """First node of each path, `(b,)`."""
-        first: Array = self.nodes[:, 0]
-        return first
+        return np.asarray(self.nodes[:, 0])
 
     @property
     def end(self) -> Array:
         """Last node of each path, `(b,)`; a path of one node ends where it starts."""
-        last: Array = self.nodes[np.arange(len(self)), self.length - 1]
-        return last
+        return np.asarray(self.nodes[np.arange(len(self)), self.length - 1])
 
     @property
     def diversity(self) -> Array:
@@ -68,7 +66,7 @@ def subpaths(walks: Any, window: int = 3, *, shortest: int = 1) -> PathBatch:
     >>> subpaths(np.array([[4, 5, 6]]), window=2).nodes.tolist()
     [[4, -1], [5, -1], [6, -1], [4, 5], [5, 6]]
     """
-    window, shortest = _check_window(window), _check_shortest(shortest, window)
+    window, shortest = _check_lengths(window, shortest)
     walks = _check_walks(walks)
     total = int(count_subpaths(walks, shortest, window).sum())
     nodes = np.full((total, window), -1, walks.dtype)
@@ -93,15 +91,10 @@ class PathTable:
     """
 
     def __init__(self, window: int = 3, *, shortest: int = 1) -> None:
-        self.window = _check_window(window)
-        self.shortest = _check_shortest(shortest, self.window)
-        self._used = 0
-        self._nodes = np.empty((0, window), np.int32)
-        self._length = np.empty(0, np.int32)
-        self._counts = np.empty(0, np.int64)
-        self._parents = np.empty(0, np.int64)
-        self._hashes = np.empty(0, np.uint64)
-        self._slots = np.full(64, -1, np.int64)
+        self.window, self.shortest = _check_lengths(window, shortest)
+        self._used, self._nodes, self._length = 0, np.empty((0, window), np.int32), np.empty(0, np.int32)
+        self._counts, self._parents = np.empty(0, np.int64), np.empty(0, np.int64)
+        self._hashes, self._slots = np.empty(0, np.uint64), np.full(64, -1, np.int64)
 
     def __len__(self) -> int:
         return self._used
@@ -124,10 +117,7 @@ class PathTable:
 
     @property
     def parents(self) -> Array:
-        """Index of each path without its last node, `(len(table),)`; −1 for the shortest; read-only.
-
-        A path has a larger index than its parent.
-        """
+        """Index of each path without its last node, below its own; −1 for the shortest; `(b,)`, read-only."""
         parents = self._parents[: self._used]
         parents.setflags(write=False)
         return parents
@@ -142,8 +132,8 @@ class PathTable:
             last = max(int(np.searchsorted(ends, ends[first] + _CHUNK, side="right")) - 1, first + 1)
             chunk = numbers[ends[first] : ends[last]]
             self._grow(len(chunk), walks.dtype)
-            state = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
-            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, *state, chunk)
+            table = (self._nodes, self._length, self._counts, self._parents, self._hashes, self._slots)
+            self._used = _collect(walks[first:last], self.shortest, self.window, self._used, table, chunk)
             first = last
         return numbers
 
@@ -156,26 +146,19 @@ class PathTable:
             capacity = max(needed, 3 * self._used // 2)
             for name in ("_nodes", "_length", "_counts", "_parents", "_hashes"):
                 old = getattr(self, name)
-                grown = np.empty((capacity, *old.shape[1:]), old.dtype)
-                grown[: self._used] = old[: self._used]
-                setattr(self, name, grown)
+                unused = np.empty((capacity - self._used, *old.shape[1:]), old.dtype)
+                setattr(self, name, np.concatenate([old[: self._used], unused]))
         if 2 * needed > len(self._slots):
             self._slots = np.full(1 << (2 * needed).bit_length(), -1, np.int64)
             _refill(self._hashes[: self._used], self._slots)
 
 
-def _check_window(window: int) -> int:
-    if isinstance(window, bool) or not isinstance(window, int | np.integer) or window < 1:
-        raise InputError(parameter="window", expected="a whole number of nodes, at least 1", found=window)
-    return int(window)
-
-
-def _check_shortest(shortest: int, window: int) -> int:
-    if isinstance(shortest, bool) or not isinstance(shortest, int | np.integer) or not 1 <= shortest <= window:
-        raise InputError(
-            parameter="shortest", expected=f"a whole number from 1 to {window}, the window", found=shortest
-        )
-    return int(shortest)
+def _check_lengths(window: int, shortest: int) -> tuple[int, int]:
+    legal = "a whole number of nodes, at least 1", f"a whole number from 1 to {window}, the window"
+    for name, value, most, expected in (("window", window, np.inf, legal[0]), ("shortest", shortest, window, legal[1])):
+        if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= most:
+            raise InputError(parameter=name, expected=expected, found=value)
+    return int(window), int(shortest)
 
 
 def _check_walks(walks: Any) -> Array:
@@ -198,18 +181,9 @@ def _walk_length(walks: Array, walk: int) -> int:
 
 def count_subpaths(walks: Array, shortest: int, window: int) -> Array:
     """Return the number of sub-paths of `shortest` … `window` nodes of each walk, `(b,)`."""
-    counts = np.empty(len(walks), np.int64)
-    _count(walks, shortest, window, counts)
-    return counts
-
-
-@kernel
-def _count(walks: Array, shortest: int, window: int, counts: Array) -> None:
-    for walk in range(walks.shape[0]):
-        walk_length = _walk_length(walks, walk)
-        counts[walk] = 0
-        for path_length in range(shortest, min(window, walk_length) + 1):
-            counts[walk] += walk_length - path_length + 1
+    walk_length = np.logical_and.accumulate(walks >= 0, axis=1).sum(axis=1)
+    paths = np.maximum(walk_length[:, None] - np.arange(shortest, window + 1) + 1, 0)  # (b, lengths)
+    return np.asarray(paths.sum(axis=1))
 
 
 @kernel
@@ -226,19 +200,8 @@ def _extract(walks: Array, shortest: int, window: int, nodes: Array, length: Arr
 
 
 @kernel
-def _collect(
-    walks: Array,
-    shortest: int,
-    window: int,
-    used: int,
-    nodes: Array,
-    length: Array,
-    counts: Array,
-    parents: Array,
-    hashes: Array,
-    slots: Array,
-    numbers: Array,
-) -> int:
+def _collect(walks: Array, shortest: int, window: int, used: int, table: tuple[Array, ...], numbers: Array) -> int:
+    nodes, length, counts, parents, hashes, slots = table
     mask = np.uint64(len(slots) - 1)
     path_hashes = np.empty((window + 1, walks.shape[1]), np.uint64)
     at = 0

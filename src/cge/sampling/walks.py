@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,9 +12,7 @@ from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
 from cge.graph import Graph
 from cge.parallel import resolve_jobs, run_blocks, split_blocks
 from cge.randomness import generator, key
-from cge.sampling.alias import alias_tables, scale_rows
-from cge.sampling.biased import biased_walks, edge_filter
-from cge.sampling.walk_kernels import uniform_walks, weighted_walks
+from cge.sampling.walk_kernels import alias_tables, biased_walks, edge_filter, first_order_walks, scale_rows
 
 _BLOCK = 2048  # walks per block of a thread
 _SMALLEST = 1e-9  # of p and q
@@ -92,21 +89,21 @@ class Walker:
         self.p, self.q = float(p), float(q)
         self.weighted = graph.weights is not None if weighted is None else weighted
         self.seed, self.n_jobs, self.shuffle = seed, resolve_jobs(n_jobs), shuffle
-        self._starts = (
-            np.arange(graph.num_nodes, dtype=np.int64) if starts is None else graph.indices_of(starts, "starts")
-        )
+        nodes = np.arange(graph.num_nodes, dtype=np.int64)
+        self._starts = nodes if starts is None else graph.indices_of(starts, "starts")
         self.stream = tuple(stream)
         key(seed, *self.stream)  # raises here if the seed is invalid
         self._order: tuple[tuple[int, int], Array] = ((-1, -1), self._starts)  # of the last (epoch, pass)
         self._biased = self.p != 1 or self.q != 1
-        self._threshold, self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
-        self._weights = self._strength = np.empty(0)
+        weights = graph.weights if self.weighted else None
+        self._alias = np.empty(0, np.uint32), np.empty(0, graph.indices.dtype)
+        scaled = np.empty(0), np.empty(0)
+        if weights is not None:
+            self._alias = alias_tables(graph.indptr, graph.indices, weights)
+        if weights is not None and self._biased:
+            scaled = scale_rows(graph.indptr, weights)
         if self._biased:
-            self._filter = edge_filter(graph.indptr, graph.indices)
-        if self.weighted and graph.weights is not None:
-            self._threshold, self._alias = alias_tables(graph.indptr, graph.indices, graph.weights)
-            if self._biased:
-                self._weights, self._strength = scale_rows(graph.indptr, graph.weights)
+            self._tables = (*scaled, *self._alias, *edge_filter(graph.indptr, graph.indices))
 
     def __repr__(self) -> str:
         kind = f"p={self.p:g}, q={self.q:g}" if self._biased else "weighted" if self.weighted else "uniform"
@@ -155,15 +152,12 @@ class Walker:
         out = np.empty((len(numbers), self.length), graph.indices.dtype)
 
         def block(start: int, end: int) -> None:
-            part: tuple[Any, ...] = (starts[start:end], numbers[start:end], random_key, out[start:end])
+            part = starts[start:end], numbers[start:end], random_key, out[start:end]
             if self._biased:
-                tables = (self._weights, self._strength, self._threshold, self._alias, *self._filter)
-                settings = (graph.directed, graph.edge_types is None, self.p, self.q)
-                biased_walks(graph.indptr, graph.indices, *tables, *settings, *part)
-            elif self.weighted:
-                weighted_walks(graph.indptr, graph.indices, self._threshold, self._alias, *part)
+                rule = graph.directed, graph.edge_types is None, self.p, self.q
+                biased_walks(graph.indptr, graph.indices, self._tables, rule, part)
             else:
-                uniform_walks(graph.indptr, graph.indices, *part)
+                first_order_walks(graph.indptr, graph.indices, *self._alias, part)
 
         run_blocks(block, split_blocks(len(numbers), _BLOCK), self.n_jobs)
         return out

@@ -23,8 +23,8 @@ from cge.models.edge_weighting import (
     mean_edge_weight,
 )
 from cge.models.path_prefixes import Prefixes, make_token_vectors, sample_prefixes
+from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
-from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
 
 _MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only

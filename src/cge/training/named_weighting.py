@@ -10,10 +10,9 @@ import torch
 
 from cge.arrays import Array
 from cge.models.edge_weighting import EdgePropagation, EdgeWeighting
-from cge.models.label_propagation import closed_walk_weights, label_propagation, symmetric_weights
 from cge.models.path_networks import PathWeighting
 from cge.models.path_prefixes import PrefixPropagation
-from cge.models.propagation import Propagation
+from cge.models.propagation import Propagation, closed_walk_weights, label_propagation, symmetric_weights
 from cge.targets import Target
 from cge.training.encoder_data import EncoderData
 

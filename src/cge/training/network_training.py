@@ -11,7 +11,7 @@ from torch import Tensor
 from cge.errors import InputError, Message
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
-from cge.models.convolutions import TwoLayerNetwork
+from cge.models.classifiers import TwoLayerNetwork
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, dropout_mask

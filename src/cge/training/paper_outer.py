@@ -11,8 +11,7 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.models.path_networks import PathWeighting
-from cge.models.path_tree import PathTree
+from cge.models.path_networks import PathTree, PathWeighting
 from cge.randomness import generator
 from cge.sampling import PathTable, Walker, count_subpaths
 from cge.training.bilevel import PathSample, paper_hypergradient, unrolled_hypergradient

@@ -17,7 +17,7 @@ import numpy as np
 from cge.arrays import Array
 from cge.parallel import kernel, resolve_jobs, run_blocks
 from cge.randomness import generator
-from cge.sampling.alias import alias_tables
+from cge.sampling.walk_kernels import alias_tables
 
 
 @dataclass(frozen=True, eq=False)
