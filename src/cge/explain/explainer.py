@@ -13,7 +13,7 @@ from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanati
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
 from cge.explain.linear_scores import LinearScores, ScoreFunction
 from cge.explain.path_search import PathSet, concatenate_paths
-from cge.explain.path_source import PathSource
+from cge.explain.path_sources import PathSource
 from cge.randomness import generator
 from cge.sampling import PathBatch
 from cge.targets import Target
@@ -71,33 +71,31 @@ class Explainer:
     temperature: float = 1.0
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
-    def explain_node(self, node: int, top: int, hop: int | None = None, class_index: int | None = None) -> Explanation:
+    def explain_node(
+        self,
+        node: int,
+        top: int,
+        hop: int | None = None,
+        class_index: int | None = None,
+        endpoint: int | None = None,
+    ) -> Explanation:
         """Explain the score of a class, by default the predicted one, for a node.
 
-        With `hop`, only paths of that length are listed.
+        With `hop`, only paths of that length are listed; with `endpoint`, only paths to that node are considered.
         """
-        nodes, class_index = (
-            np.array([node]),
-            int(self.probabilities[node].argmax()) if class_index is None else class_index,
-        )
-        by_hop = self.paths.by_hop(nodes, self._inputs)
-        linear = self.score_function.linearize(nodes, by_hop.sum(0))
-        top_paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], self._inputs, top, hop)
-        by_type = self.paths.by_type(nodes, self._inputs)
-        return self._explanation(nodes, class_index, [_sums(linear, by_hop, by_type)], top_paths, node=node)
-
-    def explain_pair(
-        self, node: int, endpoint: int, top: int, hop: int | None = None, class_index: int | None = None
-    ) -> Explanation:
-        """Explain the contributions of the paths from one node to another to the score of the first."""
-        nodes = np.array([node])
+        nodes, inputs = np.array([node]), self._inputs
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
-        linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
-        only_endpoint = np.zeros_like(self._inputs)
-        only_endpoint[endpoint] = self._inputs[endpoint]
-        part = _sums(linear, self.paths.by_hop(nodes, only_endpoint), self.paths.by_type(nodes, only_endpoint))
-        between = self.paths.between(node, endpoint, top, hop)
-        return self._explanation(nodes, class_index, [part], between, node=node, endpoint=endpoint)
+        by_hop = self.paths.by_hop(nodes, inputs)
+        linear = self.score_function.linearize(nodes, by_hop.sum(0))
+        if endpoint is None:
+            paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], inputs, top, hop)
+        else:
+            paths = self.paths.between(node, endpoint, top, hop)
+            inputs = np.zeros_like(inputs)
+            inputs[endpoint] = self._inputs[endpoint]
+            by_hop = self.paths.by_hop(nodes, inputs)
+        part = _sums(linear, by_hop, self.paths.by_type(nodes, inputs))
+        return self._explanation(nodes, class_index, [part], paths, node=node, endpoint=endpoint)
 
     def explain_class(self, class_index: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
@@ -108,7 +106,7 @@ class Explainer:
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
             gradients = self.score_function.gradients(chunk, vectors, class_index)
-            top_paths.append(self.paths.top_positive(chunk, gradients, self._inputs, top, hop))
+            top_paths.append(self.paths.top_by_contribution(chunk, gradients, self._inputs, top, hop, positive=True))
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 parts.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
@@ -125,20 +123,18 @@ class Explainer:
         """
         top_paths, contributions = [], []
         for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
             gradients = self.score_function.gradients(chunk, vectors, self.probabilities[chunk].argmax(1))
             paths = self.paths.top_by_contribution(chunk, gradients, self._inputs, top)
-            of_start = gradients[np.searchsorted(chunk, paths.start)]
-            of_end = self._inputs[paths.endpoints(self.paths.indices)]
             top_paths.append(paths)
-            contributions.append(paths.coefficient * np.einsum("ij,ij->i", of_start, of_end))
+            contributions.append(paths.contributions(chunk, gradients, self._inputs, self.paths.indices))
         return concatenate_paths(top_paths), np.concatenate(contributions)
 
     def predict_alone(self, nodes: Array) -> Array:
         """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
         class_indices = [np.empty(0, np.int64)]
         for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
             class_indices.append(self.score_function.scores(chunk, vectors).argmax(1))
         return np.concatenate(class_indices)
 
@@ -155,12 +151,18 @@ class Explainer:
             class_indices = self.probabilities[nodes[rows]].argmax(1)
             gradients = self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices]
             total += np.einsum("qd,kqd->k", gradients, by_hop[:, rows])
-        mean: Array = total / max(len(nodes), 1)
-        return mean
+        return np.asarray(total / max(len(nodes), 1))
 
     @property
     def _inputs(self) -> Array:
         return self.score_function.inputs
+
+    def _path_sums(self, nodes: Array) -> Array:
+        """Return the sums over all paths of some nodes, `(q, d)`."""
+        return np.asarray(self.paths.by_hop(nodes, self._inputs).sum(0))
+
+    def _linearize(self, nodes: Array) -> LinearScores:
+        return self.score_function.linearize(nodes, self._path_sums(nodes))
 
     @property
     def _batch_size(self) -> int:
@@ -172,7 +174,7 @@ class Explainer:
         contributions = np.empty((len(paths), len(self.labels.classes)))
         ends = paths.endpoints(self.paths.indices)
         for nodes in _chunks(np.unique(paths.start), min(self._batch_size, self.paths.batch_size)):
-            linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
+            linear = self._linearize(nodes)
             rows = np.flatnonzero(np.isin(paths.start, nodes))
             gradients = linear.gradients[np.searchsorted(nodes, paths.start[rows])]
             products = np.einsum("bcd,bd->bc", gradients, self._inputs[ends[rows]])
@@ -243,20 +245,17 @@ class Explainer:
         curves = []
         for node in nodes.tolist():
             single, class_index = np.array([node]), int(self.probabilities[node].argmax())
-            linear = self.score_function.linearize(single, self.paths.by_hop(single, self._inputs).sum(0))
+            linear = self._linearize(single)
             paths = self.paths.top_by_weight(node, max_paths)
             parts = paths.coefficient[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
 
             def predict(vectors: Array, node: int = node, class_index: int = class_index) -> Array:
                 scores = self.score_function.scores(np.full(len(vectors), node), vectors)
-                return self._calibrated(scores)[:, class_index]
+                calibrated = self.labels.target.outputs(torch.from_numpy(scores / self.temperature))
+                return np.asarray(calibrated.numpy()[:, class_index])
 
             rest = linear.vectors[0] - parts.sum(0)
             orders = parts @ linear.gradients[0, class_index], np.abs(paths.coefficient)
             random = generator(seed, "faithfulness", node)
             curves.append(faithfulness_curves(parts, rest, *orders, predict, fractions, repeats, random))
         return Faithfulness.concatenate(curves, fractions)
-
-    def _calibrated(self, scores: Array) -> Array:
-        """Return the calibrated probabilities of this classifier's class scores, `(q, c)`."""
-        return np.asarray(self.labels.target.outputs(torch.from_numpy(scores / self.temperature)).numpy())

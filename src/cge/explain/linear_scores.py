@@ -60,8 +60,7 @@ class ScoreFunction:
 
     def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
         """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
-        vectors: Array = path_sums + self.offset if self.vectors is None else self.vectors[nodes]
-        return vectors
+        return np.asarray(path_sums + self.offset if self.vectors is None else self.vectors[nodes])
 
     def scores(self, nodes: Array, vectors: Array) -> Array:
         """Return the class scores of vectors, `(q, c)`, including label propagation."""

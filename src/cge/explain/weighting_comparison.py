@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from cge.arrays import Array
+from cge.errors import counted
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.sampling import Walker
@@ -147,9 +148,8 @@ class WeightingComparison:
             )
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
-            most, least = (
-                f"{hop} hop{'' if hop == 1 else 's'} ({numbers[hop]})" for hop in (self.strongest_hop, self.weakest_hop)
-            )
+            ends = self.strongest_hop, self.weakest_hop
+            most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in ends)
             sentences.append(
                 f"Paths of {most} contribute most to the predicted classes, those of {least} least (mean contribution "
                 "to the score, above the mean over classes)."
