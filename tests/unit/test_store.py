@@ -28,7 +28,7 @@ from safetensors.numpy import load, save
 from cge.errors import CgeError, FileFormatError, InputError
 from cge.graph import Graph
 from cge.store import (
-    locks,
+    atomic,
     metadata_field,
     metadata_record,
     pack_graph,
@@ -388,7 +388,7 @@ def test_a_file_system_that_syncs_and_locks_no_folders(tmp_path: Path, monkeypat
         fsync(handle)
 
     monkeypatch.setattr(os, "fsync", files_only)
-    monkeypatch.setattr(locks.fcntl, "flock", Failing(0, errno.ENOLCK)(len))
+    monkeypatch.setattr(atomic.fcntl, "flock", Failing(0, errno.ENOLCK)(len))
     write_folder(tmp_path, "test", METADATA, ARRAYS)
     assert read_folder(tmp_path).metadata == METADATA
 

@@ -23,7 +23,7 @@ _BASIS = {
 def to_columns(predictions: Predictions) -> dict[str, Any]:
     """Return predictions as columns of a table."""
     from cge.estimators.predictions import EVIDENCE
-    from cge.store.text import checked_texts
+    from cge.store.export_tables import checked_texts
 
     ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
     evidence = [EVIDENCE[code] for code in predictions.evidence.tolist()]

@@ -1,4 +1,4 @@
-"""Tables of columns as text and as Parquet, written block by block.
+"""Tables of columns as text, whose cells no spreadsheet evaluates, and as Parquet, written block by block.
 
 A column is an array of numbers, a list of strings (None where there is none) or a list of lists of strings; in Parquet
 also a list of lists of integers, or an array of two dimensions, whose rows become lists.
@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, BinaryIO
 
 import numpy as np
@@ -16,11 +17,43 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from cge.store.text import escape_formula
+from cge.arrays import Array
+from cge.errors import InputError, format_value
+from cge.parallel import split_blocks
 
 SEPARATOR = "; "  # between several strings in one cell
 
 _ROWS = 16_384  # at once
+_FORMULA = re.compile(r"'*[=+\-@＝＋－＠\t\r\n]")
+_NUMBER = re.compile(r"[+-]?[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?")
+
+
+def escape_formula(text: str) -> str:
+    """Return a cell with a leading apostrophe where a spreadsheet would evaluate it as a formula.
+
+    A cell that starts with apostrophes and a formula gets one more, so that removing one apostrophe from every escaped
+    cell restores the text. Numbers stay as they are.
+
+    >>> escape_formula("=1+1"), escape_formula("'=1+1"), escape_formula("it's"), escape_formula("-5")
+    ("'=1+1", "''=1+1", "it's", '-5')
+    """
+    return f"'{text}" if _FORMULA.match(text) and not _NUMBER.fullmatch(text) else text
+
+
+def checked_texts(ids: Array) -> Sequence[str]:
+    """Return node ids as text; they must be integers, or strings that UTF-8 can encode."""
+    if ids.dtype.kind == "i":
+        return [str(number) for number in ids.tolist()]
+    texts: list[Any] = np.asarray(ids, object).tolist()
+    for place, text in enumerate(texts):
+        if not isinstance(text, str):
+            problem = "a file can contain node ids that are all integers or all strings, found "
+            problem += f"{format_value(text)} at position {place:,}"
+            raise InputError(problem, hint="give the nodes such ids, for example str(id)")
+        if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
+            problem = f"the node id {format_value(text)} contains half of a surrogate pair, which UTF-8 cannot encode"
+            raise InputError(problem, hint="rename the node")
+    return texts
 
 
 def write_text_table(
@@ -82,9 +115,8 @@ def _type(column: Any) -> pa.DataType:
 
 
 def _batches(columns: Mapping[str, Any], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    count = len(next(iter(columns.values())))
-    for start in range(0, count, _ROWS):
-        arrays = [_array(column[start : start + _ROWS], schema.field(name).type) for name, column in columns.items()]
+    for start, end in split_blocks(len(next(iter(columns.values()))), _ROWS):
+        arrays = [_array(column[start:end], schema.field(name).type) for name, column in columns.items()]
         yield pa.record_batch(arrays, schema=schema)
 
 

@@ -17,11 +17,9 @@ from typing import Any
 
 from cge.arrays import Array
 from cge.data.files.file_path import FilePath, file_path
-from cge.errors import FileFormatError, InputError, disk_hint, format_value
+from cge.errors import FileFormatError, InputError, format_value
 from cge.store import manifest as manifests
-from cge.store.atomic import write_files
-from cge.store.file_io import HINT, open_regular
-from cge.store.locks import lock_folder
+from cge.store.atomic import Writer, lock_folder, write_error, write_files
 from cge.store.tensors import checked_arrays, read_tensors, tensor_chunks
 
 _ATTEMPTS = 20
@@ -29,17 +27,7 @@ _ATTEMPTS = 20
 
 @dataclass(frozen=True, eq=False)
 class Stored:
-    """The content of a folder.
-
-    Attributes
-    ----------
-    kind : str
-    metadata : dict
-        Numbers, strings, lists and dictionaries.
-    arrays : dict of arrays
-    environment : dict of str
-        Versions of cge, python, numpy, torch, and the platform it was saved with.
-    """
+    """The content of a folder; `environment` has the versions and the platform it was saved with."""
 
     kind: str
     metadata: dict[str, Any]
@@ -52,20 +40,9 @@ def write_folder(
 ) -> None:
     """Save metadata and arrays in a folder; whatever happens, it holds the complete old state or the complete new one.
 
-    Parameters
-    ----------
-    folder : path
-        Created where it is missing. Other files in it stay as they are.
-    kind : str
-        The kind of what is saved, which `read_folder` can ask for.
-    metadata : mapping
-        Numbers, strings, lists and dictionaries.
-    arrays : mapping of names to arrays
-        Integers, float16 to float64 or bool, of any shape.
-    name : str
-        The start of the files' names; states of several names can lie in one folder.
-
-    Equal arguments give equal bytes.
+    The folder is created where it is missing; other files in it stay as they are. Metadata are numbers, strings, lists
+    and dictionaries; arrays are integers, float16 to float64 or bool, of any shape. States of several names, the start
+    of the files' names, can lie in one folder. Equal arguments give equal bytes.
     """
     path = file_path(folder)
     _check_names(kind, name)
@@ -89,9 +66,7 @@ def write_folder(
                 # between its replacement and the next line.
                 _remove_old_tensors(path, name, keep=_current_tensors(path, name))
     except OSError as error:
-        raise InputError(
-            f"{path} cannot be written ({error.strerror or error})", hint=f"{disk_hint(error)} folder"
-        ) from None
+        raise write_error(path, error, "folder") from None
 
 
 def _commit(path: Path, kind: str, metadata: dict[str, Any], arrays: dict[str, Array], name: str) -> None:
@@ -99,17 +74,11 @@ def _commit(path: Path, kind: str, metadata: dict[str, Any], arrays: dict[str, A
     for chunk in tensor_chunks(arrays):
         size += len(chunk)
         digest.update(chunk)
-    file = manifests.tensor_name(name, digest.hexdigest())
-    manifest = manifests.Manifest(kind, metadata, manifests.environment(), file, size, digest.hexdigest())
-    data = manifests.to_bytes(manifest)
-    # The tensors are in place before the JSON file that names them.
-    write_files(
-        {
-            path / file: lambda stream: stream.writelines(tensor_chunks(arrays)),
-            path / f"{name}.json": lambda stream: stream.write(data),
-        },
-        folder=path,
-    )
+    tensors = manifests.Tensors(manifests.tensor_name(name, digest.hexdigest()), size, digest.hexdigest())
+    data = manifests.to_bytes(manifests.Manifest(kind, metadata, manifests.environment(), tensors))
+    files: dict[Path, Writer] = {path / tensors.file: lambda stream: stream.writelines(tensor_chunks(arrays))}
+    files[path / f"{name}.json"] = lambda stream: stream.write(data)  # after the tensors that it names
+    write_files(files, folder=path)
 
 
 def _current_tensors(path: Path, name: str) -> str | None:
@@ -138,15 +107,9 @@ def _remove_old_tensors(folder: Path, name: str, keep: str | None) -> None:
 
 
 def read_folder(folder: FilePath, kind: str | tuple[str, ...] | None = None, *, name: str = "model") -> Stored:
-    """Return what `write_folder` has saved; anything but a complete state raises `FileFormatError`.
+    """Return what `write_folder` has saved under a name; anything but a complete state raises `FileFormatError`.
 
-    Parameters
-    ----------
-    folder : path
-    kind : str or tuple of str, optional
-        The kind that must be stored there; by default any.
-    name : str
-        The start of the files' names.
+    It must be of the given kind, or one of several; by default any.
     """
     path = file_path(folder)
     kinds = (kind,) if isinstance(kind, str) else kind
@@ -154,16 +117,14 @@ def read_folder(folder: FilePath, kind: str | tuple[str, ...] | None = None, *, 
     for _ in range(_ATTEMPTS):
         manifest = _read_manifest(path, name)
         if kinds is not None and manifest.kind not in kinds:
-            expected = " or ".join(map(repr, kinds))
-            raise FileFormatError(
-                path, f"expected {expected}, found {format_value(manifest.kind)}; give the folder of another save"
-            )
+            problem = f"expected {' or '.join(map(repr, kinds))}, found {format_value(manifest.kind)}"
+            raise FileFormatError(path, problem, hint="give the folder of another save")
         try:
-            arrays = read_tensors(path / manifest.file, manifest.size, manifest.sha256)
+            arrays = read_tensors(path, manifest.tensors)
         except FileNotFoundError:
             continue  # a writer has replaced both files since; the JSON file now names other tensors
         return Stored(manifest.kind, manifest.metadata, arrays, manifest.environment)
-    raise FileFormatError(path, f"the tensor file {manifest.file!r} is missing", hint=HINT)
+    raise manifests.damaged(path, f"the tensor file {manifest.tensors.file!r} is missing")
 
 
 def _read_manifest(path: Path, name: str) -> manifests.Manifest:
@@ -181,14 +142,13 @@ def _read_manifest(path: Path, name: str) -> manifests.Manifest:
     except OSError as error:
         raise FileFormatError(file, f"the file cannot be read ({error.strerror or error})") from None
     if len(data) > manifests.MAX_BYTES:
-        raise FileFormatError(
-            file, f"the file is longer than {manifests.MAX_BYTES:,} bytes; give a folder that cge has saved"
-        )
+        problem = f"the file is longer than {manifests.MAX_BYTES:,} bytes"
+        raise FileFormatError(file, problem, hint="give a folder that cge has saved")
     return manifests.parse(file, name, data)
 
 
 def _read_bounded(file: Path) -> bytes:
-    with open_regular(file) as stream:
+    with manifests.open_regular(file) as stream:
         return stream.read(manifests.MAX_BYTES + 1)
 
 

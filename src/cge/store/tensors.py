@@ -6,6 +6,7 @@ whole file in memory, and its `save_file` leaves temporary files behind when it 
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -15,23 +16,10 @@ from safetensors import SafetensorError, safe_open
 
 from cge.arrays import Array
 from cge.errors import FileFormatError, InputError, format_value
-from cge.store.file_io import HINT, open_regular, sha256_of
+from cge.store.manifest import Tensors, damaged, open_regular
 
-_CODES = {
-    "bool": "BOOL",
-    "float16": "F16",
-    "float32": "F32",
-    "float64": "F64",
-    "int16": "I16",
-    "int32": "I32",
-    "int64": "I64",
-    "int8": "I8",
-    "uint16": "U16",
-    "uint32": "U32",
-    "uint64": "U64",
-    "uint8": "U8",
-}
-STORABLE = frozenset(_CODES)
+_INTEGERS = frozenset(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64))
+STORABLE = _INTEGERS | {"bool", "float16", "float32", "float64"}
 
 
 def checked_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -44,10 +32,8 @@ def checked_arrays(arrays: Mapping[str, Array]) -> dict[str, Array]:
             raise InputError(f"arrays need names of printable characters, found {format_value(name)}")
         if not isinstance(array, np.ndarray) or array.dtype.name not in STORABLE:
             problem = f"has dtype {array.dtype}" if isinstance(array, np.ndarray) else f"is a {type(array).__name__}"
-            raise InputError(
-                f"the array {format_value(name)} {problem}, which cannot be saved",
-                hint="use integers, float16 to float64 or bool",
-            )
+            problem = f"the array {format_value(name)} {problem}, which cannot be saved"
+            raise InputError(problem, hint="use integers, float16 to float64 or bool")
     ordered = sorted(arrays.items(), key=lambda item: (-item[1].dtype.itemsize, item[0]))
     return {name: np.asarray(array, array.dtype.newbyteorder("<")) for name, array in ordered}
 
@@ -57,7 +43,8 @@ def tensor_chunks(arrays: dict[str, Array]) -> Iterator[bytes | memoryview]:
     header, start = {}, 0
     for name, array in arrays.items():
         end = start + array.nbytes
-        header[name] = {"dtype": _CODES[array.dtype.name], "shape": list(array.shape), "data_offsets": [start, end]}
+        code = "BOOL" if array.dtype == np.bool_ else f"{array.dtype.kind.upper()}{8 * array.itemsize}"
+        header[name] = {"dtype": code, "shape": list(array.shape), "data_offsets": [start, end]}
         start = end
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
@@ -67,16 +54,17 @@ def tensor_chunks(arrays: dict[str, Array]) -> Iterator[bytes | memoryview]:
         yield array.reshape(-1).view(np.uint8).data  # a copy, of one array at a time, where it is not in C order
 
 
-def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
-    """Return the arrays of a file that must have this size and hash; a missing file raises `FileNotFoundError`."""
+def read_tensors(folder: Path, expected: Tensors) -> dict[str, Array]:
+    """Return the arrays of a file, which must have its size and hash; a missing file raises `FileNotFoundError`."""
+    path = folder / expected.file
     try:
         with open_regular(path) as stream:
-            length = stream.seek(0, 2)
-            if length != size:
-                raise FileFormatError(path, f"the file has {length:,} bytes, expected {size:,}", hint=HINT)
+            size = stream.seek(0, 2)
+            if size != expected.size:
+                raise damaged(path, f"the file has {size:,} bytes, expected {expected.size:,}")
             stream.seek(0)
-            if sha256_of(stream) != sha256:
-                raise FileFormatError(path, "the file was changed since it was saved", hint=HINT)
+            if hashlib.file_digest(stream, "sha256").hexdigest() != expected.sha256:
+                raise damaged(path, "the file was changed since it was saved")
         with safe_open(path, framework="np") as tensors:
             arrays = {name: tensors.get_tensor(name) for name in tensors.keys()}  # noqa: SIM118 - no dictionary
     except (FileFormatError, FileNotFoundError):
@@ -85,16 +73,10 @@ def read_tensors(path: Path, size: int, sha256: str) -> dict[str, Array]:
         raise FileFormatError(path, f"the file cannot be read ({error.strerror or error})") from None
     except (SafetensorError, ArithmeticError, AttributeError, LookupError, MemoryError, TypeError, ValueError) as error:
         # The library has no error of its own for types and shapes that NumPy does not know.
-        raise FileFormatError(
-            path, f"this is not a readable safetensors file ({format_value(str(error))})", hint=HINT
-        ) from None
+        raise damaged(path, f"this is not a readable safetensors file ({format_value(str(error))})") from None
     for name, array in arrays.items():
         if array.dtype.name not in STORABLE:
-            raise FileFormatError(
-                path, f"the array {format_value(name)} has the foreign dtype {array.dtype}", hint=HINT
-            )
+            raise damaged(path, f"the array {format_value(name)} has the foreign dtype {array.dtype}")
         if array.dtype == np.bool_ and array.size and array.view(np.uint8).max() > 1:
-            raise FileFormatError(
-                path, f"the array {format_value(name)} contains bytes that are neither true nor false", hint=HINT
-            )
+            raise damaged(path, f"the array {format_value(name)} contains bytes that are neither true nor false")
     return arrays
