@@ -12,9 +12,8 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.fitted_model import label_table
-from cge.explain.explainer import Explainer
+from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.explanation import ClassifierInfo
-from cge.explain.linear_scores import ScoreFunction
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.models.classifiers import PathClassifier

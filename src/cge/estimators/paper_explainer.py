@@ -13,8 +13,7 @@ from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.encoder_explainer import normalized_by_start
 from cge.estimators.fitted_model import label_table
-from cge.explain.explainer import Explainer
-from cge.explain.linear_scores import ScoreFunction
+from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import EdgeTypes, SampledPaths
 from cge.models import PathWeighting, TransductiveHead

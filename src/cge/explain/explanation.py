@@ -24,11 +24,7 @@ def _shortened(name: str) -> str:
 
 
 def signed(number: float) -> str:
-    """Return a number with its sign; a small one with two significant digits.
-
-    >>> signed(0.25), signed(-0.0000314)
-    ('+0.2500', '-3.1e-05')
-    """
+    """Return a number with its sign; a small one with two significant digits."""
     return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
 
 

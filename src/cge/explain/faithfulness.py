@@ -89,9 +89,6 @@ def delete_paths(parts: Array, rest: Array, order: Array, fractions: Array) -> A
     """Return a vector without the first of its paths, `(q, d)`, for each of the `fractions (q,)` of paths.
 
     `parts (b, d)` is what each path adds to the vector, `rest (d,)` what else is in it, `order (b,)` that of deletion.
-
-    >>> delete_paths(np.eye(2), np.zeros(2), np.array([1, 0]), np.array([0, 0.5, 1])).tolist()
-    [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
     """
     return np.asarray(rest + parts.sum(0) - insert_paths(parts, np.zeros_like(rest), order, fractions))
 

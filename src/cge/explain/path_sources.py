@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import scipy.sparse as sp
@@ -101,16 +101,8 @@ class PathSource(ABC):
 class AllPaths(PathSource):
     """All paths from every node, with coefficients h_k Π s over their edges.
 
-    Parameters
-    ----------
-    transitions : TransitionMatrix
-    values : (m,) float64
-        s of each edge.
-    hops : (K+1,)
-        h.
-    walk : (m,) float64
-        The transition probability of a random walk, for weights relative to it.
-    types : EdgeTypes, optional
+    `values (m,)` are s of each edge, `hops (K+1,)` is h. Weights are relative to `walk (m,)`, the transition
+    probabilities of a random walk.
     """
 
     exact, batch_size = True, 50_000
@@ -187,11 +179,7 @@ class AllPaths(PathSource):
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
     ) -> PathSet:
-        """Return the paths with the largest contributions.
-
-        Where gradients of positive contributions differ, the value of an endpoint depends on the start. Then the search
-        uses a bound over all starts, which costs time; it stops after some millions of prefixes.
-        """
+        """Return the paths with the largest contributions; the search stops after some millions of prefixes."""
         hops = [weight if hop is None or k == hop else 0.0 for k, weight in enumerate(self.hop_weights)]
         problem = self.transitions.indptr, self.indices, self.values, hops, nodes, inputs, gradients, top
         return best_paths(*problem, positive=positive, together=positive, n_jobs=self.transitions.n_jobs)
@@ -202,39 +190,28 @@ class AllPaths(PathSource):
         return np.asarray(np.array(self.hop_weights)[paths.length - 1] * len(self.hop_weights) * ratios.prod(axis=1))
 
 
+@dataclass(eq=False)
 class SampledPaths(PathSource):
     """The prefixes of random walks, where a coefficient depends on the path as a whole.
 
-    Parameters
-    ----------
-    sample : callable
-        Given nodes, the paths that start there.
-    hops, indices, num_nodes, types, exact
-        As in `PathSource`.
-    weigh : callable
-        Given paths as arrays of nodes, their A.
+    `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
     """
 
     batch_size = 2000
 
-    def __init__(
-        self,
-        sample: Callable[[Array], PathSet],
-        hops: int,
-        indices: Array,
-        num_nodes: int,
-        weigh: Callable[[list[Array]], Array],
-        types: EdgeTypes | None = None,
-        exact: bool = True,
-    ) -> None:
-        self._sample, self.hops, self.indices, self.num_nodes, self._weigh = sample, hops, indices, num_nodes, weigh
-        self.types, self.exact = types, exact
-        self._cached: tuple[Array, PathSet] | None = None
+    sample: Callable[[Array], PathSet]
+    hops: int
+    indices: Array
+    num_nodes: int
+    weigh: Callable[[list[Array]], Array]
+    types: EdgeTypes | None = None
+    exact: bool = True
+    _cached: tuple[Array, PathSet] | None = field(default=None, init=False)
 
     def _paths_of(self, nodes: Array) -> PathSet:
         """Return the paths from some nodes; those of the last call are cached."""
         if self._cached is None or not np.array_equal(self._cached[0], nodes):
-            self._cached = nodes, self._sample(nodes)
+            self._cached = nodes, self.sample(nodes)
         return self._cached[1]
 
     def by_hop(self, nodes: Array, inputs: Array) -> Array:
@@ -277,4 +254,4 @@ class SampledPaths(PathSource):
 
     def weights(self, paths: PathSet) -> Array:
         """Return relative path weights."""
-        return self._weigh([nodes[nodes >= 0] for nodes in paths.nodes(self.indices)])
+        return self.weigh([nodes[nodes >= 0] for nodes in paths.nodes(self.indices)])

@@ -32,12 +32,7 @@ _TEMPORARY = re.compile(r"\.cge-[0-9a-f]{16}\.tmp")
 
 
 def writable_file(file: FilePath) -> Path:
-    """Return the path of a file that can be written; links are followed, so that they stay links.
-
-    >>> writable_file("no-such-folder/vectors.csv")
-    Traceback (most recent call last):
-    cge.errors.InputError: no-such-folder/vectors.csv: its folder does not exist; create it, or choose another file
-    """
+    """Return the path of a file that can be written; links are followed, so that they stay links."""
     path = file_path(file)
     try:
         path = path.resolve()
@@ -138,14 +133,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-# ---------------------------------------------------------------------- locks
-
-
 def lock_file(handle: int, *, wait: bool) -> bool:
-    """Lock an open file or folder until it is closed; return False where the system has no locks.
-
-    Where another process holds the lock, wait for it or raise `BlockingIOError`.
-    """
+    """Lock an open file or folder, or raise `BlockingIOError`; return False where the system has no locks."""
     if sys.platform == "win32":
         return False
     try:
@@ -173,10 +162,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 
 @contextmanager
 def reserve_folder(folder: Path) -> Iterator[None]:
-    """Reserve a folder for this process; raise `InputError` where another process has reserved it.
-
-    A lock file that a killed process left behind reserves nothing.
-    """
+    """Reserve a folder for this process; raise `InputError` where another running process has reserved it."""
     if sys.platform == "win32":
         yield
         return

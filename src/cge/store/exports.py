@@ -1,7 +1,4 @@
-"""Vectors and predictions as files for other tools: tables, NumPy, word2vec, embedding projector, GraphML.
-
-The suffix of a file selects its format. Files are written atomically.
-"""
+"""Vectors and predictions as files for other tools; the suffix selects the format. Files are written atomically."""
 
 from __future__ import annotations
 
@@ -21,8 +18,15 @@ from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, format_value
 from cge.graph import Graph
 from cge.store.atomic import Writer, writable_file, write_error, write_files
-from cge.store.export_formats import write_graphml, write_word2vec_binary, write_word2vec_text
-from cge.store.export_tables import checked_texts, escape_formula, write_parquet_table, write_text_table
+from cge.store.export_formats import (
+    checked_texts,
+    escape_formula,
+    write_graphml,
+    write_parquet_table,
+    write_text_table,
+    write_word2vec_binary,
+    write_word2vec_text,
+)
 from cge.store.manifest import MAX_BYTES, is_manifest
 
 _LINES = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
@@ -68,12 +72,7 @@ class Export:
 
 
 def file_format(file: FilePath, legal: Sequence[str]) -> str:
-    """Return the suffix of a file to write, which must be one of `legal`.
-
-    >>> file_format("vectors.xlsx", [".csv", ".npz"])
-    Traceback (most recent call last):
-    cge.errors.InputError: vectors.xlsx: the suffix '.xlsx' is not one of .csv, .npz; choose one of these
-    """
+    """Return the suffix of a file to write, which must be one of `legal`."""
     suffix = file_path(file).suffix.lower()
     if suffix not in legal:
         problem = f"{file}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}"
@@ -81,23 +80,11 @@ def file_format(file: FilePath, legal: Sequence[str]) -> str:
     return suffix
 
 
-# ---------------------------------------------------------------------- vectors
-
-
 def write_export(export: Export, file: FilePath | None = None, *, projector: FilePath | None = None) -> list[Path]:
     """Write vectors, all files or none.
 
     The suffix of the file is one of `VECTORS`. `.graphml` contains the graph with labels and predictions, and no
     vectors. The folder for `vectors.tsv` and `metadata.tsv` of the embedding projector is created where it is missing.
-
-    >>> import tempfile
-    >>> graph = Graph.from_edges([("ann", "bob")])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (path,) = write_export(Export(graph, np.eye(2, dtype=np.float32)), f"{folder}/vectors.csv")
-    ...     print(path.read_text(), end="")
-    "id","v0","v1"
-    "ann",1,0
-    "bob",0,1
     """
     files: dict[Path, Writer] = {}
     if file is not None:
@@ -182,18 +169,13 @@ def _as_metadata(export: Export, stream: BinaryIO) -> None:
     stream.write("".join(f"{line}\n" for line in lines).encode())
 
 
-# ---------------------------------------------------------------------- predictions
-
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 
 
 def write_predictions(
     file: FilePath, columns: Mapping[str, Any], to_json: Callable[[], Mapping[str, Any]], *, exact: bool = False
 ) -> Path:
-    """Write predictions in one of the formats `TABLES`: columns as a table, or what `to_json` returns as JSON.
-
-    Unless text is `exact`, a leading apostrophe keeps spreadsheets from evaluating it.
-    """
+    """Write predictions in one of the formats `TABLES`: columns as a table, or what `to_json` returns as JSON."""
     suffix, path = file_format(file, TABLES), writable_file(file)
     if suffix == ".json":
         if _is_model_file(path):

@@ -68,11 +68,7 @@ def open_regular(path: Path) -> BufferedReader:
 
 
 def tensor_name(name: str, sha256: str) -> str:
-    """Return the name of the tensor file, which contains its hash, so that no state overwrites another one's tensors.
-
-    >>> tensor_name("model", "0123456789abcdef" * 4)
-    'model-0123456789abcdef.safetensors'
-    """
+    """Return the name of the tensor file; its hash keeps states from overwriting tensors of each other."""
     return f"{name}-{sha256[:16]}.safetensors"
 
 
@@ -86,11 +82,7 @@ def environment() -> dict[str, str]:
 
 
 def plain(value: Any, place: str = "metadata") -> Any:
-    """Return a value with the types of JSON: tuples become lists, NumPy scalars Python numbers; others are refused.
-
-    >>> plain({"dims": (2, np.int64(3))})
-    {'dims': [2, 3]}
-    """
+    """Return a value with the types of JSON: tuples become lists, NumPy scalars Python numbers; others are refused."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -109,12 +101,7 @@ def plain(value: Any, place: str = "metadata") -> Any:
 
 
 def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: type) -> Any:
-    """Return an entry of stored metadata, which must have one of the types; an integer is a float, too.
-
-    >>> metadata_field({"temperature": "hot"}, "temperature", float)
-    Traceback (most recent call last):
-    cge.errors.InputError: 'temperature' must be a number, found 'hot'
-    """
+    """Return an entry of stored metadata, which must have one of the types; an integer is a float, too."""
     value, kinds = metadata.get(key), (kind, *more)
     if type(value) is int and float in kinds:
         return float(value)
@@ -125,12 +112,7 @@ def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: typ
 
 
 def metadata_record(kind: type[Record], row: Any) -> Record:
-    """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types.
-
-    >>> metadata_record(Tensors, {"file": 3})
-    Traceback (most recent call last):
-    cge.errors.InputError: 'file' must be a string, found 3
-    """
+    """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types."""
     if not isinstance(row, dict):
         raise InputError(f"expected an object with the fields of {kind.__name__}, found {format_value(row)}")
     types = get_type_hints(kind)

@@ -1,7 +1,4 @@
-"""Graphs, node ids and classes as plain arrays and metadata, and back.
-
-Numbers are stored as they are, strings as one text with the end of each string.
-"""
+"""Graphs, node ids and classes as plain arrays, and back; strings become one text with the end of each string."""
 
 from __future__ import annotations
 
@@ -11,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 import scipy.sparse as sp
 
 from cge.arrays import Array
@@ -20,8 +16,8 @@ from cge.data.sparse_checks import checked_csr
 from cge.errors import FileFormatError, InputError, format_value
 from cge.graph import Graph
 from cge.ids import as_id_array, unique_index
+from cge.store.folder import STORABLE
 from cge.store.manifest import damaged, metadata_field
-from cge.store.tensors import STORABLE
 
 _INDEX = ("int32", "int64")
 _LARGEST_CHARACTER = 0x10FFFF
@@ -29,11 +25,7 @@ _LONGEST = (2**31 - 1) // 4  # characters in an item of a fixed-width NumPy arra
 
 
 def pack_ids(ids: Iterable[Any], prefix: str = "ids.") -> dict[str, Array]:
-    """Return node ids as arrays whose names start with `prefix`; only integers and strings can be saved.
-
-    >>> {name: array.tolist() for name, array in pack_ids(["ab", "c"]).items()}
-    {'ids.text': [97, 98, 99], 'ids.ends': [0, 2, 3]}
-    """
+    """Return node ids as arrays whose names start with `prefix`; only integers and strings can be saved."""
     array = as_id_array(ids)
     packed = {"numbers": array} if array.dtype.kind == "i" else _packed_objects(array)
     if packed is None:
@@ -45,10 +37,7 @@ def pack_ids(ids: Iterable[Any], prefix: str = "ids.") -> dict[str, Array]:
 
 
 def unpack_ids(arrays: Mapping[str, Array], prefix: str = "ids.", *, where: str | Path = "the stored ids") -> Array:
-    """Return the ids that `pack_ids` has packed: int64, or strings in an object array.
-
-    Arrays that do not go together raise `FileFormatError`, which names `where` they are stored.
-    """
+    """Return the ids that `pack_ids` has packed: int64, or strings in an object array."""
     ids = unpack_values(arrays, prefix, where=where)
     if ids.dtype not in (np.dtype(np.int64), np.dtype(object)):
         raise damaged(where, f"expected ids that are int64 or strings, found {ids.dtype}")
@@ -77,10 +66,7 @@ def pack_values(values: Array, prefix: str = "values.") -> dict[str, Array]:
 def unpack_values(
     arrays: Mapping[str, Array], prefix: str = "values.", *, where: str | Path = "the stored values"
 ) -> Array:
-    """Return the array that `pack_values` has packed.
-
-    Arrays that do not go together raise `FileFormatError`, which names `where` they are stored.
-    """
+    """Return the array that `pack_values` has packed; damaged parts raise `FileFormatError`, which names `where`."""
     forms = [form for form in ("numbers", "characters", "text") if prefix + form in arrays]
     if len(forms) != 1:
         actual = " and ".join(repr(prefix + form) for form in forms) or "none"
@@ -127,16 +113,9 @@ def _is_integer(item: object) -> bool:
 
 def _text(items: list[str]) -> tuple[Array, Array]:
     """Return strings as UTF-8 `(bytes,)` and a zero followed by the end of each, `(n+1,)`."""
-    if not items:
-        return np.empty(0, np.uint8), np.zeros(1, np.int64)
-    try:
-        _, ends, data = pa.array(items, pa.large_string()).buffers()
-    except UnicodeEncodeError:  # Arrow cannot encode half of a surrogate pair
-        encoded = [item.encode("utf-8", "surrogatepass") for item in items]
-        lengths = np.fromiter(map(len, encoded), np.int64, len(encoded))
-        return np.frombuffer(b"".join(encoded), np.uint8), np.concatenate([[0], np.cumsum(lengths)])
-    offsets = np.frombuffer(ends, np.int64, len(items) + 1)
-    return np.frombuffer(data or b"", np.uint8, int(offsets[-1])), offsets
+    encoded = [item.encode("utf-8", "surrogatepass") for item in items]  # Arrow cannot encode half of a surrogate pair
+    ends = np.cumsum([0, *map(len, encoded)], dtype=np.int64)
+    return np.frombuffer(b"".join(encoded), np.uint8), ends
 
 
 def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) -> Array:
@@ -146,17 +125,11 @@ def _strings(text: Array, ends: Array | None, prefix: str, where: str | Path) ->
         raise _unexpected(where, prefix + "ends", "flat int64", ends)
     if ends[0] != 0 or ends[-1] != len(text) or np.any(ends[1:] < ends[:-1]):
         raise damaged(where, f"{prefix + 'ends'!r} must rise from 0 to {len(text):,}")
-    text, ends = np.ascontiguousarray(text), np.ascontiguousarray(ends)
+    strings, data = np.empty(len(ends) - 1, object), text.tobytes()
     try:
-        stored = pa.LargeStringArray.from_buffers(len(ends) - 1, pa.py_buffer(ends), pa.py_buffer(text))
-        stored.validate(full=True)
-        strings: Array = stored.to_numpy(zero_copy_only=False)
-    except pa.ArrowInvalid:  # halves of surrogate pairs, or not text at all
-        strings, data = np.empty(len(ends) - 1, object), text.tobytes()
-        try:
-            strings[:] = [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends.tolist())]
-        except UnicodeDecodeError:
-            raise damaged(where, f"{prefix + 'text'!r} is not UTF-8 text") from None
+        strings[:] = [data[start:end].decode("utf-8", "surrogatepass") for start, end in pairwise(ends.tolist())]
+    except UnicodeDecodeError:
+        raise damaged(where, f"{prefix + 'text'!r} is not UTF-8 text") from None
     return strings
 
 
@@ -168,18 +141,8 @@ def _type_and_shape(array: Array | None) -> str:
     return "nothing" if array is None else f"{array.dtype} of shape {array.shape}"
 
 
-# ---------------------------------------------------------------------- graphs
-
-
 def pack_graph(graph: Graph, prefix: str = "graph.") -> tuple[dict[str, Any], dict[str, Array]]:
-    """Return a graph as metadata for a JSON file and arrays whose names start with `prefix`.
-
-    >>> metadata, arrays = pack_graph(Graph.from_edges([("ann", "bob")]))
-    >>> sorted(arrays)
-    ['graph.ids.ends', 'graph.ids.text', 'graph.indices', 'graph.indptr']
-    >>> unpack_graph(metadata, arrays).neighbors("ann")
-    ['bob']
-    """
+    """Return a graph as metadata for a JSON file and arrays whose names start with `prefix`."""
     features: Any = graph.features
     sparse = sp.issparse(features)
     parts: dict[str, Array | None] = {
@@ -211,10 +174,7 @@ def unpack_graph(
     *,
     where: str | Path = "the stored graph",
 ) -> Graph:
-    """Return the graph that `pack_graph` has packed.
-
-    Parts that do not make a graph raise `FileFormatError`, which names `where` they were stored.
-    """
+    """Return the graph that `pack_graph` has packed; damaged parts raise `FileFormatError`, which names `where`."""
     try:
         return _graph(metadata, arrays, prefix, where)
     except FileFormatError:
@@ -242,17 +202,9 @@ def _graph(metadata: Mapping[str, Any], arrays: Mapping[str, Array], prefix: str
         types = _part(arrays, prefix + "edge_types", ("int16",))
         if len(types) != len(indices) or (len(types) and not 0 <= types.min() <= types.max() < len(names)):
             raise InputError(f"there must be {len(indices):,} edge types, numbers below {len(names):,}")
-    graph = Graph(
-        _part(arrays, prefix + "indptr", _INDEX),
-        indices,
-        ids,
-        metadata_field(metadata, "directed", bool),
-        weights,
-        types,
-        tuple(names),
-        _features(metadata, arrays, prefix, len(ids)),
-        tuple(feature_names),
-    )
+    indptr, directed = _part(arrays, prefix + "indptr", _INDEX), metadata_field(metadata, "directed", bool)
+    features = _features(metadata, arrays, prefix, len(ids))
+    graph = Graph(indptr, indices, ids, directed, weights, types, tuple(names), features, tuple(feature_names))
     if not graph.directed and np.any(np.bincount(indices, minlength=len(ids)) != graph.degrees):
         raise InputError("the edges of an undirected graph must be in the rows of both endpoints")
     return graph
