@@ -151,7 +151,7 @@ class Explainer:
     def explain_node(
         self, node: int, top: int, hop: int | None = None, class_index: int | None = None, endpoint: int | None = None
     ) -> Explanation:
-        """Explain the score of a class, by default the predicted one; `hop` and `endpoint` restrict the paths."""
+        """Explain the score of a class, by default the predicted one; `hop` limits the listed paths, `endpoint` all."""
         nodes, inputs = np.array([node]), self._inputs
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
         by_hop = self.paths.by_hop(nodes, inputs)
@@ -186,7 +186,7 @@ class Explainer:
         return self._explanation(nodes, class_index, parts, top_paths[0] if top_paths else None)
 
     def top_by_contribution(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
-        """Return the `top` paths of each of ascending nodes by contribution to its predicted class, with these."""
+        """Return the `top` paths of each of ascending nodes for its predicted class, and their contributions."""
         top_paths, contributions = [], []
         for chunk in _chunks(nodes, self.paths.batch_size):
             vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
