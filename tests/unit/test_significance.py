@@ -44,16 +44,17 @@ def test_intervals_by_the_table_of_students_t(values: list[float], quantile: flo
     assert interval.sd == pytest.approx(sd)
     assert interval.low == pytest.approx(mean - half, rel=1e-5)
     assert interval.high == pytest.approx(mean + half, rel=1e-5)
+    assert interval.runs == len(values)
 
 
 def test_a_single_run_has_no_interval_and_none_has_no_mean() -> None:
-    assert mean_interval([0.7]) == Interval(0.7, None, None, None)
+    assert mean_interval([0.7]) == Interval(0.7, None, None, None, 1)
     with pytest.raises(InputError, match="at least one run"):
         mean_interval([])
 
 
 def test_equal_runs_have_an_interval_of_no_width() -> None:
-    assert mean_interval([0.5, 0.5, 0.5]) == Interval(0.5, 0.0, 0.5, 0.5)
+    assert mean_interval([0.5, 0.5, 0.5]) == Interval(0.5, 0.0, 0.5, 0.5, 3)
 
 
 @pytest.mark.parametrize("shift", [0.0, 0.05, -0.3])
@@ -66,6 +67,7 @@ def test_paired_differences_by_the_formula(shift: float) -> None:
     test = paired_t_test(method.tolist(), baseline.tolist())
     assert test.gain == pytest.approx(gains.mean())
     assert test.p == pytest.approx(two_sided(t, 6), rel=1e-6)
+    assert test.runs == 7
     overlapping = gains.mean() / (gains.std(ddof=1) * np.sqrt(1 / 7 + 0.4))
     assert paired_t_test(method.tolist(), baseline.tolist(), overlap=0.4).p == pytest.approx(
         two_sided(overlapping, 6), rel=1e-6
@@ -85,10 +87,10 @@ def test_pairs_count_not_the_two_groups() -> None:
 
 
 def test_p_is_none_where_the_test_is_undefined() -> None:
-    assert paired_t_test([], []) == PairedTest(0.0, None)
-    assert paired_t_test([0.75], [0.5]) == PairedTest(0.25, None)
-    assert paired_t_test([0.5, 0.25], [0.5, 0.25]) == PairedTest(0.0, None)
-    assert paired_t_test([0.75, 0.5], [0.5, 0.25]) == PairedTest(0.25, None)
+    assert paired_t_test([], []) == PairedTest(0.0, None, 0)
+    assert paired_t_test([0.75], [0.5]) == PairedTest(0.25, None, 1)
+    assert paired_t_test([0.5, 0.25], [0.5, 0.25]) == PairedTest(0.0, None, 2)
+    assert paired_t_test([0.75, 0.5], [0.5, 0.25]) == PairedTest(0.25, None, 2)
 
 
 def test_rounding_is_no_evidence() -> None:

@@ -23,6 +23,7 @@ class Interval:
     sd: float | None
     low: float | None
     high: float | None
+    runs: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class PairedTest:
 
     gain: float
     p: float | None
+    runs: int
 
 
 def wilson_interval(correct: int, n: int) -> tuple[float, float]:
@@ -63,10 +65,10 @@ def mean_interval(values: Sequence[float]) -> Interval:
     array = np.asarray(values, float)
     mean = float(array.mean())
     if len(array) == 1:
-        return Interval(mean, None, None, None)
+        return Interval(mean, None, None, None, 1)
     sd = float(array.std(ddof=1))
     half = float(stats.t.ppf(0.975, len(array) - 1)) * sd / np.sqrt(len(array))
-    return Interval(mean, sd, mean - half, mean + half)
+    return Interval(mean, sd, mean - half, mean + half, len(array))
 
 
 def paired_t_test(first: Sequence[float], second: Sequence[float], overlap: float = 0.0) -> PairedTest:
@@ -80,9 +82,9 @@ def paired_t_test(first: Sequence[float], second: Sequence[float], overlap: floa
     gains = np.asarray(first, float) - np.asarray(second, float)
     n = len(gains)
     if n < 2 or np.ptp(gains) < 1e-12:
-        return PairedTest(float(gains.mean()) if n else 0.0, None)
+        return PairedTest(float(gains.mean()) if n else 0.0, None, n)
     mean, error = float(gains.mean()), float(gains.std(ddof=1)) * np.sqrt(1 / n + overlap)
-    return PairedTest(mean, float(2 * stats.t.sf(abs(mean) / error, n - 1)))
+    return PairedTest(mean, float(2 * stats.t.sf(abs(mean) / error, n - 1)), n)
 
 
 @dataclass(frozen=True)
