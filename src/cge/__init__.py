@@ -59,45 +59,29 @@ __all__ = [
 ]
 
 # Names are imported when they are first used: `cge --help` need not wait for compilers and linear algebra.
-_HOMES = {
-    "CGE": "cge.estimators.cge",
-    "CgeError": "cge.errors",
-    "CgeWarning": "cge.errors",
-    "ClassifierSpec": "cge.training.classifier_registry",
-    "Dataset": "cge.data",
-    "DeepWalk": "cge.estimators.embeddings",
-    "EdgeWeighting": "cge.models",
-    "Graph": "cge.graph",
-    "GraphUpdate": "cge.data.graph_update",
-    "Method": "cge.estimators.methods",
-    "Node2Vec": "cge.estimators.embeddings",
-    "OuterConfig": "cge.estimators.configs",
-    "PaperCGE": "cge.estimators.paper_cge",
-    "PaperOuterConfig": "cge.estimators.configs",
-    "PaperTrainingConfig": "cge.estimators.configs",
-    "PathWeighting": "cge.models",
-    "SearchRole": "cge.models",
-    "Split": "cge.data",
-    "TrainingConfig": "cge.estimators.configs",
-    "WeightingSpec": "cge.models",
-    "edge_vectors": "cge.estimators.edge_vectors",
-    "load": "cge.estimators.loading",
-    "load_dataset": "cge.data",
-    "read_features": "cge.data",
-    "read_graph": "cge.data",
-    "read_labels": "cge.data",
-    "register_classifier": "cge.training.classifier_registry",
-    "register_format": "cge.data",
-    "register_method": "cge.estimators.methods",
-    "register_weighting": "cge.models",
-    "subgraph_vectors": "cge.estimators.subgraphs",
+_MODULES = {
+    "cge.data": "Dataset Split load_dataset read_features read_graph read_labels register_format",
+    "cge.data.graph_update": "GraphUpdate",
+    "cge.errors": "CgeError CgeWarning",
+    "cge.estimators.cge": "CGE",
+    "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
+    "cge.estimators.edge_vectors": "edge_vectors",
+    "cge.estimators.embeddings": "DeepWalk Node2Vec",
+    "cge.estimators.loading": "load",
+    "cge.estimators.methods": "Method register_method",
+    "cge.estimators.paper_cge": "PaperCGE",
+    "cge.estimators.subgraphs": "subgraph_vectors",
+    "cge.graph": "Graph",
+    "cge.models": "EdgeWeighting PathWeighting SearchRole WeightingSpec register_weighting",
+    "cge.training.classifier_registry": "ClassifierSpec register_classifier",
 }
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'cge' has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_MODULE_OF[name]), name)
 
 
 def __dir__() -> list[str]:

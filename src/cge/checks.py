@@ -1,4 +1,4 @@
-"""Checks of the arrays that a graph is built from; each message has the wrong value and its position."""
+"""Checks and conversions of what a graph is built from; neither NetworkX nor PyTorch is imported."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
-from cge.errors import InputError, format_value
-from cge.ids import as_id_array, check_node_range, factorize, find_nodes, unique_index
+from cge.csr import Rows, build_rows, check_rows
+from cge.errors import InputError, Message, format_value
+from cge.ids import as_id_array, factorize, find_nodes, unique_index
 
 Features: TypeAlias = Array | Any  # dense, or a scipy.sparse.csr_array
 
@@ -20,11 +21,9 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
     if isinstance(edges, tuple) and len(edges) == 2 and all(isinstance(column, np.ndarray) for column in edges):
         source, target = edges
         if source.ndim != 1 or source.shape != target.shape:
-            raise InputError(
-                f"sources and targets must be flat and equally long, found {source.shape} and {target.shape}"
-            )
-        return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
-    if isinstance(edges, np.ndarray):
+            shapes = f"{source.shape} and {target.shape}"
+            raise InputError(f"sources and targets must be flat and equally long, found {shapes}")
+    elif isinstance(edges, np.ndarray):
         if edges.size == 0:
             return np.empty(0, np.int64), np.empty(0, np.int64)
         if edges.ndim != 2 or edges.shape[1] != 2:
@@ -32,20 +31,23 @@ def edge_columns(edges: Any, what: str = "edge") -> tuple[Array, Array]:
             hint = "; pass the third column as weights=" if has_weights else ""
             hint = "; pass its transpose" if edges.ndim == 2 and edges.shape[0] == 2 and edges.shape[1] != 3 else hint
             raise InputError(f"{what}s must have shape ({what}s, 2), found {edges.shape}{hint}")
-        return as_id_array(edges[:, 0], "edge sources"), as_id_array(edges[:, 1], "edge targets")
-    if hasattr(edges, "columns") or not hasattr(edges, "__iter__"):
+        source, target = edges.T
+    elif hasattr(edges, "columns") or not hasattr(edges, "__iter__"):
         kind = type(edges).__name__
         raise InputError(f"{what}s must be an array or pairs, found a {kind}; pass its two columns as NumPy arrays")
-    pairs = list(edges)
-    for position, pair in enumerate(pairs):
-        if isinstance(pair, str) or not hasattr(pair, "__len__") or len(pair) != 2:
-            has_weights = what == "edge" and not isinstance(pair, str) and hasattr(pair, "__len__") and len(pair) == 3
-            hint = "; pass the third values as weights=" if has_weights else ""
-            raise InputError(f"{what} {position:,} must be a pair of node ids, found {format_value(pair)}{hint}")
-    if not pairs:
-        return np.empty(0, np.int64), np.empty(0, np.int64)
-    source, target = zip(*pairs, strict=True)
+    else:
+        source, target = _checked_pairs(list(edges), what)
     return as_id_array(source, "edge sources"), as_id_array(target, "edge targets")
+
+
+def _checked_pairs(pairs: list[Any], what: str) -> tuple[Any, Any]:
+    for position, pair in enumerate(pairs):
+        length = len(pair) if hasattr(pair, "__len__") and not isinstance(pair, str) else None
+        if length != 2:
+            hint = "; pass the third values as weights=" if what == "edge" and length == 3 else ""
+            raise InputError(f"{what} {position:,} must be a pair of node ids, found {format_value(pair)}{hint}")
+    source, target = zip(*pairs, strict=True) if pairs else (np.empty(0, np.int64),) * 2
+    return source, target
 
 
 def number_edges(edges: Any, node_ids: Iterable[Hashable] | None, size: int | None) -> tuple[Array, Array, Array]:
@@ -56,9 +58,12 @@ def number_edges(edges: Any, node_ids: Iterable[Hashable] | None, size: int | No
         ids = as_id_array(node_ids).copy()
         codes = find_nodes(unique_index(ids), endpoints, "edges")
     elif size is not None:
-        ids = np.arange(checked_integer("num_nodes", size, 0), dtype=np.int64)
-        check_node_range(endpoints, len(ids))
-        codes = endpoints
+        ids, codes = np.arange(checked_integer("num_nodes", size, 0), dtype=np.int64), endpoints
+        wrong = endpoints if endpoints.dtype.kind != "i" else endpoints[(endpoints < 0) | (endpoints >= size)]
+        if len(wrong):
+            problem = f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges contain "
+            hint = "pass node_ids= with the id of each node"
+            raise InputError(problem + format_value(wrong[:1].tolist()[0]), hint=hint)
     else:
         codes, ids = factorize(endpoints)
     return codes[: len(source_ids)], codes[len(source_ids) :], ids
@@ -90,10 +95,9 @@ def checked_weights(weights: Any, count: int) -> Array:
         raise InputError(f"there are {count:,} edges, but the weights have shape {values.shape}")
     wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))
     if len(wrong):
-        raise InputError(
-            f"edge weights must be positive and finite, found {values[wrong[0]]} at edge {wrong[0]:,}"
-            + (f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else "")
-        )
+        more = f" and {len(wrong) - 1:,} more" if len(wrong) > 1 else ""
+        first = f"{values[wrong[0]]} at edge {wrong[0]:,}"
+        raise InputError(f"edge weights must be positive and finite, found {first}{more}")
     return values
 
 
@@ -135,17 +139,12 @@ def checked_features(features: Any, count: int, *, copy: bool = True) -> Feature
         total = values.sum(dtype=np.float64)
     if not np.isfinite(total):
         position = np.argwhere(~np.isfinite(values))[0]
-        row, column = position if not sparse else (_row_of(matrix, position[0]), matrix.indices[position[0]])
-        raise InputError(
-            f"features must be finite as float32, found {values[tuple(position)]} in row {row:,}, column {column:,}"
-        )
+        row, column = position if not sparse else (part[position[0]] for part in matrix.tocoo().coords)
+        place = f"in row {row:,}, column {column:,}"
+        raise InputError(f"features must be finite as float32, found {values[tuple(position)]} {place}")
     if sparse:
         matrix.sum_duplicates()
     return matrix
-
-
-def _row_of(matrix: sp.csr_array, entry: int) -> int:
-    return int(np.searchsorted(matrix.indptr, entry, side="right") - 1)
 
 
 def to_numpy(tensor: Any) -> Array:
@@ -153,3 +152,57 @@ def to_numpy(tensor: Any) -> Array:
     if hasattr(tensor, "detach"):
         tensor = tensor.detach().cpu()
     return np.asarray(tensor)
+
+
+def scipy_rows(adjacency: Any, directed: bool | None, weighted: bool | None, self_loops: bool) -> tuple[Rows, bool]:
+    """Return the rows of a square sparse matrix, and whether the graph is directed."""
+    matrix = sp.csr_array(adjacency, copy=True)
+    if matrix.shape[0] != matrix.shape[1]:
+        raise InputError(f"an adjacency matrix must be square, found shape {matrix.shape}")
+    size = matrix.shape[0]
+    check_rows(matrix.indptr, matrix.indices, size)
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    values = checked_weights(matrix.data, matrix.nnz)
+    symmetric = (matrix != matrix.T).nnz == 0
+    if directed is False and not symmetric:
+        hint = Message.of("pass {directed}, or add the transpose for an undirected graph", directed=True)
+        raise InputError("the adjacency matrix is not symmetric", hint=hint)
+    if weighted is None:
+        weighted = bool(len(values)) and not np.all(values == values[0])
+    source = np.repeat(np.arange(size), np.diff(matrix.indptr))
+    weights = values if weighted else None
+    rows = build_rows(size, source, matrix.indices, weights, directed=True, self_loops=self_loops)
+    return rows, not symmetric if directed is None else directed
+
+
+def networkx_edges(graph: Any, weight: str | None) -> tuple[list[Any], list[Any], list[Any] | None, bool]:
+    """Return the edges and nodes of a NetworkX graph, its weights or None, and whether it is directed."""
+    if not all(hasattr(graph, name) for name in ("nodes", "edges", "is_directed")):
+        raise InputError(f"from_networkx takes a NetworkX graph, found a {type(graph).__name__}")
+    triples = list(graph.edges(data=weight, default=None)) if weight else [(u, v, None) for u, v in graph.edges()]
+    values = [value for _, _, value in triples]
+    weights = None if all(value is None for value in values) else [1.0 if value is None else value for value in values]
+    return [(u, v) for u, v, _ in triples], list(graph.nodes), weights, bool(graph.is_directed())
+
+
+def pyg_adjacency(data: Any) -> tuple[sp.csr_array, bool]:
+    """Return the adjacency matrix of a PyTorch Geometric `Data`, and whether it has weights."""
+    if getattr(data, "edge_index", None) is None:
+        raise InputError(f"from_pyg takes an object with edge_index, found a {type(data).__name__} without")
+    edge_index = to_numpy(data.edge_index)
+    if edge_index.ndim != 2 or edge_index.shape[0] != 2:
+        raise InputError(f"edge_index must have shape (2, edges), found {edge_index.shape}")
+    count = edge_index.shape[1]
+    values, attributes = getattr(data, "edge_weight", None), getattr(data, "edge_attr", None)
+    if values is None and attributes is not None and to_numpy(attributes).size == count:
+        values = to_numpy(attributes).reshape(-1)
+    size = int(getattr(data, "num_nodes", None) or (edge_index.max() + 1 if count else 0))
+    weights = np.ones(count) if values is None else checked_weights(to_numpy(values), count)
+    wrong = edge_index[(edge_index < 0) | (edge_index >= size)]
+    if len(wrong):
+        raise InputError(f"edge_index contains {int(wrong[0])}, but the graph has {size:,} nodes")
+    matrix = sp.csr_array(sp.coo_array((weights, (edge_index[0], edge_index[1])), shape=(size, size)))
+    if values is None:
+        matrix.data[:] = 1
+    return matrix, values is not None

@@ -17,10 +17,7 @@ from cge.parallel import kernel
 
 @dataclass(frozen=True)
 class Rows:
-    """Compressed sparse rows; within a row, neighbors ascend and (neighbor, type) is unique.
-
-    `indptr (n+1,)`, `indices (m,)`, `weights (m,)` or None, `types (m,)` or None.
-    """
+    """Compressed sparse rows, `(n+1,)` and `(m,)`; in a row, neighbors ascend and (neighbor, type) is unique."""
 
     indptr: Array
     indices: Array
@@ -29,11 +26,7 @@ class Rows:
 
 
 def index_dtype(largest: int) -> type[np.int32] | type[np.int64]:
-    """Return the smaller of int32 and int64 that holds `largest` (SciPy and the kernels share these two).
-
-    >>> index_dtype(5).__name__, index_dtype(2**31).__name__
-    ('int32', 'int64')
-    """
+    """Return the smaller of int32 and int64 that holds `largest` (SciPy and the kernels share these two)."""
     return np.int32 if largest <= np.iinfo(np.int32).max else np.int64
 
 
@@ -53,8 +46,9 @@ def build_rows(
     edges of different `types` between the same nodes are kept apart. Self-loops are dropped unless `self_loops`.
     """
     node_type = index_dtype(num_nodes)
-    counts = np.zeros(num_nodes + 1, np.int64)
-    _count(source, target, directed, self_loops, counts)
+    no_loop = source != target
+    counts = np.bincount(target if self_loops else target[no_loop], minlength=num_nodes + 1)
+    counts += 0 if directed else np.bincount(source[no_loop], minlength=num_nodes + 1)
     entries = int(counts.sum())
     pointer_type = index_dtype(entries)
     by_column = np.empty(entries, node_type)  # row of each entry, entries grouped by column
@@ -64,28 +58,23 @@ def build_rows(
     row_start = column_start  # undirected entries are symmetric: rows are as long as columns
     if directed:
         row_start = _starts(np.bincount(by_column, minlength=num_nodes + 1), pointer_type)
-    indices = np.empty(entries, node_type)
+    indices: Array = np.empty(entries, node_type)
     row_edge = np.empty(len(edge), edge.dtype)
     _transpose(column_start, by_column, edge, row_start.copy(), indices, row_edge)
     del by_column, edge
-    row_weights = None if weights is None else weights[row_edge].astype(np.float64)  # sums of float32 would round
-    row_types = None if types is None else types[row_edge]
-    count = _merge(
-        row_start,
-        indices,
-        np.empty(0) if row_weights is None else row_weights,
-        np.empty(0, np.int16) if row_types is None else row_types,
-    )
+    # In float64: sums of float32 would round.
+    row_weights: Array = np.empty(0) if weights is None else weights[row_edge].astype(np.float64)
+    row_types: Array = np.empty(0, np.int16) if types is None else types[row_edge]
+    count = _merge(row_start, indices, row_weights, row_types)
     if count < entries:
-        indices = indices[:count].copy()
-        row_weights = None if row_weights is None else row_weights[:count].copy()
-        row_types = None if row_types is None else row_types[:count].copy()
-    if weights is not None and row_weights is not None:
+        indices, row_weights, row_types = (part[:count].copy() for part in (indices, row_weights, row_types))
+    if weights is not None:
         row_weights = row_weights.astype(weights.dtype, copy=False)
         if not np.isfinite(row_weights).all():
             row = int(np.searchsorted(row_start, np.flatnonzero(~np.isfinite(row_weights))[0], side="right")) - 1
             raise InputError(f"the weights of an edge of node index {row:,} add up to infinity; scale the weights down")
-    return Rows(row_start.astype(index_dtype(count), copy=False), indices, row_weights, row_types)
+    pointers = row_start.astype(index_dtype(count), copy=False)
+    return Rows(pointers, indices, None if weights is None else row_weights, None if types is None else row_types)
 
 
 def check_endpoints(source: Array, target: Array, num_nodes: int) -> None:
@@ -123,18 +112,6 @@ def _starts(counts: Array, dtype: type[np.int32] | type[np.int64]) -> Array:
     starts = np.zeros(len(counts), dtype)
     np.cumsum(counts[:-1], out=starts[1:])
     return starts
-
-
-@kernel
-def _count(source: Array, target: Array, directed: bool, self_loops: bool, counts: Array) -> None:
-    for k in range(len(source)):
-        u, v = source[k], target[k]
-        if u != v:
-            counts[v] += 1
-            if not directed:
-                counts[u] += 1
-        elif self_loops:
-            counts[v] += 1
 
 
 @kernel

@@ -21,17 +21,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Formatter
+from typing import Any
 
 _MAX_CHARACTERS = 60
 _MAX_ITEMS = 10
 
 
 def format_value(value: object) -> str:
-    """Return `repr(value)`, cut to a length that fits in a sentence.
-
-    >>> format_value("abc")
-    "'abc'"
-    """
+    """Return `repr(value)`, cut to a length that fits in a sentence."""
     text = repr(value)
     if len(text) <= _MAX_CHARACTERS:
         return text
@@ -49,11 +46,7 @@ def format_list(values: Sequence[object]) -> str:
 
 
 def counted(count: int, noun: str) -> str:
-    """Return a number and a noun, in the plural where it is needed.
-
-    >>> counted(1, "edge"), counted(2000, "edge")
-    ('1 edge', '2,000 edges')
-    """
+    """Return a number and a noun, in the plural where it is needed."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
@@ -72,21 +65,13 @@ def qualified_type(value: object) -> str:
 
 
 def disk_hint(error: OSError) -> str:
-    """Return the hint for a file that cannot be written.
-
-    >>> disk_hint(OSError(errno.ENOSPC, "No space left on device")), disk_hint(OSError(errno.EACCES, "no"))
-    ('free the disk or choose another', 'choose another')
-    """
+    """Return the hint for a file that cannot be written."""
     return "free the disk or choose another" if error.errno in (errno.ENOSPC, errno.EDQUOT) else "choose another"
 
 
 @dataclass(frozen=True)
 class Param:
-    """A parameter mentioned in a message, with or without a value; `str` gives its spelling in Python.
-
-    >>> str(Param("hops")), str(Param("weighting", "cosine"))
-    ('hops', "weighting='cosine'")
-    """
+    """A parameter mentioned in a message, with or without a value; `str` gives its spelling in Python."""
 
     name: str
     value: object = ...
@@ -141,15 +126,15 @@ class Message(str):
 
     def render(self, flag: Callable[[Param], str]) -> str:
         """Return the text for the shell; `flag` returns the spelling of a parameter."""
-        return "".join(_rendered(part, flag) for part in self.parts)
 
+        def text(part: str | Param | Spelling) -> str:
+            if isinstance(part, Param):
+                return flag(part)
+            if isinstance(part, Message):
+                return part.render(flag)
+            return part.shell if isinstance(part, Spelling) else part
 
-def _rendered(part: str | Param | Spelling, flag: Callable[[Param], str]) -> str:
-    if isinstance(part, Param):
-        return flag(part)
-    if isinstance(part, Message):
-        return part.render(flag)
-    return part.shell if isinstance(part, Spelling) else part
+        return "".join(map(text, self.parts))
 
 
 class CgeError(Exception):
@@ -171,6 +156,8 @@ class CgeError(Exception):
     ('hops must be at least 0, found -1; use hops=4', 'hops')
     """
 
+    place = ""  # where the problem is, such as a file and a line; empty for arguments
+
     def __init__(
         self,
         problem: str = "",
@@ -186,11 +173,6 @@ class CgeError(Exception):
         super().__init__(str(self.message))
 
     @property
-    def place(self) -> str:
-        """Where the problem is, such as a file and a line; empty for arguments."""
-        return ""
-
-    @property
     def message(self) -> Message:
         """The sentence: place, problem and hint."""
         return Message(self.place, self.problem, *(("; ", self.hint) if self.hint else ()))
@@ -201,29 +183,12 @@ class InputError(CgeError, ValueError):
 
 
 class FileFormatError(InputError):
-    """A file cannot be read as what it should be.
+    """A file cannot be read as what it should be."""
 
-    >>> str(FileFormatError("a.csv", "expected 2 columns, found 3", line=7))
-    'a.csv, line 7: expected 2 columns, found 3'
-    """
-
-    def __init__(
-        self,
-        path: str | Path,
-        problem: str,
-        line: int | None = None,
-        *,
-        parameter: str | None = None,
-        hint: str | None = None,
-    ) -> None:
+    def __init__(self, path: str | Path, problem: str, line: int | None = None, **fields: Any) -> None:
         self.path, self.line = Path(path), line
-        self._place = f"{path}, line {line:,}: " if line is not None else f"{path}: "
-        super().__init__(problem, parameter=parameter, hint=hint)
-
-    @property
-    def place(self) -> str:
-        """The file and, where it is known, the line."""
-        return self._place
+        self.place = f"{path}, line {line:,}: " if line is not None else f"{path}: "
+        super().__init__(problem, **fields)
 
 
 class CheckpointError(InputError):
@@ -234,11 +199,6 @@ class UnknownNodeError(InputError):
     """Ids that are not nodes of the graph.
 
     `node_ids` are ids of the graph; the message shows the first of them, or that their type is another one.
-
-    >>> str(UnknownNodeError("labels", ["x", "y"], count=12))
-    "12 nodes in labels are not in the graph, the first: 'x', 'y'"
-    >>> str(UnknownNodeError("", ["zz9"], node_ids=["n0", "n1", "n2"]))
-    "node 'zz9' is not in the graph (ids look like 'n0', 'n1')"
     """
 
     def __init__(
@@ -249,7 +209,6 @@ class UnknownNodeError(InputError):
         hint: str | None = None,
         node_ids: Sequence[object] = (),
     ) -> None:
-        self.where = where
         self.offenders, self.count = list(offenders), len(offenders) if count is None else count
         first = ", ".join(map(format_value, self.offenders[:5]))
         place = Message(" in ", where) if where else ""

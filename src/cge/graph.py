@@ -11,11 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from cge import checks
 from cge.arrays import Array
-from cge.checks import Features, checked_features, checked_weights, encode_types, number_edges, row_count, to_numpy
-from cge.csr import Rows, build_rows, check_endpoints, check_order, check_rows
+from cge.csr import build_rows, check_endpoints, check_order, check_rows
 from cge.errors import InputError, Param, counted, format_value
-from cge.graph_conversion import networkx_edges, pyg_adjacency, scipy_rows
 from cge.graph_summary import GraphSummary, summarize
 from cge.ids import IdIndex, as_id_array, find_nodes, id_sequence, unique_index
 
@@ -63,7 +62,7 @@ class Graph:
     weights: Array | None = None
     edge_types: Array | None = None
     edge_type_names: tuple[str, ...] = ()
-    features: Features | None = None
+    features: checks.Features | None = None
     feature_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -124,8 +123,8 @@ class Graph:
         """
         if node_ids is not None and num_nodes is not None:
             raise InputError("pass node_ids or num_nodes, not both")
-        size = num_nodes if num_nodes is not None or features is None else row_count(features)
-        source, target, ids = number_edges(edges, node_ids, size)
+        size = num_nodes if num_nodes is not None or features is None else checks.row_count(features)
+        source, target, ids = checks.number_edges(edges, node_ids, size)
         graph = cls.from_codes(
             source, target, ids, weights=weights, edge_types=edge_types, directed=directed, self_loops=self_loops
         )
@@ -148,10 +147,10 @@ class Graph:
         For readers of files; `from_edges` takes ids.
         """
         check_endpoints(source, target, len(node_ids))
-        types, names = (None, ()) if edge_types is None else encode_types(edge_types, len(source))
-        values = None if weights is None else checked_weights(weights, len(source))
+        types, names = (None, ()) if edge_types is None else checks.encode_types(edge_types, len(source))
+        values = None if weights is None else checks.checked_weights(weights, len(source))
         rows = build_rows(len(node_ids), source, target, values, types, directed=directed, self_loops=self_loops)
-        return cls._from_rows(rows, node_ids, directed, names)
+        return cls(rows.indptr, rows.indices, node_ids, directed, rows.weights, rows.types, names)
 
     @classmethod
     def from_scipy(
@@ -170,26 +169,25 @@ class Graph:
         ----------
         adjacency : (n, n) SciPy sparse matrix or array
             Entry (u, v) is the weight of the edge from u to v.
-        features, node_ids
+        features, node_ids, self_loops
             As for `from_edges`; without `node_ids` nodes are the integers 0 … n-1.
         directed : bool, optional
             None: a symmetric matrix makes an undirected graph, any other a directed one.
         weighted : bool, optional
             None: a matrix of equal values makes a graph without weights.
-        self_loops : bool
-            Keep edges from a node to itself; by default they are dropped.
 
         Examples
         --------
         >>> Graph.from_scipy(sp.csr_array([[0, 1, 1], [0, 0, 0], [0, 0, 0]]))
         Graph(3 nodes, 2 directed edges)
         """
-        rows, size, directed = scipy_rows(adjacency, directed=directed, weighted=weighted, self_loops=self_loops)
+        rows, directed = checks.scipy_rows(adjacency, directed, weighted, self_loops)
+        size = len(rows.indptr) - 1
         ids = np.arange(size, dtype=np.int64) if node_ids is None else as_id_array(node_ids).copy()
         if len(ids) != size:
             raise InputError(f"the matrix has {size:,} rows, but there are {len(ids):,} node ids")
         unique_index(ids)
-        return cls._from_rows(rows, ids, directed, ()).with_features(features)
+        return cls(rows.indptr, rows.indices, ids, directed, rows.weights).with_features(features)
 
     @classmethod
     def from_networkx(
@@ -207,9 +205,9 @@ class Graph:
             The edge attribute to read; where no edge has it, the graph has no weights, and where some have it, the
             weight of the others is 1. None reads no weights.
         self_loops : bool
-            Keep edges from a node to itself; by default they are dropped.
+            As for `from_edges`.
         """
-        edges, nodes, weights, directed = networkx_edges(graph, weight)
+        edges, nodes, weights, directed = checks.networkx_edges(graph, weight)
         return cls.from_edges(edges, features, nodes, weights, directed, self_loops=self_loops)
 
     @classmethod
@@ -223,16 +221,12 @@ class Graph:
         directed : bool, optional
             None: undirected if every edge has its reverse.
         self_loops : bool
-            Keep edges from a node to itself; by default they are dropped.
+            As for `from_edges`.
         """
-        matrix, weighted = pyg_adjacency(data)
+        matrix, weighted = checks.pyg_adjacency(data)
         features = getattr(data, "x", None)
-        features = None if features is None else to_numpy(features)
+        features = None if features is None else checks.to_numpy(features)
         return cls.from_scipy(matrix, features, directed=directed, weighted=weighted, self_loops=self_loops)
-
-    @classmethod
-    def _from_rows(cls, rows: Rows, node_ids: Array, directed: bool, type_names: tuple[str, ...]) -> Graph:
-        return cls(rows.indptr, rows.indices, node_ids, directed, rows.weights, rows.types, type_names)
 
     # ------------------------------------------------------------------ queries
 
@@ -286,15 +280,13 @@ class Graph:
 
     def contains(self, nodes: Iterable[Hashable]) -> npt.NDArray[np.bool_]:
         """Return for each id whether it is a node, `(k,)`."""
-        is_node: npt.NDArray[np.bool_] = self._index.find(id_sequence(nodes)) >= 0
-        return is_node
+        return np.asarray(self._index.find(id_sequence(nodes)) >= 0)
 
     def neighbors(self, node: Hashable) -> list[Any]:
         """Return the ids of a node's neighbors, each once."""
         index = self.index_of(node)
         row = self.indices[self.indptr[index] : self.indptr[index + 1]]
-        ids: list[Any] = self.node_ids[np.unique(row)].tolist()
-        return ids
+        return list(self.node_ids[np.unique(row)].tolist())
 
     def to_scipy(self) -> sp.csr_array:
         """Return the adjacency matrix, float64; the weights of edges of different types between two nodes add up."""
@@ -307,7 +299,7 @@ class Graph:
         """Return the same graph with a copy of these node features."""
         if features is None and self.features is None:
             return self
-        checked = None if features is None else checked_features(features, self.num_nodes)
+        checked = None if features is None else checks.checked_features(features, self.num_nodes)
         return replace(self, features=checked, feature_names=())
 
     def subgraph(self, nodes: Any) -> Graph:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.sparse.csgraph import connected_components
-
-from cge.arrays import Array
 
 
 @dataclass(frozen=True)
@@ -47,7 +45,9 @@ class GraphSummary:
         if self.edge_types:
             rows.append(("edge types", f"{len(self.edge_types)}: {', '.join(self.edge_types[:8])}"))
         shape = f"{self.features:,} per node, {self.feature_density:.1%} nonzero" if self.features else "none"
-        return [*rows, ("features", shape), ("graph in memory", _bytes(self.memory_bytes))]
+        size = self.memory_bytes
+        memory = f"{size / 1e6:,.1f} MB" if size >= 1e5 else f"{size / 1e3:,.1f} kB"
+        return [*rows, ("features", shape), ("graph in memory", memory)]
 
     def __str__(self) -> str:
         rows = self.rows()
@@ -55,39 +55,8 @@ class GraphSummary:
         return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
-def _bytes(count: int) -> str:
-    return f"{count / 1e6:,.1f} MB" if count >= 1e5 else f"{count / 1e3:,.1f} kB"
-
-
-class _GraphArrays(Protocol):
-    """The attributes of a graph that are summarized."""
-
-    @property
-    def num_nodes(self) -> int: ...
-    @property
-    def num_edges(self) -> int: ...
-    @property
-    def degrees(self) -> Array: ...
-    @property
-    def directed(self) -> bool: ...
-    @property
-    def indptr(self) -> Array: ...
-    @property
-    def indices(self) -> Array: ...
-    @property
-    def node_ids(self) -> Array: ...
-    @property
-    def weights(self) -> Array | None: ...
-    @property
-    def edge_types(self) -> Array | None: ...
-    @property
-    def edge_type_names(self) -> tuple[str, ...]: ...
-    @property
-    def features(self) -> Any: ...
-
-
-def summarize(graph: _GraphArrays) -> GraphSummary:
-    """Summarize a graph."""
+def summarize(graph: Any) -> GraphSummary:
+    """Summarize a `cge.Graph`."""
     size, indices = graph.num_nodes, graph.indices
     quantiles = np.quantile(graph.degrees, [0, 0.25, 0.5, 0.75, 0.9, 0.99, 1]) if size else np.zeros(7)
     total_degrees = np.bincount(indices, minlength=size) + graph.degrees
@@ -97,6 +66,7 @@ def summarize(graph: _GraphArrays) -> GraphSummary:
     features = graph.features
     is_sparse = isinstance(features, sp.csr_array)
     arrays += [features.data, features.indices, features.indptr] if is_sparse else [features]
+    nonzero = features.nnz if is_sparse else np.count_nonzero(features)  # 0 without features
     return GraphSummary(
         nodes=size,
         edges=graph.num_edges,
@@ -107,14 +77,6 @@ def summarize(graph: _GraphArrays) -> GraphSummary:
         weighted=graph.weights is not None,
         edge_types=graph.edge_type_names,
         features=0 if features is None else int(features.shape[1]),
-        feature_density=_density(features),
+        feature_density=float(nonzero / np.prod(features.shape)) if nonzero else 0.0,
         memory_bytes=sum(array.nbytes for array in arrays if array is not None),
     )
-
-
-def _density(features: Any) -> float:
-    """Return the fraction of features that are not zero."""
-    if features is None or 0 in features.shape:
-        return 0.0
-    nonzero = features.nnz if isinstance(features, sp.csr_array) else int(np.count_nonzero(features))
-    return float(nonzero / (features.shape[0] * features.shape[1]))

@@ -50,12 +50,7 @@ def as_id_array(values: Iterable[Any], what: str = "node ids") -> Array:
 
 def _to_array(values: Iterable[Any]) -> Array:
     items = values if isinstance(values, Sequence) else list(values)
-    if items and all(type(item) is int for item in items):
-        try:
-            return np.array(items, np.int64)
-        except OverflowError:
-            pass
-    elif items and all(isinstance(item, np.integer | float | np.floating) for item in items):
+    if items and all(isinstance(item, np.integer | float | np.floating) for item in items):
         return np.asarray(items)
     array = np.empty(len(items), object)
     array[:] = items
@@ -83,12 +78,7 @@ def _checked_objects(array: Array, what: str) -> Array:
 
 
 def factorize(values: Array) -> tuple[Array, Array]:
-    """Return `(codes, ids)` with `ids[codes] == values`: integer ids ascend, others keep the order of first appearance.
-
-    >>> codes, ids = factorize(np.array([7, 3, 7]))
-    >>> codes.tolist(), ids.tolist()
-    ([1, 0, 1], [3, 7])
-    """
+    """Return `(codes, ids)` with `ids[codes] == values`: integers ascend, others keep the order of first appearance."""
     if values.dtype.kind == "i":
         return _factorize_integers(values)
     items = values.tolist()
@@ -121,19 +111,12 @@ def _factorize_integers(values: Array) -> tuple[Array, Array]:
 
 
 class IdIndex:
-    """Finds the index of a node by its id.
-
-    >>> IdIndex(as_id_array([10, 30])).find([30, 7]).tolist()
-    [1, -1]
-    """
+    """Finds the index of a node by its id."""
 
     def __init__(self, ids: Array) -> None:
-        self._ids = ids
-        self._size = len(ids)
+        self.ids, self._size, self._sorted, self._is_range = ids, len(ids), ids, False
         self._order: Array | None = None
-        self._sorted = ids
         self._index_of: dict[Any, int] = {}
-        self._is_range = False
         if ids.dtype.kind == "i":
             self._is_range = self._size == 0 or bool(ids[0] == 0 and np.array_equal(ids, np.arange(self._size)))
             if not self._is_range and np.any(ids[1:] <= ids[:-1]):
@@ -142,37 +125,24 @@ class IdIndex:
         else:
             self._index_of = dict(zip(ids.tolist(), range(self._size), strict=True))
 
-    def first_ids(self) -> list[Any]:
-        """Return the first ids, as examples in messages."""
-        return list(self._ids[:2].tolist())
-
     def first_duplicate(self) -> object | None:
         """Return an id that occurs twice, or None."""
-        if self._ids.dtype.kind == "i":
-            if self._is_range:
-                return None
-            equal = np.flatnonzero(self._sorted[1:] == self._sorted[:-1])
-            return int(self._sorted[equal[0]]) if len(equal) else None
-        if len(self._index_of) == self._size:
-            return None
-        # The dictionary has the last index of an id: an id at any other index occurs twice.
-        return next((name for index, name in enumerate(self._ids.tolist()) if self._index_of[name] != index), None)
+        duplicates = self.ids[self.find(self.ids) != np.arange(self._size)]
+        return duplicates.tolist()[0] if len(duplicates) else None
 
     def find(self, values: Iterable[Any]) -> Array:
         """Return the indices of `values`, −1 where there is no such node."""
-        if self._ids.dtype.kind != "i":
+        if self.ids.dtype.kind != "i":
             items = values.tolist() if isinstance(values, np.ndarray) else list(values)
             try:
                 return np.fromiter(map(self._index_of.get, items, repeat(-1)), np.int64, len(items))
             except TypeError:
                 raise InputError(f"node ids must be hashable, found {format_value(items)}") from None
         queries = as_id_array(values)
+        is_integer = np.ones(len(queries), bool)
         if queries.dtype.kind != "i":
-            queries = np.array([v if isinstance(v, int) and abs(v) < 2**63 else None for v in queries.tolist()], object)
-            invalid = queries == None  # noqa: E711 - elementwise
-            queries = np.where(invalid, np.iinfo(np.int64).min, queries).astype(np.int64)
-        else:
-            invalid = np.zeros(len(queries), bool)
+            is_integer[:] = [isinstance(item, int) and abs(item) < 2**63 for item in queries.tolist()]
+            queries = np.where(is_integer, queries, 0).astype(np.int64)
         if self._is_range:
             indices = np.where((queries >= 0) & (queries < self._size), queries, -1)
         else:
@@ -181,31 +151,18 @@ class IdIndex:
             indices = np.where(self._sorted[rank] == queries, rank, -1)
             if self._order is not None:
                 indices = np.where(indices >= 0, self._order[indices], -1)
-        return np.where(invalid, -1, indices)
+        return np.where(is_integer, indices, -1)
 
 
 def id_sequence(nodes: Any) -> Any:
     """Return ids as a sequence; a single id is refused, even if it is iterable."""
     if isinstance(nodes, str | bytes) or not hasattr(nodes, "__iter__"):
-        raise InputError(
-            f"expected a sequence of node ids, found the single id {format_value(nodes)}; put it in a list"
-        )
+        single = f"the single id {format_value(nodes)}"
+        raise InputError(f"expected a sequence of node ids, found {single}", hint="put it in a list")
     if hasattr(nodes, "columns"):
-        raise InputError(
-            "expected a sequence of node ids, found a table; pass its column of ids, such as table['node']"
-        )
+        hint = "pass its column of ids, such as table['node']"
+        raise InputError("expected a sequence of node ids, found a table", hint=hint)
     return nodes if isinstance(nodes, np.ndarray) else list(nodes)
-
-
-def check_node_range(endpoints: Array, size: int) -> None:
-    """Refuse endpoints of edges that are not integers from 0 to size-1."""
-    wrong = endpoints if endpoints.dtype.kind != "i" else endpoints[(endpoints < 0) | (endpoints >= size)]
-    if len(wrong):
-        value = format_value(wrong[:1].tolist()[0])
-        raise InputError(
-            f"without node_ids the nodes are the numbers 0 to {size - 1:,}, but the edges contain {value}; "
-            "pass node_ids= with the id of each node"
-        )
 
 
 def unique_index(ids: Array) -> IdIndex:
@@ -224,5 +181,5 @@ def find_nodes(index: IdIndex, ids: Any, where: str | Param) -> Array:
     if len(unknown):
         missing = list(dict.fromkeys(ids[position] for position in unknown.tolist()))
         missing = [name.item() if isinstance(name, np.generic) else name for name in missing]
-        raise UnknownNodeError(where, missing, node_ids=index.first_ids())
+        raise UnknownNodeError(where, missing, node_ids=index.ids[:2].tolist())
     return indices

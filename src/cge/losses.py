@@ -1,4 +1,4 @@
-"""The paper's losses, Eqs. 3 to 6, as functions of tensors; kernels are tested against them."""
+"""The paper's losses, Eqs. 4 to 6, as functions of tensors; kernels are tested against them."""
 
 from __future__ import annotations
 
@@ -39,12 +39,6 @@ def supervised_loss(scores: Tensor, labels: Tensor, class_weights: Tensor | None
     losses are summed over the classes: with their mean, weight decay would be c times stronger.
     """
     if labels.ndim == 2:
-        return labels.shape[1] * functional.binary_cross_entropy_with_logits(
-            scores, labels.to(scores.dtype), pos_weight=class_weights
-        )
+        targets = labels.to(scores.dtype)
+        return labels.shape[1] * functional.binary_cross_entropy_with_logits(scores, targets, pos_weight=class_weights)
     return functional.cross_entropy(scores, labels, class_weights)
-
-
-def total_loss(supervised: Tensor, unsupervised: Tensor, unsup_weight: float) -> Tensor:
-    """Return L = L_s + λ L_u (Eq. 3)."""
-    return supervised + unsup_weight * unsupervised

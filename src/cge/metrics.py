@@ -9,79 +9,44 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from cge.arrays import Array
-
-Bools = npt.NDArray[np.bool_]
 
 _SMALLEST = 1e-12  # probabilities below this count as this, so that their logarithm is finite
 _TEMPERATURES = 5.0 ** (np.arange(-97, 41) / 40)  # 0.02 to 5
 _COARSE_TEMPERATURES = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8, 4.0)
 
 
-# ---------------------------------------------------------------------- predictions
-
-
-def predicted_indicators(probabilities: Array, multilabel: bool) -> Bools:
-    """Return the predicted classes as an indicator matrix `(n, c)`.
-
-    The class of highest probability, or with `multilabel` every class above one half.
-
-    >>> predicted_indicators(np.array([[0.6, 0.9, 0.2]]), multilabel=True).tolist()
-    [[True, True, False]]
-    """
+def predicted_indicators(probabilities: Array, multilabel: bool) -> Array:
+    """Return the class of highest probability, with `multilabel` every class above one half, as indicators `(n, c)`."""
     if multilabel:
         return np.asarray(probabilities > 0.5)
     return np.asarray(np.eye(probabilities.shape[1], dtype=bool)[probabilities.argmax(1)])
 
 
-def top_k_indicators(scores: Array, labels: Array) -> Bools:
-    """Return the k classes with the highest scores of each node, `(n, c)`, where k is its number of `labels (n, c)`.
-
-    >>> top_k_indicators(np.array([[0.1, 0.3, 0.2]]), np.array([[1, 1, 0]])).tolist()
-    [[False, True, True]]
-    """
+def top_k_indicators(scores: Array, labels: Array) -> Array:
+    """Return the k classes with the highest scores of each node, `(n, c)`, where k is its number of `labels (n, c)`."""
     rank = np.argsort(np.argsort(-scores, axis=1, kind="stable"), axis=1)
     return np.asarray(rank < np.count_nonzero(labels, axis=1)[:, None])
 
 
-# ---------------------------------------------------------------------- accuracy and F1
-
-
 def accuracy(predicted: Array, labels: Array) -> float:
-    """Return the share of predictions `(n,)` that equal the labels `(n,)`; NaN without any.
-
-    >>> accuracy(np.array([0, 1, 1, 2]), np.array([0, 1, 2, 2]))
-    0.75
-    """
+    """Return the share of predictions `(n,)` that equal the labels `(n,)`; NaN without any."""
     return float(np.mean(predicted == labels)) if len(labels) else float("nan")
 
 
 def micro_f1(predicted: Array, labels: Array) -> float:
-    """Return micro-F1, 2 TP / (2 TP + FP + FN) over all classes, of boolean indicators `(n, c)`; 0 without positives.
-
-    >>> micro_f1(np.array([[True, True]]), np.array([[True, False]])) == 2 / 3
-    True
-    """
+    """Return micro-F1, 2 TP / (2 TP + FP + FN) over all classes, of boolean `(n, c)`; 0 without positives."""
     return float(2 * np.sum(predicted & labels) / max(int(np.sum(predicted) + np.sum(labels)), 1))
 
 
 def macro_f1(predicted: Array, labels: Array) -> float:
-    """Return macro-F1, the mean of the classes' F1, of boolean indicators `(n, c)`; a class without positives has 0.
-
-    >>> macro_f1(np.array([[True, True]]), np.array([[True, False]]))
-    0.5
-    """
+    """Return macro-F1, the mean of the classes' F1, of boolean indicators `(n, c)`; a class without positives has 0."""
     return float(np.mean(2 * (predicted & labels).sum(0) / np.maximum(predicted.sum(0) + labels.sum(0), 1)))
 
 
 def accuracy_or_f1(scores: Array, labels: Array) -> float:
-    """Return the accuracy of the classes with the highest `scores (n, c)`; micro-F1 of the top k with multilabel.
-
-    >>> accuracy_or_f1(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([0, 0]))
-    0.5
-    """
+    """Return the accuracy of the classes with the highest `scores (n, c)`; micro-F1 of the top k with multilabel."""
     if labels.ndim == 1:
         return accuracy(scores.argmax(1), labels)
     return micro_f1(top_k_indicators(scores, labels), labels > 0)
@@ -91,9 +56,6 @@ def node_accuracy(scores: Array, labels: Array) -> Array:
     """Return for each node whether the class of highest score is its label, as 0 or 1, `(n,)`.
 
     With multilabel, the share of the node's k labels among its k top classes (precision at k); 1 without labels.
-
-    >>> node_accuracy(np.array([[0.2, 0.1], [0.3, 0.9]]), np.array([[1, 1], [1, 0]])).round(6).tolist()
-    [1.0, 0.0]
     """
     if labels.ndim == 1:
         return np.asarray(scores.argmax(1) == labels, np.float64)
@@ -102,11 +64,7 @@ def node_accuracy(scores: Array, labels: Array) -> Array:
 
 
 def node_f1(predicted: Array, labels: Array) -> Array:
-    """Return the F1 of each node's classes, `(n,)`, from indicators `(n, c)`; 0 or 1 where a node has one class.
-
-    >>> node_f1(np.array([[1, 0, 0], [1, 1, 0]]), np.array([[1, 0, 0], [0, 1, 0]])).round(2).tolist()
-    [1.0, 0.67]
-    """
+    """Return the F1 of each node's classes, `(n,)`, from indicators `(n, c)`; 0 or 1 where a node has one class."""
     positive, true = predicted > 0, labels > 0
     return np.asarray(2 * (positive & true).sum(1) / np.maximum(positive.sum(1) + true.sum(1), 1))
 
@@ -119,48 +77,27 @@ def classification_metrics(probabilities: Array, labels: Array) -> dict[str, flo
     """
     if labels.ndim == 1:
         return {"accuracy": accuracy(probabilities.argmax(1), labels)}
-    predictions = {
-        "": top_k_indicators(probabilities, labels),
-        "_above_half": predicted_indicators(probabilities, True),
-    }
-    return {
-        f"{name}{suffix}": metric(predicted, labels > 0)
-        for suffix, predicted in predictions.items()
-        for name, metric in (("micro_f1", micro_f1), ("macro_f1", macro_f1))
-    }
-
-
-# ---------------------------------------------------------------------- regression
+    scores = {}
+    top_k, above_half = top_k_indicators(probabilities, labels), predicted_indicators(probabilities, True)
+    for suffix, predicted in (("", top_k), ("_above_half", above_half)):
+        scores[f"micro_f1{suffix}"] = micro_f1(predicted, labels > 0)
+        scores[f"macro_f1{suffix}"] = macro_f1(predicted, labels > 0)
+    return scores
 
 
 def r2_score(predicted: Array, labels: Array) -> float:
-    """Return R², 1 − Σ(y − ŷ)² / Σ(y − ȳ)²; NaN where the labels do not vary.
-
-    >>> r2_score(np.array([1.0, 2.0, 3.0]), np.array([1.0, 2.0, 4.0])).__round__(3)
-    0.786
-    """
+    """Return R², 1 − Σ(y − ŷ)² / Σ(y − ȳ)²; NaN where the labels do not vary."""
     total = float(((labels - labels.mean()) ** 2).sum()) if len(labels) else 0.0
     return 1 - float(((labels - predicted) ** 2).sum()) / total if total else float("nan")
 
 
 def mean_absolute_error(predicted: Array, labels: Array) -> float:
-    """Return the mean of |y − ŷ|; NaN without labels.
-
-    >>> mean_absolute_error(np.array([1.0, 2.0]), np.array([1.5, 2.0]))
-    0.25
-    """
+    """Return the mean of |y − ŷ|; NaN without labels."""
     return float(np.abs(labels - predicted).mean()) if len(labels) else float("nan")
 
 
-# ---------------------------------------------------------------------- log loss
-
-
 def log_losses(probabilities: Array, labels: Array) -> Array:
-    """Return −log of the probability of each node's label, `(n,)`; with multilabel the mean over classes.
-
-    >>> log_losses(np.array([[0.5, 0.5], [1.0, 0.0]]), np.array([1, 0])).round(3).tolist()
-    [0.693, -0.0]
-    """
+    """Return −log of the probability of each node's label, `(n,)`; with multilabel the mean over classes."""
     if labels.ndim == 1:
         return np.asarray(-np.log(np.maximum(probabilities[np.arange(len(labels)), labels], _SMALLEST)))
     of_labels = np.where(labels > 0, probabilities, 1 - probabilities)
@@ -182,42 +119,27 @@ def logit_log_losses(logits: Array, labels: Array) -> Array:
 
 
 def calibrated_log_losses(logits: Array, labels: Array) -> Array:
-    """Return `logit_log_losses` at the temperature, of nine from 0.25 to 4, with the lowest mean.
-
-    So two models can be compared by log loss whatever the scale of their logits.
-    """
+    """Return `logit_log_losses` at the best of nine temperatures, so that the scale of logits does not matter."""
     losses = [logit_log_losses(logits / temperature, labels) for temperature in _COARSE_TEMPERATURES]
     return min(losses, key=lambda each: float(each.mean()))
 
 
-# ---------------------------------------------------------------------- calibration
-
-
 def scale_probabilities(probabilities: Array, temperature: float | Array, multilabel: bool = False) -> Array:
-    """Return probabilities `(n, c)` at a temperature T, one or `(n,)`: p^(1/T), normalized; T above 1 flattens them.
+    """Return probabilities `(n, c)` at a temperature T, one or `(n,)`: p^(1/T), normalized (Guo et al. 2017).
 
-    It is temperature scaling of the logits (Guo et al. 2017). With `multilabel` each class is normalized against its
-    own complement.
-
-    >>> scale_probabilities(np.array([[0.9, 0.1]]), 2.0).round(2).tolist()  # √9 to 1
-    [[0.75, 0.25]]
+    With `multilabel` each class is normalized against its own complement.
     """
     if np.all(temperature == 1.0):
         return probabilities
     exponent = 1 / np.reshape(temperature, (-1, 1))
     power = np.maximum(probabilities, _SMALLEST) ** exponent
     if multilabel:
-        total = np.maximum(1 - probabilities, _SMALLEST) ** exponent + power
-    else:
-        total = power.sum(axis=1, keepdims=True)
-    return np.asarray(power / total)
+        return np.asarray(power / (np.maximum(1 - probabilities, _SMALLEST) ** exponent + power))
+    return np.asarray(power / power.sum(axis=1, keepdims=True))
 
 
 def fit_temperature(probabilities: Array, labels: Array) -> float:
-    """Return the temperature, of 138 from 0.02 to 5, that minimizes the log loss of labels plus 2 (log T)² / n.
-
-    The penalty keeps the temperature of few labels near 1.
-    """
+    """Return the temperature of the lowest log loss plus 2 (log T)² / n, which keeps that of few labels near 1."""
     losses = [log_loss(scale_probabilities(probabilities, each, labels.ndim == 2), labels) for each in _TEMPERATURES]
     penalty = 2 * np.log(_TEMPERATURES) ** 2 / len(labels)
     return float(_TEMPERATURES[int(np.argmin(np.array(losses) + penalty))])
@@ -228,10 +150,6 @@ def class_prior_ratio(labels: Array, train_counts: Array) -> tuple[Array, Array]
 
     The second result, `(k, c)`, is the ratio for each label computed from the other labels only (leave-one-out). Every
     class counts one label more than it has, so that no prior is zero.
-
-    >>> ratio, leave_one_out = class_prior_ratio(np.array([0, 0, 0, 1]), np.array([2, 2]))
-    >>> np.exp(ratio).round(2).tolist(), np.exp(leave_one_out[3]).round(2).tolist()
-    ([1.33, 0.67], [1.6, 0.4])
     """
     n_classes = len(train_counts)
     counts = np.bincount(labels, minlength=n_classes)
@@ -257,14 +175,7 @@ class Reliability:
 
 
 def reliability(probabilities: Array, labels: Array, bins: int = 10) -> Reliability:
-    """Return how well probabilities `(n, c)` agree with the labels, in `bins` of equal width.
-
-    The confidence of a prediction is its probability; with multilabel each probability is a prediction of its own.
-
-    >>> diagram = reliability(np.array([[0.9, 0.1], [0.7, 0.3]]), np.array([0, 1]))
-    >>> diagram.accuracy.tolist(), round(diagram.error, 2)
-    ([0.0, 1.0], 0.4)
-    """
+    """Return how well probabilities `(n, c)`, with multilabel each of them, agree with the labels, in equal `bins`."""
     if labels.ndim == 1:
         confidence, correct = probabilities.max(axis=1), probabilities.argmax(axis=1) == labels
     else:

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeAlias, TypeVar
+from typing import Any, ParamSpec, TypeAlias, TypeVar
 
 import numba
 import numpy as np
@@ -48,38 +48,28 @@ def float_kernel(function: Callable[P, R]) -> Callable[P, R]:
     return _compiled(function, nogil=True, boundscheck=False, error_model="numpy", fastmath=fast)
 
 
-if TYPE_CHECKING:
+def _prefetch(_context: Any, array: Any, _index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        view = context.make_array(signature.args[0])(context, builder, arguments[0])
+        byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
+        address = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte_pointer)
+        shape = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
+        name = "llvm.prefetch.p0"
+        declared = builder.module.globals.get(name)
+        function = declared if declared is not None else ir.Function(builder.module, shape, name)
+        read, keep_close, data = (ir.Constant(number, value) for value in (0, 3, 1))
+        builder.call(function, [address, read, keep_close, data])
+        return context.get_dummy_value()
 
-    def prefetch(array: Any, index: Int) -> None:
-        """Inside a kernel: load `array[index]` into the cache without waiting for it."""
+    return types.void(array, types.int64), generate
 
-else:
 
-    @intrinsic
-    def prefetch(_context: Any, array: Any, _index: Any) -> Any:
-        """Inside a kernel: load `array[index]` into the cache without waiting for it."""
-
-        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            view = context.make_array(signature.args[0])(context, builder, arguments[0])
-            byte_pointer, number = ir.IntType(8).as_pointer(), ir.IntType(32)
-            address = builder.bitcast(builder.gep(view.data, [arguments[1]]), byte_pointer)
-            shape = ir.FunctionType(ir.VoidType(), [byte_pointer, number, number, number])
-            name = "llvm.prefetch.p0"
-            declared = builder.module.globals.get(name)
-            function = declared if declared is not None else ir.Function(builder.module, shape, name)
-            read, keep_close, data = (ir.Constant(number, value) for value in (0, 3, 1))
-            builder.call(function, [address, read, keep_close, data])
-            return context.get_dummy_value()
-
-        return types.void(array, types.int64), generate
+# Inside a kernel: loads `array[index]` into the cache without waiting for it.
+prefetch: Any = intrinsic(_prefetch)
 
 
 def resolve_jobs(n_jobs: int | None) -> int:
-    """Return the number of threads to use; None and −1 mean every core this process may use.
-
-    >>> resolve_jobs(3)
-    3
-    """
+    """Return the number of threads to use; None and −1 mean every core this process may use."""
     if n_jobs is None or n_jobs == -1:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
@@ -97,11 +87,7 @@ def split_blocks(count: int, size: int) -> list[tuple[int, int]]:
 
 
 def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n_jobs: int | None = None) -> None:
-    """Call `work(*block)` for every block, on up to `n_jobs` threads; an error stops the rest and is raised here.
-
-    The calling thread works too. The others are reused by the next call: starting them would take longer than many a
-    product.
-    """
+    """Call `work(*block)` for every block, on up to `n_jobs` threads; an error stops the rest and is raised here."""
     blocks = list(blocks)
     n_threads, remaining, failed = min(resolve_jobs(n_jobs), len(blocks)), iter(blocks), threading.Event()
 
@@ -130,7 +116,7 @@ def run_blocks(work: Callable[..., object], blocks: Iterable[tuple[Any, ...]], n
 
 @cache
 def _thread_pool() -> ThreadPoolExecutor:
-    """Return the threads of this process."""
+    """Return the threads of this process: to start them for each call would take longer than many a product."""
     return ThreadPoolExecutor(max(resolve_jobs(None), _MIN_POOL_SIZE), "cge")
 
 

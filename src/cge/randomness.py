@@ -1,11 +1,8 @@
 """One seed, many independent streams, the same bytes for any number of threads.
 
-Two kinds of randomness, neither of them global:
-
-- `generator(seed, *names)` returns an ordinary `numpy.random.Generator` for the stream with these names.
-- `key(seed, *names)` returns a 64-bit key for *counter-based* numbers: inside a kernel the number with index c is
-  `mix(key + c * STEP)`, a hash of its index and not of what was drawn before. Any thread, in any order, computes the
-  same number.
+`generator(seed, *names)` is an ordinary `numpy.random.Generator` for the stream with these names. `key(seed, *names)`
+is a 64-bit key for *counter-based* numbers: inside a kernel the number with index c is `mix(key + c * STEP)`, a hash of
+its index and not of what was drawn before. Any thread, in any order, computes the same number.
 
 `mix` is the finalizer of SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", 2014).
 """
@@ -38,20 +35,12 @@ def _digest(seed: int, names: tuple[str | int, ...]) -> bytes:
 
 
 def key(seed: int, *names: str | int) -> np.uint64:
-    """Return the 64-bit key of the stream with these names.
-
-    >>> int(key(0, "walks")) == int(key(0, "walks")), int(key(0, "walks")) == int(key(1, "walks"))
-    (True, False)
-    """
+    """Return the 64-bit key of the stream with these names."""
     return np.uint64(int.from_bytes(_digest(seed, names)[:8], "little"))
 
 
 def generator(seed: int, *names: str | int) -> np.random.Generator:
-    """Return a NumPy generator for the stream with these names.
-
-    >>> float(generator(0, "split").random()) == float(generator(0, "split").random())
-    True
-    """
+    """Return a NumPy generator for the stream with these names."""
     return np.random.Generator(np.random.PCG64(int.from_bytes(_digest(seed, names), "little")))
 
 

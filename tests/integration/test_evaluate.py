@@ -17,8 +17,7 @@ from cge.data import load_folder
 from cge.data.link_split import hold_out_links
 from cge.estimators.embeddings import DeepWalk
 from cge.estimators.methods import make, methods_for
-from cge.evaluation.links import run_links
-from cge.evaluation.protocol import peak_mb, run_once, split_of
+from cge.evaluation.protocol import peak_mb, run_links, run_once, split_of
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 
 ROLES = {"train": range(0, 40, 4), "validation": range(1, 40, 4), "test": [node for node in range(40) if node % 4 > 1]}

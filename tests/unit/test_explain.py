@@ -13,9 +13,8 @@ import pytest
 import torch
 
 import cge
-from cge.explain.all_paths import AllPaths
 from cge.explain.explanation import Explanation
-from cge.explain.sampled_paths import SampledPaths
+from cge.explain.path_sources import AllPaths, SampledPaths
 from cge.metrics import scale_probabilities
 from cge.training.classifier_registry import CLASSIFIERS
 from tests.fixtures import (

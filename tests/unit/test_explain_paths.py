@@ -10,10 +10,8 @@ import numpy.typing as npt
 import pytest
 
 import cge
-from cge.explain.all_paths import AllPaths
-from cge.explain.edge_types import NO_EDGE, SELF_LOOP, EdgeTypes
 from cge.explain.path_search import PathSet, best_paths
-from cge.explain.sampled_paths import SampledPaths
+from cge.explain.path_sources import NO_EDGE, SELF_LOOP, AllPaths, EdgeTypes, SampledPaths
 from cge.models.propagation import TransitionMatrix
 
 Array = npt.NDArray[Any]
@@ -171,7 +169,7 @@ def test_the_most_positive_paths_are_those_of_all_paths(top: int, alike: bool, s
         for _, coefficient, end in one_by_one(paths, node):
             every.append(coefficient * float(gradients[row] @ INPUTS[end]))
     expected = sorted((value for value in every if value > 0), reverse=True)[:top]
-    best = (sampled_like(paths) if sampled else paths).top_positive(nodes, gradients, INPUTS, top)
+    best = (sampled_like(paths) if sampled else paths).top_by_contribution(nodes, gradients, INPUTS, top, positive=True)
     rows, ends = np.searchsorted(nodes, best.start), best.endpoints(paths.indices)
     np.testing.assert_allclose(best.coefficient * (gradients[rows] * INPUTS[ends]).sum(1), expected, atol=1e-14)
 

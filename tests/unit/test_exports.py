@@ -29,9 +29,8 @@ from cge.errors import CgeError, InputError
 from cge.graph import Graph
 from cge.store import write_folder
 from cge.store.atomic import writable_file, write_files
-from cge.store.export_tables import count_escaped_cells
+from cge.store.export_formats import as_word, as_xml, count_escaped_cells, escape_formula
 from cge.store.exports import TABLES, VECTORS, Export, file_format, write_export, write_predictions
-from cge.store.text import as_word, as_xml, escape_formula
 
 HOSTILE = [
     "=1+1",

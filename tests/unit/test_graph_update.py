@@ -19,7 +19,7 @@ from cge.data.files.graph_files import read_graph_update
 from cge.data.graph_update import GraphUpdate, check_same_features, extend_graph
 from cge.errors import FileFormatError, InputError
 from cge.graph import Graph
-from cge.store.graph_arrays import pack_graph, unpack_graph
+from cge.store.packing import pack_graph, unpack_graph
 
 EDGE = st.tuples(st.integers(0, 6), st.integers(0, 6), st.sampled_from("xyz"))
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from cge.losses import negative_sampling_loss, path_loss, softmax_loss, supervised_loss, total_loss
+from cge.losses import negative_sampling_loss, path_loss, softmax_loss, supervised_loss
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
 from tests.fixtures import directional_derivative
 
@@ -39,10 +39,9 @@ def test_negative_sampling_loss_by_hand() -> None:
     )
 
 
-def test_path_loss_is_weighted_and_total_loss_is_a_sum() -> None:
+def test_path_loss_is_weighted() -> None:
     weights, losses = torch.tensor([0.5, 0.25]), torch.tensor([2.0, 4.0])
     assert path_loss(weights, losses).item() == 1.0
-    assert total_loss(torch.tensor(3.0), torch.tensor(2.0), 0.5).item() == 4.0
 
 
 def test_supervised_loss_of_classes_and_of_multilabel_targets() -> None:

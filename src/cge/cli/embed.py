@@ -100,7 +100,7 @@ def embed(
 
 def _escaped_cells(export: Export, out: str | None, projector: str | None) -> int:
     """Return how many cells of text got an apostrophe."""
-    from cge.store.export_tables import count_escaped_cells
+    from cge.store.export_formats import count_escaped_cells
 
     if export.exact:
         return 0
@@ -117,7 +117,7 @@ def _export(model: Any, labels: str | None, columns: dict[str, Any], *, with_lab
 
     from cge.data import read_labels
     from cge.estimators.predictions import predict_nodes, training_labels
-    from cge.store.export_tables import SEPARATOR
+    from cge.store.export_formats import SEPARATOR
     from cge.store.exports import Export
 
     vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))

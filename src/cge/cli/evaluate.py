@@ -87,8 +87,7 @@ def evaluate(
       cge evaluate cora --task link --method node2vec
     """
     from cge.estimators.methods import find_method, make, methods_for
-    from cge.evaluation.links import link_summary
-    from cge.evaluation.protocol import notes_on_split, run_once, split_of, summarize
+    from cge.evaluation.protocol import link_summary, notes_on_split, run_once, split_of, summarize
 
     if task not in _TASKS:
         raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")
@@ -155,7 +154,7 @@ def _params(entry: MethodEntry, estimator: Any) -> dict[str, Any]:
 def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
     """Run link prediction once; only classifiers get labels."""
     from cge.data.link_split import hold_out_links
-    from cge.evaluation.links import run_links
+    from cge.evaluation.protocol import run_links
 
     held = hold_out_links(data.graph, seed=seed)
     if not hasattr(estimator, "predict_proba"):

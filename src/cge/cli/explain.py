@@ -133,7 +133,7 @@ def _known_id(model: PathEstimator, text: str) -> Any:
 def _write(explanation: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
     """Write the paths as a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
-    from cge.store.export_tables import count_escaped_cells, write_parquet_table, write_text_table
+    from cge.store.export_formats import count_escaped_cells, write_parquet_table, write_text_table
 
     columns = _columns(explanation, text=suffix == ".csv")
 

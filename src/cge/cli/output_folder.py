@@ -50,7 +50,7 @@ def output_folder(given: str) -> Iterator[Path]:
 
 @contextmanager
 def _reserved(folder: Path) -> Iterator[None]:
-    from cge.store.locks import reserve_folder
+    from cge.store.atomic import reserve_folder
 
     with ExitStack() as stack:
         try:
@@ -130,8 +130,7 @@ def _is_ours(file: Path) -> bool:
 
 def _content(file: Path) -> dict[str, Any] | None:
     """Return the content of a JSON file of cge, None if it is something else."""
-    from cge.store.file_io import open_regular
-    from cge.store.manifest import MAX_BYTES, is_manifest
+    from cge.store.manifest import MAX_BYTES, is_manifest, open_regular
 
     try:
         with open_regular(file) as stream:

@@ -96,7 +96,7 @@ def predict(
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
     from cge.estimators.predictions import predict_nodes
-    from cge.store.export_tables import count_escaped_cells
+    from cge.store.export_formats import count_escaped_cells
     from cge.store.exports import TABLES, write_predictions
 
     if out is not None:

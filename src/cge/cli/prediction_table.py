@@ -23,7 +23,7 @@ _BASIS = {
 def to_columns(predictions: Predictions) -> dict[str, Any]:
     """Return predictions as columns of a table."""
     from cge.estimators.predictions import EVIDENCE
-    from cge.store.text import checked_texts
+    from cge.store.export_formats import checked_texts
 
     ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
     evidence = [EVIDENCE[code] for code in predictions.evidence.tolist()]
@@ -125,6 +125,6 @@ def print_predictions(predictions: Predictions, out: str | None) -> None:
 
 
 def _text(predicted: Any) -> str:
-    from cge.store.export_tables import SEPARATOR
+    from cge.store.export_formats import SEPARATOR
 
     return SEPARATOR.join(map(printable, predicted)) or "none" if isinstance(predicted, list) else printable(predicted)

@@ -12,13 +12,10 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.fitted_model import label_table
-from cge.explain.all_paths import AllPaths
-from cge.explain.edge_types import EdgeTypes
-from cge.explain.explainer import Explainer
+from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.explanation import ClassifierInfo
-from cge.explain.linear_scores import ScoreFunction
 from cge.explain.path_search import PathSet
-from cge.explain.sampled_paths import SampledPaths
+from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
 from cge.training.classifier_registry import CLASSIFIERS

@@ -89,7 +89,7 @@ class ExplanationMixin:
         """
         explainer, (first, last) = self.explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
         class_index = None if target_class is None else self._class_index(target_class)
-        return explainer.explain_pair(first, last, *_checked_list(explainer, top, hop), class_index)
+        return explainer.explain_node(first, *_checked_list(explainer, top, hop), class_index, endpoint=last)
 
     def faithfulness(
         self,

@@ -13,11 +13,9 @@ from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.encoder_explainer import normalized_by_start
 from cge.estimators.fitted_model import label_table
-from cge.explain.edge_types import EdgeTypes
-from cge.explain.explainer import Explainer
-from cge.explain.linear_scores import ScoreFunction
+from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.path_search import PathSet
-from cge.explain.sampled_paths import SampledPaths
+from cge.explain.path_sources import EdgeTypes, SampledPaths
 from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_networks import PathTree
 from cge.models.path_prefixes import sample_prefixes

@@ -1,6 +1,6 @@
 """The protocol of every result: training labels train, validation labels select, test labels score once.
 
-Takes any object with the interface of this package's estimators.
+Link prediction: an estimator is trained without some edges, and has to rank them above pairs that are no edges.
 """
 
 from __future__ import annotations
@@ -9,21 +9,26 @@ import platform
 import resource
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import version
 from typing import Any
 
 import numpy as np
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import average_precision_score, roc_auc_score
 
 from cge.arrays import Array
 from cge.data.dataset import Dataset
+from cge.data.link_split import Links, LinkSplit
 from cge.data.splits import Split, stratified
 from cge.data.splits import per_class as split_per_class
 from cge.errors import InputError, Message
 from cge.evaluation.significance import mean_interval
 from cge.metrics import classification_metrics
+from cge.models.edge_features import PAIR_OPERATORS, pair_cosines, pair_vectors
 
 _PACKAGES = ("cge", "numba", "numpy", "scikit-learn", "scipy", "torch")
+_STRENGTHS = (0.01, 1.0, 100.0)  # inverse of regularization
 _VALIDATION = 500  # validation labels of a split that is drawn
 
 
@@ -38,9 +43,8 @@ def draw_split(labels: Array, per_class: int, seed: int) -> tuple[Array, Split]:
     covered = np.where(np.isin(labels, rare), -1, labels)
     classes = np.unique(covered[covered >= 0])
     if len(classes) < 2:
-        raise InputError(
-            f"fewer than two classes have {2 * per_class:,} labels", hint=Message.of("use fewer with {per_class}")
-        )
+        hint = Message.of("use fewer with {per_class}")
+        raise InputError(f"fewer than two classes have {2 * per_class:,} labels", hint=hint)
     covered = np.where(covered >= 0, np.searchsorted(classes, covered), -1)
     rest = int(np.count_nonzero(covered >= 0)) - per_class * len(classes)
     return covered, split_per_class(covered, per_class, min(_VALIDATION, rest // 2), None, seed=seed)
@@ -60,9 +64,8 @@ def split_of(data: Dataset, seed: int, per_class: int = 20, train_share: float |
     if data.splits:
         return data, data.splits[seed % len(data.splits)]
     if data.multilabel:
-        raise InputError(
-            f"{data.name} has several labels per node and no split", hint=Message.of("choose {train_share}")
-        )
+        hint = Message.of("choose {train_share}")
+        raise InputError(f"{data.name} has several labels per node and no split", hint=hint)
     labels, split = draw_split(data.labels, per_class, seed)
     names = tuple(data.class_names[code] for code in np.unique(data.labels[labels >= 0]))
     return Dataset(data.name, data.graph, labels, names, split), split
@@ -85,8 +88,7 @@ def notes_on_split(data: Dataset, covered: Dataset, split: Split) -> list[str]:
 def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) -> dict[str, Any]:
     """Train an estimator on a split, score it on the test nodes, and return metrics, label counts, time and memory.
 
-    With `strict` the test nodes and their edges are not in the training graph: the estimator has to predict nodes of a
-    graph that it has not seen.
+    With `strict` the test nodes and their edges are not in the training graph.
     """
     if not len(split.test):
         raise InputError(f"{data.name} has no test nodes in its split, so nothing can be scored")
@@ -94,10 +96,8 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         untrained = np.setdiff1d(data.labels[split.validation], data.labels[split.train])
         if len(untrained):
             name = data.class_names[untrained[0]]
-            raise InputError(
-                f"{data.name} has validation nodes of the class {name!r}, but no training node of it",
-                hint="train on some, or leave the class out of the validation nodes",
-            )
+            problem = f"{data.name} has validation nodes of the class {name!r}, but no training node of it"
+            raise InputError(problem, hint="train on some, or leave the class out of the validation nodes")
     start, ids = time.perf_counter(), data.graph.node_ids[split.test]
     y = data.labels_of(split.train)
     validation = data.labels_of(split.validation) if len(split.validation) else None
@@ -123,6 +123,45 @@ def run_once(estimator: Any, data: Dataset, split: Split, strict: bool = False) 
         "seconds": round(seconds, 2),
         "peak_mb": round(peak_mb()),
     }
+
+
+def run_links(estimator: Any, split: LinkSplit, labels: tuple[Any, Any] | None = None) -> dict[str, Any]:
+    """Train an estimator, with labels if it needs any, select a scorer on validation pairs, and score test pairs."""
+    start = time.perf_counter()
+    estimator.fit(split.graph, *(() if labels is None else labels))
+    pairs, cut = np.concatenate([split.validation.pairs, split.test.pairs]), len(split.validation)
+    best_auc, best_scorer, test_scores = -1.0, "", np.empty(0)
+    for name, scores in _scored(estimator, split.train, pairs):
+        auc = float(roc_auc_score(split.validation.linked, scores[:cut]))
+        if auc > best_auc:
+            best_auc, best_scorer, test_scores = auc, name, scores[cut:]
+    return {
+        "metrics": {
+            "auc": float(roc_auc_score(split.test.linked, test_scores)),
+            "ap": float(average_precision_score(split.test.linked, test_scores)),
+        },
+        "scorer": best_scorer,
+        "n_test": len(split.test),
+        "labels": dict(getattr(estimator, "labels_seen_", {"train": 0, "outer": 0, "validation": 0})),
+        "edges": dict(split.edges),
+        "seconds": round(time.perf_counter() - start, 2),
+        "peak_mb": round(peak_mb()),
+    }
+
+
+def _scored(estimator: Any, train: Links, pairs: Array) -> Iterator[tuple[str, Array]]:
+    """Yield the name of each scorer, the simplest first, and its scores of pairs, `(k,)`."""
+    if hasattr(estimator, "link_scores"):
+        yield from estimator.link_scores(pairs).items()
+        return
+    vectors = estimator.embedding_
+    yield from zip(("dot", "cosine"), pair_cosines(vectors, pairs[:, 0], pairs[:, 1]), strict=True)
+    for how in PAIR_OPERATORS:
+        x, x_test = (pair_vectors(vectors, ends[:, 0], ends[:, 1], how) for ends in (train.pairs, pairs))
+        mean, sd = x.mean(axis=0), np.maximum(x.std(axis=0), 1e-12)
+        for strength in _STRENGTHS:
+            model: Any = LogisticRegression(C=strength, max_iter=1000).fit((x - mean) / sd, train.linked)
+            yield f"{how}, C = {strength:g}", model.decision_function((x_test - mean) / sd)
 
 
 def expand_classes(probabilities: Array, classes: Array, count: int) -> Array:
@@ -151,12 +190,16 @@ def summarize(
     }
 
 
-def pack_flags(flags: Array) -> str:
-    """Return booleans as hexadecimal text, four to a digit.
+def link_summary(
+    dataset: str, method: str, settings: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]
+) -> dict[str, Any]:
+    """Return the summary of the runs of a method, for a JSON file."""
+    summary = summarize(dataset, method, settings, rows)
+    return summary | {"edges": rows[0]["edges"], "scorers": [row["scorer"] for row in rows]}
 
-    >>> pack_flags(np.array([True, False, True, True, True])), unpack_flags("b8", 5).tolist()
-    ('b8', [True, False, True, True, True])
-    """
+
+def pack_flags(flags: Array) -> str:
+    """Return booleans as hexadecimal text, four to a digit."""
     return np.packbits(np.asarray(flags, bool)).tobytes().hex()
 
 

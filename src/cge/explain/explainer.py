@@ -1,25 +1,103 @@
-"""Explanations of nodes, classes and pairs of nodes, from paths and the scores of a classifier."""
+"""Explanations of nodes, classes and pairs of nodes, from paths and the scores of a classifier.
+
+A classifier is linear as long as the same hidden units are active. So near a node its scores are
+
+    scores = constant + gradients · (sum over paths) + label_propagation
+
+with gradients that are exact for this node.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
-from cge.explain.linear_scores import LinearScores, ScoreFunction
 from cge.explain.path_search import PathSet, concatenate_paths
-from cge.explain.path_source import PathSource
+from cge.explain.path_sources import PathSource
 from cge.randomness import generator
 from cge.sampling import PathBatch
 from cge.targets import Target
 
 _MAX_GRADIENTS = 4_000_000  # numbers in memory at once
 _PARTS = ("scores", "constant", "label_propagation", "remainder")
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """The linearized scores of some nodes: all `(q, c)`, except `vectors (q, d)` and `gradients (q, c, d)`.
+
+    `constant` does not depend on paths; `remainder` is due to the part of the vectors that is not a sum over paths.
+    """
+
+    vectors: Array
+    gradients: Array
+    scores: Array
+    constant: Array
+    label_propagation: Array
+    remainder: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFunction:
+    """A trained classifier or head as a function of node vectors; arrays are float64.
+
+    `inputs (n, d)` are what a path takes from its endpoint to its start; `offset (d,)` is added to the sum over paths;
+    `vectors (n, d)` replace it, where vectors are something else. `score` returns the class scores of nodes `(q,)` with
+    vectors `(q, d)`, `(q, c)`, to which `label_propagation (n, c)` is added, where there is any.
+    """
+
+    inputs: Array
+    score: Callable[[Tensor, Tensor], Tensor]
+    offset: Array
+    label_propagation: Array | None = None
+    vectors: Array | None = None
+
+    def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
+        """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
+        return np.asarray(path_sums + self.offset if self.vectors is None else self.vectors[nodes])
+
+    def scores(self, nodes: Array, vectors: Array) -> Array:
+        """Return the class scores of vectors, `(q, c)`, including label propagation."""
+        with torch.no_grad():
+            scores: Array = self.score(torch.from_numpy(nodes), _to_tensor(vectors)).double().numpy()
+        return scores + self._propagated(nodes, scores.shape[1])
+
+    def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
+        """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
+        at = _to_tensor(vectors).requires_grad_()
+        scores = self.score(torch.from_numpy(nodes), at)
+        (gradient,) = torch.autograd.grad(scores[np.arange(len(nodes)), column].sum(), at)
+        return np.asarray(gradient.double().numpy())
+
+    def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:
+        """Return the linearized scores of some nodes, given the sums over all their paths, `(q, d)`."""
+        vectors = self.vectors_at(nodes, path_sums)
+        at = _to_tensor(vectors).requires_grad_()
+        outputs = self.score(torch.from_numpy(nodes), at)
+        columns = range(outputs.shape[1])
+        parts = [torch.autograd.grad(outputs[:, column].sum(), at, retain_graph=True)[0] for column in columns]
+        gradients = torch.stack(parts, dim=1).double().numpy()
+        scores = outputs.detach().double().numpy()
+        propagated = self._propagated(nodes, len(columns))
+        constant = scores - np.einsum("qcd,qd->qc", gradients, vectors) + gradients @ self.offset
+        beyond = np.zeros_like(vectors) if self.vectors is None else vectors - path_sums - self.offset
+        remainder = np.einsum("qcd,qd->qc", gradients, beyond)
+        return LinearScores(vectors, gradients, scores + propagated, constant, propagated, remainder)
+
+    def _propagated(self, nodes: Array, classes: int) -> Array:
+        return np.zeros((len(nodes), classes)) if self.label_propagation is None else self.label_propagation[nodes]
+
+
+def _to_tensor(vectors: Array) -> Tensor:
+    return torch.from_numpy(vectors.astype(np.float32))
 
 
 def _chunks(values: Array, size: int) -> list[Array]:
@@ -59,8 +137,7 @@ class Labels:
 class Explainer:
     """Explains the predictions of one classifier; takes indices of nodes and classes, returns ids and classes.
 
-    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids. `temperature` is that of the
-    calibration. `classifier` is its position in the ensemble.
+    `probabilities (n, c)` are those of the model for all nodes, `ids (n,)` the node ids.
     """
 
     paths: PathSource
@@ -71,33 +148,23 @@ class Explainer:
     temperature: float = 1.0
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
-    def explain_node(self, node: int, top: int, hop: int | None = None, class_index: int | None = None) -> Explanation:
-        """Explain the score of a class, by default the predicted one, for a node.
-
-        With `hop`, only paths of that length are listed.
-        """
-        nodes, class_index = (
-            np.array([node]),
-            int(self.probabilities[node].argmax()) if class_index is None else class_index,
-        )
-        by_hop = self.paths.by_hop(nodes, self._inputs)
-        linear = self.score_function.linearize(nodes, by_hop.sum(0))
-        top_paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], self._inputs, top, hop)
-        by_type = self.paths.by_type(nodes, self._inputs)
-        return self._explanation(nodes, class_index, [_sums(linear, by_hop, by_type)], top_paths, node=node)
-
-    def explain_pair(
-        self, node: int, endpoint: int, top: int, hop: int | None = None, class_index: int | None = None
+    def explain_node(
+        self, node: int, top: int, hop: int | None = None, class_index: int | None = None, endpoint: int | None = None
     ) -> Explanation:
-        """Explain the contributions of the paths from one node to another to the score of the first."""
-        nodes = np.array([node])
+        """Explain the score of a class, by default the predicted one; `hop` limits the listed paths, `endpoint` all."""
+        nodes, inputs = np.array([node]), self._inputs
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
-        linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
-        only_endpoint = np.zeros_like(self._inputs)
-        only_endpoint[endpoint] = self._inputs[endpoint]
-        part = _sums(linear, self.paths.by_hop(nodes, only_endpoint), self.paths.by_type(nodes, only_endpoint))
-        between = self.paths.between(node, endpoint, top, hop)
-        return self._explanation(nodes, class_index, [part], between, node=node, endpoint=endpoint)
+        by_hop = self.paths.by_hop(nodes, inputs)
+        linear = self.score_function.linearize(nodes, by_hop.sum(0))
+        if endpoint is None:
+            paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], inputs, top, hop)
+        else:
+            paths = self.paths.between(node, endpoint, top, hop)
+            inputs = np.zeros_like(inputs)
+            inputs[endpoint] = self._inputs[endpoint]
+            by_hop = self.paths.by_hop(nodes, inputs)
+        part = _sums(linear, by_hop, self.paths.by_type(nodes, inputs))
+        return self._explanation(nodes, class_index, [part], paths, node=node, endpoint=endpoint)
 
     def explain_class(self, class_index: int, top: int, hop: int | None = None) -> Explanation:
         """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
@@ -108,7 +175,7 @@ class Explainer:
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
             gradients = self.score_function.gradients(chunk, vectors, class_index)
-            top_paths.append(self.paths.top_positive(chunk, gradients, self._inputs, top, hop))
+            top_paths.append(self.paths.top_by_contribution(chunk, gradients, self._inputs, top, hop, positive=True))
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
                 parts.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
@@ -119,34 +186,28 @@ class Explainer:
         return self._explanation(nodes, class_index, parts, top_paths[0] if top_paths else None)
 
     def top_by_contribution(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
-        """Return the `top` paths of each node by contribution to its predicted class, and the contributions, `(b,)`.
-
-        `nodes` are ascending, the paths of a node consecutive.
-        """
+        """Return the `top` paths of each of ascending nodes for its predicted class, and their contributions."""
         top_paths, contributions = [], []
         for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
             gradients = self.score_function.gradients(chunk, vectors, self.probabilities[chunk].argmax(1))
             paths = self.paths.top_by_contribution(chunk, gradients, self._inputs, top)
-            of_start = gradients[np.searchsorted(chunk, paths.start)]
-            of_end = self._inputs[paths.endpoints(self.paths.indices)]
             top_paths.append(paths)
-            contributions.append(paths.coefficient * np.einsum("ij,ij->i", of_start, of_end))
+            contributions.append(paths.contributions(chunk, gradients, self._inputs, self.paths.indices))
         return concatenate_paths(top_paths), np.concatenate(contributions)
 
     def predict_alone(self, nodes: Array) -> Array:
         """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
         class_indices = [np.empty(0, np.int64)]
         for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self.paths.by_hop(chunk, self._inputs).sum(0))
+            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
             class_indices.append(self.score_function.scores(chunk, vectors).argmax(1))
         return np.concatenate(class_indices)
 
     def mean_contributions(self, nodes: Array) -> Array:
-        """Return the mean contribution of the paths of 0, 1, …, K hops to the predicted class, `(K+1,)`.
+        """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of ascending nodes, `(K+1,)`.
 
-        The mean is over `nodes`, which are ascending. In a single-label task the contribution to a class is taken
-        relative to the mean over all classes, since only differences between class scores matter.
+        In a single-label task it is relative to the mean over classes: only differences between scores matter.
         """
         by_hop = self.paths.by_hop(nodes, self._inputs)
         total = np.zeros(len(by_hop))
@@ -155,12 +216,18 @@ class Explainer:
             class_indices = self.probabilities[nodes[rows]].argmax(1)
             gradients = self.labels.target.centered(linear.gradients)[np.arange(len(rows)), class_indices]
             total += np.einsum("qd,kqd->k", gradients, by_hop[:, rows])
-        mean: Array = total / max(len(nodes), 1)
-        return mean
+        return np.asarray(total / max(len(nodes), 1))
 
     @property
     def _inputs(self) -> Array:
         return self.score_function.inputs
+
+    def _path_sums(self, nodes: Array) -> Array:
+        """Return the sums over all paths of some nodes, `(q, d)`."""
+        return np.asarray(self.paths.by_hop(nodes, self._inputs).sum(0))
+
+    def _linearize(self, nodes: Array) -> LinearScores:
+        return self.score_function.linearize(nodes, self._path_sums(nodes))
 
     @property
     def _batch_size(self) -> int:
@@ -172,7 +239,7 @@ class Explainer:
         contributions = np.empty((len(paths), len(self.labels.classes)))
         ends = paths.endpoints(self.paths.indices)
         for nodes in _chunks(np.unique(paths.start), min(self._batch_size, self.paths.batch_size)):
-            linear = self.score_function.linearize(nodes, self.paths.by_hop(nodes, self._inputs).sum(0))
+            linear = self._linearize(nodes)
             rows = np.flatnonzero(np.isin(paths.start, nodes))
             gradients = linear.gradients[np.searchsorted(nodes, paths.start[rows])]
             products = np.einsum("bcd,bd->bc", gradients, self._inputs[ends[rows]])
@@ -227,11 +294,11 @@ class Explainer:
         """Return paths with ids, weights and contributions."""
         contributions, weights = self._contributions(paths), self.paths.weights(paths).tolist()
         batch = PathBatch(paths.nodes(self.paths.indices), paths.length)
-        rows = []
+        rows, edge_types = [], self.paths.types
         for row, diversity in enumerate(batch.diversity.tolist()):
             nodes = batch.nodes[row, : batch.length[row]]
             ids, labels = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
-            types = () if self.paths.types is None else self.paths.types.named(paths.edges[row])
+            types = () if edge_types is None else edge_types.named(paths.edges[row])
             own = contributions[row]
             rows.append(PathContribution(ids, weights[row], float(own[class_index]), own, diversity, labels, types))
         return tuple(rows)
@@ -243,20 +310,17 @@ class Explainer:
         curves = []
         for node in nodes.tolist():
             single, class_index = np.array([node]), int(self.probabilities[node].argmax())
-            linear = self.score_function.linearize(single, self.paths.by_hop(single, self._inputs).sum(0))
+            linear = self._linearize(single)
             paths = self.paths.top_by_weight(node, max_paths)
             parts = paths.coefficient[:, None] * self._inputs[paths.endpoints(self.paths.indices)]
 
             def predict(vectors: Array, node: int = node, class_index: int = class_index) -> Array:
                 scores = self.score_function.scores(np.full(len(vectors), node), vectors)
-                return self._calibrated(scores)[:, class_index]
+                calibrated = self.labels.target.outputs(torch.from_numpy(scores / self.temperature))
+                return np.asarray(calibrated.numpy()[:, class_index])
 
             rest = linear.vectors[0] - parts.sum(0)
             orders = parts @ linear.gradients[0, class_index], np.abs(paths.coefficient)
             random = generator(seed, "faithfulness", node)
             curves.append(faithfulness_curves(parts, rest, *orders, predict, fractions, repeats, random))
         return Faithfulness.concatenate(curves, fractions)
-
-    def _calibrated(self, scores: Array) -> Array:
-        """Return the calibrated probabilities of this classifier's class scores, `(q, c)`."""
-        return np.asarray(self.labels.target.outputs(torch.from_numpy(scores / self.temperature)).numpy())

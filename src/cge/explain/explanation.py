@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,11 +24,7 @@ def _shortened(name: str) -> str:
 
 
 def signed(number: float) -> str:
-    """Return a number with its sign; a small one with two significant digits.
-
-    >>> signed(0.25), signed(-0.0000314)
-    ('+0.2500', '-3.1e-05')
-    """
+    """Return a number with its sign; a small one with two significant digits."""
     return f"{number:+.4f}" if abs(number) >= 0.001 or not number else f"{number:+.2g}"
 
 
@@ -176,9 +172,6 @@ class Explanation(Sequence[PathContribution]):
     def __getitem__(self, index: Any) -> Any:
         return self.paths[index]
 
-    def __iter__(self) -> Iterator[PathContribution]:
-        return iter(self.paths)
-
     def __repr__(self) -> str:
         subject = f"class {self.predicted!r}" if self.node is None else f"node {self.node!r}"
         subject += "" if self.endpoint is None else f" and node {self.endpoint!r}"
@@ -205,12 +198,11 @@ class Explanation(Sequence[PathContribution]):
             "hops": [str(path.hops) for path in self.paths],
             "distinct nodes": [str(path.diversity) for path in self.paths],
             "weight": [f"{path.weight:.3g}" for path in self.paths],
-            f"contribution to {_shortened(text(self.target_class))}": [
-                signed(path.contribution) for path in self.paths
-            ],
         }
         if not self.by_edge_type:
             del columns["edge types"]
+        title = f"contribution to {_shortened(text(self.target_class))}"
+        columns[title] = [signed(path.contribution) for path in self.paths]
         if self.runner_up is not None:
             title = f"to {_shortened(text(self.classes.tolist()[self.runner_up]))}"
             columns[title] = [signed(float(path.contributions[self.runner_up])) for path in self.paths]
@@ -245,32 +237,25 @@ class Explanation(Sequence[PathContribution]):
         """Return which classifier of an ensemble is explained, and whether it differs from the ensemble; else ""."""
         if self.classifier.count == 1:
             return ""
-        differs = self.node is not None and self.classifier_prediction != self.predicted
-        own = (
-            f" By itself it predicts {self.classifier_prediction}; the ensemble predicts {self.predicted}."
-            if differs
-            else ""
-        )
-        return f"These are the scores of {self.classifier}; probabilities are averaged over the ensemble.{own}"
+        sentence = f"These are the scores of {self.classifier}; probabilities are averaged over the ensemble."
+        if self.node is None or self.classifier_prediction == self.predicted:
+            return sentence
+        return f"{sentence} By itself it predicts {self.classifier_prediction}; the ensemble predicts {self.predicted}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        arrays = ("probabilities", "scores", "constant", "label_propagation", "remainder")
+        plain = ("node", "endpoint", "predicted", "predicted_all", "target_class")
+        arrays = ("classes", "probabilities", "scores", "constant", "label_propagation", "remainder", "by_hop")
         return {
-            "node": self.node,
-            "endpoint": self.endpoint,
-            "predicted": self.predicted,
+            **{name: getattr(self, name) for name in plain},
             "predicted_all": list(self.predicted_all),
-            "target_class": self.target_class,
             "classifier": self.classifier.index,
             "n_classifiers": self.classifier.count,
             "classifier_name": self.classifier.name,
             "classifier_prediction": self.classifier_prediction,
             "exact": self.exact,
             "num_nodes": self.num_nodes,
-            "classes": self.classes.tolist(),
             **{name: getattr(self, name).tolist() for name in arrays},
-            "by_hop": self.by_hop.tolist(),
             "by_edge_type": {name: values.tolist() for name, values in self.by_edge_type.items()},
             "paths": self.rows(),
         }

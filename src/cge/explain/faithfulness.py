@@ -61,10 +61,7 @@ class Faithfulness:
 
     @property
     def gaps_over_weight(self) -> tuple[Array, Array]:
-        """The same areas between the curves by contribution and by weight.
-
-        Positive: the explanation is better than an order by weight.
-        """
+        """The same areas between the curves by contribution and by weight."""
         return self._areas(self.by_weight_deletion, self.by_weight_insertion)
 
     def __repr__(self) -> str:
@@ -89,31 +86,17 @@ class Faithfulness:
 
 
 def delete_paths(parts: Array, rest: Array, order: Array, fractions: Array) -> Array:
-    """Return a vector without the first of its paths, `(q, d)`.
+    """Return a vector without the first of its paths, `(q, d)`, for each of the `fractions (q,)` of paths.
 
-    Parameters
-    ----------
-    parts : (b, d)
-        The part of the vector that each path adds.
-    rest : (d,)
-        What else is in the vector.
-    order : (b,)
-        Indices of paths, in the order of deletion.
-    fractions : (q,)
-        Fractions of the paths, from 0 to 1.
-
-    >>> delete_paths(np.eye(2), np.zeros(2), np.array([1, 0]), np.array([0, 0.5, 1])).tolist()
-    [[1.0, 1.0], [1.0, 0.0], [0.0, 0.0]]
+    `parts (b, d)` is what each path adds to the vector, `rest (d,)` what else is in it, `order (b,)` that of deletion.
     """
-    remaining: Array = rest + parts.sum(0) - insert_paths(parts, np.zeros_like(rest), order, fractions)
-    return remaining
+    return np.asarray(rest + parts.sum(0) - insert_paths(parts, np.zeros_like(rest), order, fractions))
 
 
 def insert_paths(parts: Array, rest: Array, order: Array, fractions: Array) -> Array:
     """Return a vector with only the first of its paths, `(q, d)`; arguments as in `delete_paths`."""
     sums = np.concatenate([np.zeros((1, parts.shape[1])), np.cumsum(parts[order], axis=0)])
-    vectors: Array = rest + sums[np.round(np.asarray(fractions) * len(parts)).astype(np.int64)]
-    return vectors
+    return np.asarray(rest + sums[np.round(np.asarray(fractions) * len(parts)).astype(np.int64)])
 
 
 def faithfulness_curves(
@@ -126,21 +109,10 @@ def faithfulness_curves(
     repeats: int,
     random: np.random.Generator,
 ) -> Faithfulness:
-    """Return the curves of one node.
+    """Return the curves of one node; `parts`, `rest` and `fractions` as in `delete_paths`.
 
-    Parameters
-    ----------
-    parts, rest, fractions
-        As in `delete_paths`.
-    importance : (b,)
-        Of each path; the largest is deleted, or inserted, first.
-    weight : (b,)
-        Of each path in the vector.
-    predict : callable
-        Given vectors `(q, d)`, the probability of the predicted class, `(q,)`.
-    repeats : int
-        Random orders whose curves are averaged.
-    random : numpy.random.Generator
+    Paths are ordered by `importance (b,)`, by `weight (b,)`, the largest first, and in `repeats` random orders, whose
+    curves are averaged. `predict` returns the probability of the predicted class, `(q,)`, of vectors `(q, d)`.
     """
     by_importance, by_weight = (np.argsort(-values, kind="stable") for values in (importance, weight))
     at_random = [random.permutation(len(parts)) for _ in range(repeats)]
@@ -148,14 +120,8 @@ def faithfulness_curves(
     def curve(change: Callable[[Array, Array, Array, Array], Array], orders: Sequence[Array]) -> Array:
         """Return the mean curve over some orders, `(1, q)`."""
         vectors = np.concatenate([change(parts, rest, order, fractions) for order in orders])
-        mean: Array = predict(vectors).reshape(len(orders), -1).mean(0, keepdims=True)
-        return mean
+        return np.asarray(predict(vectors).reshape(len(orders), -1).mean(0, keepdims=True))
 
-    return Faithfulness(
-        np.asarray(fractions),
-        *(
-            curve(change, orders)
-            for orders in ([by_importance], at_random, [by_weight])
-            for change in (delete_paths, insert_paths)
-        ),
-    )
+    orders = [by_importance], at_random, [by_weight]
+    curves = [curve(change, each) for each in orders for change in (delete_paths, insert_paths)]
+    return Faithfulness(np.asarray(fractions), *curves)

@@ -50,8 +50,12 @@ class PathSet:
 
     def endpoints(self, indices: Array) -> Array:
         """Return the last node of each path, `(b,)`."""
-        last: Array = self.nodes(indices)[np.arange(len(self)), self.length - 1]
-        return last
+        return np.asarray(self.nodes(indices)[np.arange(len(self)), self.length - 1])
+
+    def contributions(self, nodes: Array, gradients: Array, inputs: Array, indices: Array) -> Array:
+        """Return the contributions of paths from ascending `nodes (q,)`, given gradients `(q, d)`, `(b,)`."""
+        of_start, of_end = gradients[np.searchsorted(nodes, self.start)], inputs[self.endpoints(indices)]
+        return np.asarray(self.coefficient * np.einsum("ij,ij->i", of_start, of_end))
 
 
 def concatenate_paths(parts: Sequence[PathSet]) -> PathSet:
@@ -77,23 +81,10 @@ def best_paths(
 ) -> PathSet:
     """Return the paths of the highest values, descending: `top` from each node, node after node, or from all together.
 
-    Parameters
-    ----------
-    indptr, indices, values : (n+1,), (m,), (m,)
-        The edges from each node, where they lead, and s ≥ 0 of each.
-    hops : (K+1,)
-        h.
-    starts : (q,)
-        Where paths start.
-    inputs, gradients : (n, d), (q, d)
-        The value of a path from start i to v is its coefficient times ⟨inputs_v, gradients_i⟩; paths of value zero are
-        left out.
-    positive : bool
-        Whether only positive values count; otherwise their size does.
-    together : bool
-        Whether the paths from all nodes compete.
-    max_prefixes : int
-        Prefixes that are stored at most.
+    `indptr (n+1,)`, `indices (m,)` and `values (m,)` are the edges from each node, where they lead, and s ≥ 0 of each;
+    `hops (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its coefficient times
+    ⟨inputs_v, gradients_i⟩, of `inputs (n, d)` and `gradients (q, d)`; paths of value zero are left out. With
+    `positive`, only positive values count; otherwise their size does. At most `max_prefixes` are stored.
     """
     hop_weights, nothing = np.array(hops, np.float64), np.empty(0, np.int64)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]

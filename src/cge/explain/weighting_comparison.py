@@ -10,6 +10,7 @@ import numpy as np
 from scipy import stats
 
 from cge.arrays import Array
+from cge.errors import counted
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.sampling import Walker
@@ -141,19 +142,15 @@ class WeightingComparison:
         elif self.nearly_uniform and self.weighting != "uniform":
             sentences.append("The weights are nearly uniform: paths of the same length have about the same weight.")
         elif not self.nearly_uniform:
-            sentences.append(
-                f"Weights are concentrated: equivalent to {100 * self.effective_fraction:.0f} % of the paths ("
-                "effective sample size (ΣA)²/ΣA², relative to uniform weights)."
-            )
+            size = "(effective sample size (ΣA)²/ΣA², relative to uniform weights)"
+            percent = f"{100 * self.effective_fraction:.0f} %"
+            sentences.append(f"Weights are concentrated: equivalent to {percent} of the paths {size}.")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
-            most, least = (
-                f"{hop} hop{'' if hop == 1 else 's'} ({numbers[hop]})" for hop in (self.strongest_hop, self.weakest_hop)
-            )
-            sentences.append(
-                f"Paths of {most} contribute most to the predicted classes, those of {least} least (mean contribution "
-                "to the score, above the mean over classes)."
-            )
+            ends = self.strongest_hop, self.weakest_hop
+            most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in ends)
+            ranked = f"Paths of {most} contribute most to the predicted classes, those of {least} least"
+            sentences.append(f"{ranked} (mean contribution to the score, above the mean over classes).")
         return sentences
 
     def __str__(self) -> str:
@@ -188,12 +185,7 @@ def weighting_comparison(
     # Where scores are a sum over paths, only the ratios of weights matter.
     vanished = not explainer.paths.exact and weighting != "uniform" and float(weights.mean()) < _COLLAPSED
     nodes = np.linspace(0, len(graph) - 1, min(_NODES, len(graph))).astype(np.int64)
-    return WeightingComparison(
-        weighting,
-        gain,
-        effective,
-        tuple(float(values.mean()) for values in by_hop),
-        tuple(explainer.mean_contributions(nodes).tolist()),
-        nearly_uniform=max(spread) < _NEARLY_UNIFORM,
-        collapsed=vanished or effective < _COLLAPSED,
-    )
+    contributions = tuple(explainer.mean_contributions(nodes).tolist())
+    means = effective, tuple(float(values.mean()) for values in by_hop), contributions
+    nearly_uniform, collapsed = max(spread) < _NEARLY_UNIFORM, vanished or effective < _COLLAPSED
+    return WeightingComparison(weighting, gain, *means, nearly_uniform, collapsed)

@@ -1,25 +1,21 @@
 """Models and checkpoints on disk: a folder of one safetensors file and one JSON file, never a pickle.
 
-`folder` writes and reads a complete state; `manifest` is its JSON file, `tensors` the other one. `atomic` writes files
-under temporary names and moves them into place, `locks` keeps writers apart. `graph_arrays` and `values` turn graphs,
-node ids and classes into plain arrays and back.
+`folder` writes and reads a complete state; `manifest` is its JSON file. `atomic` writes files under temporary names,
+moves them into place and keeps writers apart. `packing` turns graphs, node ids and classes into plain arrays and back.
 """
 
 from cge.store.folder import Stored, read_folder, write_folder
-from cge.store.graph_arrays import pack_graph, unpack_graph
 from cge.store.manifest import metadata_field, metadata_record
-from cge.store.values import pack_ids, pack_values, unpack_ids, unpack_values
+from cge.store.packing import pack_graph, pack_values, unpack_graph, unpack_values
 
 __all__ = [
     "Stored",
     "metadata_field",
     "metadata_record",
     "pack_graph",
-    "pack_ids",
     "pack_values",
     "read_folder",
     "unpack_graph",
-    "unpack_ids",
     "unpack_values",
     "write_folder",
 ]

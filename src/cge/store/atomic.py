@@ -1,7 +1,8 @@
-"""Atomic writes: files are written under a temporary name and moved into place when all of them are complete.
+"""Atomic writes and locks: files are written under a temporary name and moved into place when all are complete.
 
-A writer that is killed leaves its temporary file, `.cge-….tmp`, which the next writer in the folder removes:
-nobody holds its lock any more.
+A writer that is killed leaves its temporary file, `.cge-….tmp`, which the next writer in the folder removes: nobody
+holds its lock any more. The system releases locks when a process ends, however it ends. Nothing is locked on Windows
+and on file systems without locks.
 """
 
 from __future__ import annotations
@@ -10,29 +11,28 @@ import errno
 import os
 import re
 import secrets
+import socket
 import stat
 import sys
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, disk_hint
-from cge.store.locks import lock_file
+
+if sys.platform != "win32":
+    import fcntl
 
 Writer: TypeAlias = Callable[[BinaryIO], object]  # writes a file's content to a stream
 
+_LOCK_FILE = ".cge-working"
 _TEMPORARY = re.compile(r"\.cge-[0-9a-f]{16}\.tmp")
 
 
 def writable_file(file: FilePath) -> Path:
-    """Return the path of a file that can be written; links are followed, so that they stay links.
-
-    >>> writable_file("no-such-folder/vectors.csv")
-    Traceback (most recent call last):
-    cge.errors.InputError: no-such-folder/vectors.csv: its folder does not exist; create it, or choose another file
-    """
+    """Return the path of a file that can be written; links are followed, so that they stay links."""
     path = file_path(file)
     try:
         path = path.resolve()
@@ -72,15 +72,17 @@ def write_files(files: Mapping[Path, Writer], *, folder: Path | None = None) -> 
             temporary[path].replace(path)
             _sync_folder(path.parent)
     except OSError as error:
-        place, kind = (path, "file") if folder is None else (folder, "folder")
-        raise InputError(
-            f"{place} cannot be written ({error.strerror or error})", hint=f"{disk_hint(error)} {kind}"
-        ) from None
+        raise write_error(folder or path, error, "folder" if folder else "file") from None
     finally:
         for file in temporary.values():
             with suppress(OSError):
                 file.unlink(missing_ok=True)
         locks.close()
+
+
+def write_error(path: Path, error: OSError, kind: str) -> InputError:
+    """Return the error for a file or a folder, its `kind`, that cannot be written."""
+    return InputError(f"{path} cannot be written ({error.strerror or error})", hint=f"{disk_hint(error)} {kind}")
 
 
 def write_text(path: Path, text: str) -> None:
@@ -129,3 +131,82 @@ def _sync_folder(folder: Path) -> None:
             raise
     finally:
         os.close(handle)
+
+
+def lock_file(handle: int, *, wait: bool) -> bool:
+    """Lock an open file or folder, or raise `BlockingIOError`; return False where the system has no locks."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise
+    except OSError:
+        return False
+    return True
+
+
+@contextmanager
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Let one writer at a time into a folder; the others wait."""
+    if sys.platform == "win32":  # a folder cannot be opened there
+        yield
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        lock_file(handle, wait=True)
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def reserve_folder(folder: Path) -> Iterator[None]:
+    """Reserve a folder for this process; raise `InputError` where another running process has reserved it."""
+    if sys.platform == "win32":
+        yield
+        return
+    path = folder / _LOCK_FILE
+    handle = _lock_named_file(path, folder)
+    try:
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()  # before the lock is released: whoever opens the name now gets a new file
+        os.close(handle)
+
+
+def _lock_named_file(path: Path, folder: Path) -> int:
+    """Return the handle of a locked file that still has its name."""
+    while True:
+        handle = _open_lock_file(path)
+        try:
+            if not lock_file(handle, wait=False):
+                return handle
+        except BlockingIOError:
+            owner = os.read(handle, 200).decode(errors="replace").strip() or "another process"
+            os.close(handle)
+            raise InputError(f"{owner} is working in {folder}", hint="wait until it is done") from None
+        try:
+            if path.stat().st_ino == os.fstat(handle).st_ino:
+                with suppress(OSError):  # on a full disk the lock holds without a name in it
+                    os.truncate(handle, 0)
+                    os.write(handle, f"process {os.getpid()} on {socket.gethostname()}\n".encode())
+                return handle
+        except FileNotFoundError:
+            pass
+        os.close(handle)  # the last owner removed the name between our opening and locking it
+
+
+def _open_lock_file(path: Path) -> int:
+    """Open or create the lock file; links and devices, which lead out of the folder, are refused."""
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK, 0o644)
+    except OSError as error:
+        if path.is_symlink():
+            raise InputError(f"{path} is a symbolic link", hint="remove it") from None
+        raise InputError(f"{path} cannot be written ({error.strerror})", hint="check its permissions") from None
+    if not stat.S_ISREG(os.fstat(handle).st_mode):
+        os.close(handle)
+        raise InputError(f"{path} is not a regular file", hint="remove it")
+    return handle

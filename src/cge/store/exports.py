@@ -1,11 +1,9 @@
-"""Vectors and predictions as files for other tools: tables, NumPy, word2vec, embedding projector, GraphML.
-
-The suffix of a file selects its format. Files are written atomically.
-"""
+"""Vectors and predictions as files for other tools; the suffix selects the format. Files are written atomically."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,30 +17,27 @@ from cge.arrays import Array
 from cge.data.files.file_path import FilePath, file_path
 from cge.errors import InputError, format_value
 from cge.graph import Graph
-from cge.store.atomic import Writer, writable_file, write_files
-from cge.store.export_tables import write_parquet_table, write_text_table
-from cge.store.graphml import write_graphml
+from cge.store.atomic import Writer, writable_file, write_error, write_files
+from cge.store.export_formats import (
+    checked_texts,
+    escape_formula,
+    write_graphml,
+    write_parquet_table,
+    write_text_table,
+    write_word2vec_binary,
+    write_word2vec_text,
+)
 from cge.store.manifest import MAX_BYTES, is_manifest
-from cge.store.text import checked_texts, escape_formula, one_line
-from cge.store.word2vec import write_word2vec_binary, write_word2vec_text
 
+_LINES = re.compile(r"[\t\n\r\x0b\x0c\x1c-\x1e\x85\u2028\u2029]")
 _WIDEST = 2**30  # bytes of ids in a NumPy array, whose strings are all as long as the longest
 
 
 @dataclass(frozen=True, eq=False)
 class Export:
-    """What is exported of a model: vectors, and labels and predictions of nodes where it has any.
+    """What is exported of a model: vectors `(n, d)`, and known labels and predictions of nodes where it has any.
 
-    Attributes
-    ----------
-    graph : Graph
-        Its node ids are integers or strings.
-    vectors : (n, d) float32
-    label, prediction : n strings or None, optional
-        The known label and the predicted one, as text.
-    confidence : (n,) float32, optional
-    exact : bool
-        Whether text that a spreadsheet would evaluate is written as it is; otherwise it gets a leading apostrophe.
+    Node ids are integers or strings. Unless text is `exact`, an apostrophe keeps spreadsheets from evaluating it.
     """
 
     graph: Graph
@@ -77,41 +72,19 @@ class Export:
 
 
 def file_format(file: FilePath, legal: Sequence[str]) -> str:
-    """Return the suffix of a file to write, which must be one of `legal`.
-
-    >>> file_format("vectors.xlsx", [".csv", ".npz"])
-    Traceback (most recent call last):
-    cge.errors.InputError: vectors.xlsx: the suffix '.xlsx' is not one of .csv, .npz; choose one of these
-    """
+    """Return the suffix of a file to write, which must be one of `legal`."""
     suffix = file_path(file).suffix.lower()
     if suffix not in legal:
-        raise InputError(
-            f"{file}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}", hint="choose one of these"
-        )
+        problem = f"{file}: the suffix {format_value(suffix)} is not one of {', '.join(legal)}"
+        raise InputError(problem, hint="choose one of these")
     return suffix
-
-
-# ---------------------------------------------------------------------- vectors
 
 
 def write_export(export: Export, file: FilePath | None = None, *, projector: FilePath | None = None) -> list[Path]:
     """Write vectors, all files or none.
 
-    Parameters
-    ----------
-    file : path, optional
-        Its suffix is one of `VECTORS`. `.graphml` contains the graph with labels and predictions, and no vectors.
-    projector : folder, optional
-        For `vectors.tsv` and `metadata.tsv` of the embedding projector. Created where it is missing.
-
-    >>> import tempfile
-    >>> graph = Graph.from_edges([("ann", "bob")])
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     (path,) = write_export(Export(graph, np.eye(2, dtype=np.float32)), f"{folder}/vectors.csv")
-    ...     print(path.read_text(), end="")
-    "id","v0","v1"
-    "ann",1,0
-    "bob",0,1
+    The suffix of the file is one of `VECTORS`. `.graphml` contains the graph with labels and predictions, and no
+    vectors. The folder for `vectors.tsv` and `metadata.tsv` of the embedding projector is created where it is missing.
     """
     files: dict[Path, Writer] = {}
     if file is not None:
@@ -123,16 +96,15 @@ def write_export(export: Export, file: FilePath | None = None, *, projector: Fil
     new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        for name, write in (("vectors.tsv", _as_numbers), ("metadata.tsv", _as_metadata)):
-            path = writable_file(folder / name)
+        paths = [writable_file(folder / name) for name in ("vectors.tsv", "metadata.tsv")]
+        for path in paths:
             if path in files:
                 raise InputError(f"{path} would be written twice", hint="choose another file or folder")
-            files[path] = partial(write, export)
+        files[paths[0]] = lambda stream: write_text_table(stream, export.vector_columns, "\t", header=False)
+        files[paths[1]] = partial(_as_metadata, export)
         write_files(files)
     except OSError as error:
-        raise InputError(
-            f"{folder} cannot be written ({error.strerror or error})", hint="choose another folder"
-        ) from None
+        raise write_error(folder, error, "folder") from None
     finally:
         if new:
             with suppress(OSError):  # not empty: the files were written
@@ -153,23 +125,19 @@ def _as_npz(export: Export, stream: BinaryIO) -> None:
     if not isinstance(ids, np.ndarray):
         longest = max(map(len, ids), default=0)
         if 4 * longest * len(ids) > _WIDEST:
-            raise InputError(
-                f"the ids would take {4 * longest * len(ids):,} bytes in .npz, where all are as long as the longest, "
-                f"of {longest:,} characters",
-                hint="write .parquet",
-            )
+            size = f"{4 * longest * len(ids):,} bytes in .npz, where all are as long as the longest"
+            raise InputError(f"the ids would take {size}, of {longest:,} characters", hint="write .parquet")
         cut = next((text for text in ids if text.endswith("\0")), None)
         if cut is not None:
-            raise InputError(
-                f"the node id {format_value(cut)} ends in a zero, which .npz would drop", hint="write .parquet"
-            )
+            problem = f"the node id {format_value(cut)} ends in a zero, which .npz would drop"
+            raise InputError(problem, hint="write .parquet")
         ids = np.array(ids, f"U{max(longest, 1)}")
     np.savez(stream, ids=ids, vectors=np.ascontiguousarray(export.vectors))
 
 
 def _as_graphml(export: Export, stream: BinaryIO) -> None:
-    names = {"label": "known_label"}  # tools display "label" beside a node, which is its id
-    attributes = {names.get(name, name): column for name, column in export.attributes.items()}
+    # Tools display "label" beside a node, which is its id.
+    attributes = {name.replace("label", "known_label"): column for name, column in export.attributes.items()}
     write_graphml(stream, export.graph, export.texts, attributes)
 
 
@@ -188,10 +156,6 @@ VECTORS: Mapping[str, Callable[[Export, BinaryIO], None]] = {
 }
 
 
-def _as_numbers(export: Export, stream: BinaryIO) -> None:
-    write_text_table(stream, export.vector_columns, "\t", header=False)
-
-
 def _as_metadata(export: Export, stream: BinaryIO) -> None:
     """Write a line for each node, without quotes; the projector expects no header above a single column."""
     columns = {"node": export.texts} | export.attributes
@@ -199,13 +163,11 @@ def _as_metadata(export: Export, stream: BinaryIO) -> None:
     escape: Callable[[str], str] = str if export.exact else escape_formula
 
     def cell(value: str | float | None) -> str:
-        return "" if value is None else one_line(escape(value)) if isinstance(value, str) else repr(value)
+        return "" if value is None else _LINES.sub(" ", escape(value)) if isinstance(value, str) else repr(value)
 
     lines = ["\t".join(map(cell, row)) for row in (*([tuple(columns)] if len(columns) > 1 else []), *rows)]
     stream.write("".join(f"{line}\n" for line in lines).encode())
 
-
-# ---------------------------------------------------------------------- predictions
 
 TABLES = (".csv", ".tsv", ".parquet", ".json")
 
@@ -213,38 +175,23 @@ TABLES = (".csv", ".tsv", ".parquet", ".json")
 def write_predictions(
     file: FilePath, columns: Mapping[str, Any], to_json: Callable[[], Mapping[str, Any]], *, exact: bool = False
 ) -> Path:
-    """Write a table of predictions; the formats are those of `TABLES`.
-
-    Parameters
-    ----------
-    columns : mapping of names to columns
-        For tables, as `cge.store.export_tables` takes them.
-    to_json : callable
-        Returns the object for a JSON file.
-    exact : bool
-        Whether text that a spreadsheet would evaluate is written to text tables as it is.
-    """
+    """Write predictions in one of the formats `TABLES`: columns as a table, or what `to_json` returns as JSON."""
     suffix, path = file_format(file, TABLES), writable_file(file)
     if suffix == ".json":
-        _refuse_model_file(path)
+        if _is_model_file(path):
+            raise InputError(f"{path} belongs to a model that cge has saved", hint="choose another file")
         text = json.dumps(to_json(), ensure_ascii=False, allow_nan=False).encode("utf-8", "backslashreplace") + b"\n"
-        write: Writer = lambda stream: stream.write(text)  # noqa: E731 - like the other two
+        write_files({path: lambda stream: stream.write(text)})
     elif suffix == ".parquet":
-        write = lambda stream: write_parquet_table(stream, columns)  # noqa: E731
+        write_files({path: lambda stream: write_parquet_table(stream, columns)})
     else:
         delimiter = "," if suffix == ".csv" else "\t"
-        write = lambda stream: write_text_table(stream, columns, delimiter, exact=exact)  # noqa: E731
-    write_files({path: write})
+        write_files({path: lambda stream: write_text_table(stream, columns, delimiter, exact=exact)})
     return path
 
 
-def _refuse_model_file(path: Path) -> None:
-    """Refuse to overwrite the JSON file of a saved model with its predictions."""
-    if not path.exists() or path.stat().st_size > MAX_BYTES:
-        return
+def _is_model_file(path: Path) -> bool:
     try:
-        content = json.loads(path.read_bytes())
+        return path.stat().st_size <= MAX_BYTES and is_manifest(json.loads(path.read_bytes()))
     except (OSError, ValueError, RecursionError):
-        return
-    if is_manifest(content):
-        raise InputError(f"{path} belongs to a model that cge has saved", hint="choose another file")
+        return False

@@ -11,10 +11,12 @@ import json
 import math
 import platform
 import re
+import stat
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib import metadata as packages
+from io import BufferedReader
 from pathlib import Path
 from types import UnionType
 from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
@@ -22,7 +24,6 @@ from typing import Any, NoReturn, TypeVar, get_args, get_origin, get_type_hints
 import numpy as np
 
 from cge.errors import FileFormatError, InputError, format_value
-from cge.store.file_io import HINT
 
 MAX_BYTES = 64 * 2**20  # whatever grows with the graph is an array
 FORMAT_VERSION = 2
@@ -34,23 +35,40 @@ _TYPE_NAMES = {dict: "an object", list: "a list", str: "a string", int: "an inte
 
 
 @dataclass(frozen=True)
-class Manifest:
-    """The content of the JSON file; `file`, `size` and `sha256` are those of the tensors."""
+class Tensors:
+    """The name, the number of bytes and the hash of the file of tensors."""
 
-    kind: str
-    metadata: dict[str, Any]
-    environment: dict[str, str]
     file: str
     size: int
     sha256: str
 
 
-def tensor_name(name: str, sha256: str) -> str:
-    """Return the name of the tensor file, which contains its hash, so that no state overwrites another one's tensors.
+@dataclass(frozen=True)
+class Manifest:
+    """The content of the JSON file."""
 
-    >>> tensor_name("model", "0123456789abcdef" * 4)
-    'model-0123456789abcdef.safetensors'
-    """
+    kind: str
+    metadata: dict[str, Any]
+    environment: dict[str, str]
+    tensors: Tensors
+
+
+def damaged(path: str | Path, problem: str) -> FileFormatError:
+    """Return the error of a stored file that is not as it was saved."""
+    return FileFormatError(path, problem, hint="restore the folder from a copy, or save it again")
+
+
+def open_regular(path: Path) -> BufferedReader:
+    """Open a file for reading; links, pipes and devices are refused, for they lead out of the folder or block."""
+    mode = path.lstat().st_mode
+    if not stat.S_ISREG(mode):
+        kind = "a symbolic link" if stat.S_ISLNK(mode) else "a folder" if stat.S_ISDIR(mode) else "not a regular file"
+        raise FileFormatError(path, f"this is {kind}, expected a file", hint="put the file itself there")
+    return path.open("rb")
+
+
+def tensor_name(name: str, sha256: str) -> str:
+    """Return the name of the tensor file; its hash keeps states from overwriting tensors of each other."""
     return f"{name}-{sha256[:16]}.safetensors"
 
 
@@ -64,11 +82,7 @@ def environment() -> dict[str, str]:
 
 
 def plain(value: Any, place: str = "metadata") -> Any:
-    """Return a value with the types of JSON: tuples become lists, NumPy scalars Python numbers; others are refused.
-
-    >>> plain({"dims": (2, np.int64(3))})
-    {'dims': [2, 3]}
-    """
+    """Return a value with the types of JSON: tuples become lists, NumPy scalars Python numbers; others are refused."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, float) and not math.isfinite(value):
@@ -82,19 +96,12 @@ def plain(value: Any, place: str = "metadata") -> Any:
             if not isinstance(key, str):
                 raise InputError(f"{place} has the key {format_value(key)}", hint="keys must be strings")
         return {str(key): plain(item, f"{place}[{key!r}]") for key, item in value.items()}
-    raise InputError(
-        f"{place} is {format_value(value)}",
-        hint="use numbers, strings, lists and dictionaries, and arrays for the rest",
-    )
+    hint = "use numbers, strings, lists and dictionaries, and arrays for the rest"
+    raise InputError(f"{place} is {format_value(value)}", hint=hint)
 
 
 def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: type) -> Any:
-    """Return an entry of stored metadata, which must have one of the types; an integer is a float, too.
-
-    >>> metadata_field({"temperature": "hot"}, "temperature", float)
-    Traceback (most recent call last):
-    cge.errors.InputError: 'temperature' must be a number, found 'hot'
-    """
+    """Return an entry of stored metadata, which must have one of the types; an integer is a float, too."""
     value, kinds = metadata.get(key), (kind, *more)
     if type(value) is int and float in kinds:
         return float(value)
@@ -105,12 +112,7 @@ def metadata_field(metadata: Mapping[str, Any], key: str, kind: type, *more: typ
 
 
 def metadata_record(kind: type[Record], row: Any) -> Record:
-    """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types.
-
-    >>> metadata_record(Manifest, {"kind": 3})
-    Traceback (most recent call last):
-    cge.errors.InputError: 'kind' must be a string, found 3
-    """
+    """Return the dataclass that a dictionary of stored metadata describes; all fields must have their types."""
     if not isinstance(row, dict):
         raise InputError(f"expected an object with the fields of {kind.__name__}, found {format_value(row)}")
     types = get_type_hints(kind)
@@ -124,23 +126,15 @@ def metadata_record(kind: type[Record], row: Any) -> Record:
 
 def to_bytes(manifest: Manifest) -> bytes:
     """Return the JSON file; keys are sorted, so that equal manifests have equal bytes."""
-    content = {
-        "environment": manifest.environment,
-        "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
-        "kind": manifest.kind,
-        "metadata": manifest.metadata,
-        "tensors": {"file": manifest.file, "sha256": manifest.sha256, "size": manifest.size},
-    }
     try:
+        content = asdict(manifest) | {"format": _FORMAT, "format_version": FORMAT_VERSION}
         content["sha256"] = _sha256(content)
         data = json.dumps(content, indent=2, sort_keys=True, allow_nan=False).encode() + b"\n"
     except (ValueError, RecursionError) as error:  # numbers of thousands of digits, lists in lists in lists
         raise InputError(f"the metadata cannot be written as JSON ({error})", hint="put it in arrays") from None
     if len(data) > MAX_BYTES:
-        raise InputError(
-            f"the metadata takes {len(data):,} bytes, at most {MAX_BYTES:,} fit", hint="put long lists in arrays"
-        )
+        problem = f"the metadata takes {len(data):,} bytes, at most {MAX_BYTES:,} fit"
+        raise InputError(problem, hint="put long lists in arrays")
     return data
 
 
@@ -154,61 +148,47 @@ def parse(path: Path, name: str, data: bytes) -> Manifest:
     try:
         content = json.loads(data.decode(), parse_constant=_no_number)
     except (ValueError, RecursionError):
-        raise FileFormatError(path, "this is not readable JSON", hint=HINT) from None
+        raise damaged(path, "this is not readable JSON") from None
     if not is_manifest(content):
         raise FileFormatError(path, "this was not written by cge", hint="give a folder that cge has saved")
     _check_version(path, content)
     try:
-        tensors = metadata_field(content, "tensors", dict)
-        manifest = Manifest(
-            kind=metadata_field(content, "kind", str),
-            metadata=metadata_field(content, "metadata", dict),
-            environment=metadata_field(content, "environment", dict),
-            file=metadata_field(tensors, "file", str),
-            size=metadata_field(tensors, "size", int),
-            sha256=metadata_field(tensors, "sha256", str),
-        )
-        for key in manifest.environment:
-            metadata_field(manifest.environment, key, str)
+        kinds = {"tensors": dict, "kind": str, "metadata": dict, "environment": dict}
+        fields = {key: metadata_field(content, key, kind) for key, kind in kinds.items()}
+        tensors = metadata_record(Tensors, fields.pop("tensors"))
+        for key in fields["environment"]:
+            metadata_field(fields["environment"], key, str)
     except InputError as error:
-        raise FileFormatError(path, f"{error}", hint=HINT) from None
-    if not re.fullmatch("[0-9a-f]{64}", manifest.sha256):
-        raise FileFormatError(
-            path, f"expected a SHA-256 of 64 digits, found {format_value(manifest.sha256)}", hint=HINT
-        )
-    expected = tensor_name(name, manifest.sha256)
-    if manifest.file != expected:  # whatever leads out of the folder, too
-        raise FileFormatError(
-            path, f"expected the tensor file {expected!r}, found {format_value(manifest.file)}", hint=HINT
-        )
+        raise damaged(path, f"{error}") from None
+    if not re.fullmatch("[0-9a-f]{64}", tensors.sha256):
+        raise damaged(path, f"expected a SHA-256 of 64 digits, found {format_value(tensors.sha256)}")
+    expected = tensor_name(name, tensors.sha256)
+    if tensors.file != expected:  # whatever leads out of the folder, too
+        raise damaged(path, f"expected the tensor file {expected!r}, found {format_value(tensors.file)}")
     stored_hash = content.pop("sha256", None)
     try:
         unchanged = stored_hash == _sha256(content)
     except (ValueError, RecursionError):  # numbers too large for a float, lists in lists in lists
         unchanged = False
     if not unchanged:
-        raise FileFormatError(path, "the file was changed since it was saved", hint=HINT)
-    return manifest
+        raise damaged(path, "the file was changed since it was saved")
+    return Manifest(**fields, tensors=tensors)
 
 
 def _check_version(path: Path, content: dict[str, Any]) -> None:
     version = content.get("format_version")
     if type(version) is not int or version < 1:
-        raise FileFormatError(
-            path, f"expected format version {FORMAT_VERSION}, found {format_value(version)}", hint=HINT
-        )
+        raise damaged(path, f"expected format version {FORMAT_VERSION}, found {format_value(version)}")
     if version > FORMAT_VERSION:
-        raise FileFormatError(
-            path, f"written by a newer cge (format version {version}, this one reads {FORMAT_VERSION}); upgrade cge"
-        )
+        problem = f"written by a newer cge (format version {version}, this one reads {FORMAT_VERSION}); upgrade cge"
+        raise FileFormatError(path, problem)
     if version < FORMAT_VERSION:
         versions = content.get("environment")
         release = versions.get("cge") if isinstance(versions, dict) else None
         writer = f"cge {release}" if isinstance(release, str) else "an older cge"
         hint = "remove it and start the fit again" if content.get("kind") == "checkpoint" else "fit the model again"
-        raise FileFormatError(
-            path, f"written by {writer} in format version {version}, this cge reads {FORMAT_VERSION}; {hint}"
-        )
+        problem = f"written by {writer} in format version {version}, this cge reads {FORMAT_VERSION}"
+        raise FileFormatError(path, problem, hint=hint)
 
 
 def _sha256(content: dict[str, Any]) -> str:

@@ -1,0 +1,257 @@
+"""The paths that explain predictions: all of a graph, or sampled ones; sums over them, and the best of them.
+
+A path of k edges gives each of its edges a k-th of its contribution, so that parts by types add up to the whole.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import scipy.sparse as sp
+
+from cge.arrays import Array
+from cge.explain.path_search import PathSet, best_paths
+from cge.graph import Graph
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import sparse_product
+
+SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
+
+
+@dataclass(frozen=True, eq=False)
+class EdgeTypes:
+    """The type of each entry of a transition matrix, `of_edge (m,)`, an index into `names`.
+
+    Two names follow those of the graph: of self-loops, and of paths without edges.
+    """
+
+    names: tuple[str, ...]
+    of_edge: Array
+
+    @classmethod
+    def of(cls, graph: Graph, transitions: TransitionMatrix) -> EdgeTypes | None:
+        """Return the types of the edges of a graph; None where it has none."""
+        if graph.edge_types is None:
+            return None
+        names = (*graph.edge_type_names, SELF_LOOP, NO_EDGE)
+        self_loops = transitions.rows == transitions.indices
+        types = graph.edge_types[np.maximum(transitions.graph_entry, 0)]
+        return cls(names, np.where(self_loops, len(names) - 2, types).astype(np.int64))
+
+    def named(self, edges: Array) -> tuple[str, ...]:
+        """Return the types of the edges of one path by name."""
+        return tuple(self.names[place] for place in self.of_edge[edges[edges >= 0]].tolist())
+
+
+class PathSource(ABC):
+    """Paths from nodes: all of a graph (`AllPaths`) or sampled ones (`SampledPaths`).
+
+    The input of a path's endpoint, times the path's coefficient, is added to the vector of its start. `hops` is K, the
+    edges of the longest path; `batch_size` the number of nodes whose paths are best processed together; edge number e
+    leads to `indices[e]`; `exact` says whether scores are a sum over these paths.
+    """
+
+    exact: bool
+    hops: int
+    batch_size: int
+    indices: Array
+    num_nodes: int
+    types: EdgeTypes | None
+
+    @abstractmethod
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops, `(K+1, q, d)`, of `inputs (n, d)`."""
+
+    def by_type(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over paths by the types of their edges, `(types, q, d)`; empty where there are none."""
+        empty = np.empty((0, len(nodes), inputs.shape[1]))
+        return empty if self.types is None else self._by_type(nodes, inputs, self.types)
+
+    @abstractmethod
+    def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array: ...
+
+    @abstractmethod
+    def weights(self, paths: PathSet) -> Array:
+        """Return relative path weights, `(b,)`: A(p) divided by that of uniform weights, as `CGE.path_weights`."""
+
+    @abstractmethod
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
+    ) -> PathSet:
+        """Return the paths with the largest contributions; `gradients (q, d)` of the score.
+
+        They are the `top` of each node, by size; or the largest positive ones from any of the nodes. With `hop`, only
+        paths of that length.
+        """
+
+    def between(self, node: int, endpoint: int, top: int, hop: int | None = None) -> PathSet:
+        """Return the paths from one node to another with the largest coefficients."""
+        only_endpoint = np.zeros((self.num_nodes, 1))
+        only_endpoint[endpoint] = 1
+        return self.top_by_contribution(np.array([node]), np.ones((1, 1)), only_endpoint, top, hop)
+
+    def top_by_weight(self, node: int, top: int) -> PathSet:
+        """Return the paths from a node with the largest coefficients, wherever they end."""
+        return self.top_by_contribution(np.array([node]), np.ones((1, 1)), np.ones((self.num_nodes, 1)), top)
+
+
+class AllPaths(PathSource):
+    """All paths from every node, with coefficients h_k Π s over their edges.
+
+    `values (m,)` are s of each edge, `hops (K+1,)` is h. Weights are relative to `walk (m,)`, the transition
+    probabilities of a random walk.
+    """
+
+    exact, batch_size = True, 50_000
+
+    def __init__(
+        self,
+        transitions: TransitionMatrix,
+        values: Array,
+        hops: Sequence[float],
+        walk: Array,
+        types: EdgeTypes | None = None,
+    ) -> None:
+        self.transitions, self.values, self.hops = transitions, values.astype(np.float64), len(hops) - 1
+        self.hop_weights = [float(weight) for weight in hops]
+        self.types, self._walk = types, walk
+        self.indices, self.num_nodes = transitions.indices, transitions.num_nodes
+        self._matrix = transitions.matrix(self.values)
+        self._longest = max((k for k, weight in enumerate(self.hop_weights) if weight != 0), default=0)
+
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops."""
+        sums = np.zeros((self.hops + 1, len(nodes), inputs.shape[1]))
+        for k, power in enumerate(self._rows_of_powers(nodes) if len(nodes) == 1 else self._propagate(inputs)):
+            sums[k] = self.hop_weights[k] * (power @ inputs if len(nodes) == 1 else power[nodes])
+        return sums
+
+    def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
+        by_type = self._types_forward if len(nodes) == 1 else self._types_backward
+        sums = by_type(nodes, inputs, types)
+        sums[-1] = self.hop_weights[0] * inputs[nodes]
+        return sums
+
+    def _rows_of_powers(self, nodes: Array) -> list[sp.csr_array]:
+        """Return the rows of some nodes of M^0, M^1, …, `(q, n)`."""
+        ones = np.ones(len(nodes))
+        rows = [sp.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), self.num_nodes))]
+        for _ in range(self._longest):
+            rows.append(rows[-1] @ self._matrix)
+        return rows
+
+    def _propagate(self, inputs: Array) -> list[Array]:
+        """Return M^0 inputs, M^1 inputs, …, `(n, d)`."""
+        propagated = [inputs]
+        for _ in range(self._longest):
+            propagated.append(sparse_product(self._matrix, propagated[-1], self.transitions.n_jobs))
+        return propagated
+
+    def _types_forward(self, node: Array, inputs: Array, types: EdgeTypes) -> Array:
+        """Follow the paths from one node, with a row for each type: paths weighted by their number of such edges."""
+        nodes, count = self.num_nodes, len(types.names)
+        sums = np.zeros((count, 1, inputs.shape[1]))
+        columns = types.of_edge * nodes + self.indices
+        by_type = sp.csr_array((self.values, columns, self.transitions.indptr), shape=(nodes, count * nodes))
+        rows = sp.csr_array((count, nodes))
+        for k, power in enumerate(self._rows_of_powers(node)[:-1], start=1):
+            rows = sp.csr_array(rows @ self._matrix + (power @ by_type).reshape(count, nodes))
+            sums[:, 0] += self.hop_weights[k] / k * (rows @ inputs)
+        return sums
+
+    def _types_backward(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
+        """Do the same for many nodes, type after type: Q_k = M Q_{k−1} + M_type M^{k−1} inputs."""
+        n_jobs = self.transitions.n_jobs
+        sums, propagated = np.zeros((len(types.names), len(nodes), inputs.shape[1])), self._propagate(inputs)
+        for code in np.unique(types.of_edge).tolist():
+            edges = types.of_edge == code
+            places = (self.transitions.rows[edges], self.indices[edges])
+            of_type, total = sp.csr_array((self.values[edges], places), shape=self._matrix.shape), np.zeros_like(inputs)
+            for k, power in enumerate(propagated[:-1], start=1):
+                last = sparse_product(of_type, power, n_jobs)
+                total = sparse_product(self._matrix, total, n_jobs, base=last, base_factor=1.0)
+                sums[code] += self.hop_weights[k] / k * total[nodes]
+        return sums
+
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
+    ) -> PathSet:
+        """Return the paths with the largest contributions; the search stops after some millions of prefixes."""
+        hops = [weight if hop is None or k == hop else 0.0 for k, weight in enumerate(self.hop_weights)]
+        problem = self.transitions.indptr, self.indices, self.values, hops, nodes, inputs, gradients, top
+        return best_paths(*problem, positive=positive, together=positive, n_jobs=self.transitions.n_jobs)
+
+    def weights(self, paths: PathSet) -> Array:
+        """Return relative path weights."""
+        ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0)
+        return np.asarray(np.array(self.hop_weights)[paths.length - 1] * len(self.hop_weights) * ratios.prod(axis=1))
+
+
+@dataclass(eq=False)
+class SampledPaths(PathSource):
+    """The prefixes of random walks, where a coefficient depends on the path as a whole.
+
+    `sample` returns the paths that start at some nodes, `weigh` A of paths, which are arrays of nodes.
+    """
+
+    batch_size = 2000
+
+    sample: Callable[[Array], PathSet]
+    hops: int
+    indices: Array
+    num_nodes: int
+    weigh: Callable[[list[Array]], Array]
+    types: EdgeTypes | None = None
+    exact: bool = True
+    _cached: tuple[Array, PathSet] | None = field(default=None, init=False)
+
+    def _paths_of(self, nodes: Array) -> PathSet:
+        """Return the paths from some nodes; those of the last call are cached."""
+        if self._cached is None or not np.array_equal(self._cached[0], nodes):
+            self._cached = nodes, self.sample(nodes)
+        return self._cached[1]
+
+    def by_hop(self, nodes: Array, inputs: Array) -> Array:
+        """Return sums over the paths of each number of hops."""
+        paths = self._paths_of(nodes)
+        return self._sums(nodes, inputs, paths, paths.length - 1, self.hops + 1)
+
+    def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
+        paths, count = self._paths_of(nodes), len(types.names)
+        path, position = np.nonzero(paths.edges >= 0)
+        no_edges = np.flatnonzero(paths.length == 1)
+        of_path = np.r_[types.of_edge[paths.edges[path, position]], np.full(len(no_edges), count - 1)]
+        parts = paths.take(np.r_[path, no_edges])
+        return self._sums(nodes, inputs, parts, of_path, count, np.maximum(parts.length - 1, 1))
+
+    def _sums(
+        self, nodes: Array, inputs: Array, paths: PathSet, group: Array, groups: int, divisor: Array | int = 1
+    ) -> Array:
+        """Return sums over the paths of each group and node, `(groups, q, d)`."""
+        rows = group * len(nodes) + np.searchsorted(nodes, paths.start)
+        places = rows, paths.endpoints(self.indices)
+        matrix = sp.csr_array((paths.coefficient / divisor, places), shape=(groups * len(nodes), self.num_nodes))
+        return np.asarray((matrix @ inputs).reshape(groups, len(nodes), inputs.shape[1]))
+
+    def top_by_contribution(
+        self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
+    ) -> PathSet:
+        """Return the paths with the largest contributions."""
+        paths = self._paths_of(nodes)
+        values = paths.contributions(nodes, gradients, inputs, self.indices)
+        values = values if positive else np.abs(values)
+        values = values if hop is None else values * (paths.length == hop + 1)
+        order = np.argsort(-values, kind="stable")
+        ranked = paths.take(order[values[order] > 0])
+        if positive:
+            return ranked.take(np.arange(min(top, len(ranked))))
+        ranked = ranked.take(np.argsort(ranked.start, kind="stable"))
+        rank = np.arange(len(ranked)) - np.searchsorted(ranked.start, ranked.start)
+        return ranked.take(np.flatnonzero(rank < top))
+
+    def weights(self, paths: PathSet) -> Array:
+        """Return relative path weights."""
+        return self.weigh([nodes[nodes >= 0] for nodes in paths.nodes(self.indices)])
