@@ -83,42 +83,33 @@ def train_walks(
     base = np.empty(0, np.int64) if base is None else base
     slope = (learning_rates[1] - learning_rates[0]) / max(len(walks) - 1, 1)
     rates = (np.float32(learning_rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
-    settings = (back, ahead, *rates, negatives, negatives_per_context)
-    arrays = (weights, base, shortest, sources, targets, output, _SIGMOID)
+    settings = ((back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest))
+    tables = (sources, targets, output, _SIGMOID)
     random_keys = [key(seed, "negatives", stream, j) for j in range(partition.count)]
     rows = np.empty(0, np.int64) if row_of is None else row_of
-    tables = partition.alias_tables(row_of)
+    alias_tables = partition.alias_tables(row_of)
     counts = np.zeros(partition.count, np.int64)
 
     def run(step: int, i: int) -> None:
         number, shift = divmod(step, partition.count)
         j = (i + shift) % partition.count
-        start, end = number * chunk, min((number + 1) * chunk, len(walks))
-        where = (walks, start, end, first, partition.part_of, rows, i, j)
-        counts[i] += block(*where, *tables[j], *settings, random_keys[j], *arrays)
+        span = (number * chunk, min((number + 1) * chunk, len(walks)))
+        where = (walks, span, first, (partition.part_of, rows), (i, j), alias_tables[j])
+        counts[i] += block(*where, *settings, random_keys[j], tables)
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
     return int(counts.sum())
 
 
 @kernel
-def _find_contexts(
-    walk: Array,
-    part_of: Array,
-    row_of: Array,
-    center_part: int,
-    context_part: int,
-    reach: int,
-    centers: Array,
-    positions: Array,
-    rows: Array,
-    previous: Array,
-) -> tuple[int, int]:
+def _find_contexts(walk: Array, nodes: Any, parts: tuple[int, int], reach: int, places: Any) -> tuple[int, int]:
     """List the positions of a walk's centers and contexts in a block; return its length and the number of centers.
 
     Contexts are identified by their rows. `previous[k]` is the last context before k with the same row, −1 if there is
     none within `reach`.
     """
+    (part_of, row_of), (center_part, context_part) = nodes, parts
+    centers, positions, rows, previous = places
     size = n_contexts = n_centers = 0
     while size < len(walk) and walk[size] >= 0:
         node = walk[size]
@@ -146,32 +137,21 @@ def _block_kernel(dim: int) -> Any:
     @float_kernel
     def block(
         walks: Array,
-        walk: int,
-        end: int,
+        span: tuple[int, int],
         first: int,
-        part_of: Array,
-        row_of: Array,
-        center_part: int,
-        context_part: int,
-        drawn_rows: Array,
-        threshold: Array,
-        alias: Array,
-        back: int,
-        ahead: int,
-        first_rate: float,
-        slope: float,
-        target_rate: float,
-        negatives: int,
-        negatives_per_context: float,
+        nodes: tuple[Array, Array],
+        parts: tuple[int, int],
+        alias_table: tuple[Array, Array, Array],
+        window: tuple[int, int],
+        rates: tuple[float, float, float],
+        sizes: tuple[int, float],
+        path_weights: tuple[Array, Array, int],
         random_key: np.uint64,
-        weights: Array,
-        base: Array,
-        shortest: int,
-        sources: Array,
-        targets: Array,
-        output: Array,
-        sigmoid: Array,
+        tables: tuple[Array, Array, Array, Array],
     ) -> int:
+        (walk, end), (back, ahead), (first_rate, slope, target_rate) = span, window, rates
+        (drawn_rows, threshold, alias), (negatives, negatives_per_context) = alias_table, sizes
+        (weights, base, shortest), (sources, targets, output, sigmoid) = path_weights, tables
         length, reach, weighted = walks.shape[1], back + ahead, len(weights) > 0
         capacity = reach + max(int(negatives_per_context * reach), 1) + _TILE
         # While one center is trained, the rows of the next one are prefetched.
@@ -179,6 +159,7 @@ def _block_kernel(dim: int) -> Any:
         plan, plan_rates = np.zeros((2, 3), np.int64), np.zeros((2, 2), np.float32)
         centers, positions = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
         context_rows, previous = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+        places = (centers, positions, context_rows, previous)
         slots = np.empty(length + 1, np.int64)
         negative_rows = np.empty((length + 1) * capacity, np.int64)  # negatives in the order in which a walk draws them
         center, change, step = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(capacity, np.float32)
@@ -192,18 +173,7 @@ def _block_kernel(dim: int) -> Any:
                     walk += 1
                     if walk >= end:
                         break
-                    size, n_centers = _find_contexts(
-                        walks[walk],
-                        part_of,
-                        row_of,
-                        center_part,
-                        context_part,
-                        reach,
-                        centers,
-                        positions,
-                        context_rows,
-                        previous,
-                    )
+                    size, n_centers = _find_contexts(walks[walk], nodes, parts, reach, places)
                     next_center = window_start = prefetched = n_drawn = 0
                     current_rate = first_rate + slope * np.float32(walk)
                     state = mix(random_key + np.uint64(first + walk) * STEP)
