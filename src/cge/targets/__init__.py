@@ -6,10 +6,9 @@ from typing import Any
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
-from cge.targets.multilabel import MultiLabel
 from cge.targets.regression import Regression
-from cge.targets.single_label import SingleLabel
 from cge.targets.target import Target
 
 __all__ = ["TARGETS", "TASKS", "MultiLabel", "Regression", "SingleLabel", "Target", "encode_target", "restore_target"]

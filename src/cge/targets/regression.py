@@ -1,4 +1,4 @@
-"""A number per node: squared error of standardized values, R², mean absolute error, prediction intervals."""
+"""A number per node: squared error of standardized values, R², prediction intervals."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
-from cge.metrics import mean_absolute_error, r2_score
-from cge.targets.target import Target
+from cge.metrics import r2_score
+from cge.targets.target import Target, same_shape
 
 _STRATA = 5  # quantiles that folds are stratified by
 
@@ -185,17 +185,7 @@ class Regression(Target):
 
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return R²."""
-        true = np.asarray(labels, np.float64)
-        if predicted.shape != true.shape:
-            raise InputError(
-                f"labels must have shape {predicted.shape}, like the predictions, found shape {true.shape}"
-            )
-        return r2_score(predicted, true)
-
-    def metrics(self, outputs: Array, labels: Array) -> dict[str, float]:
-        """Return R² and the mean absolute error."""
-        predicted = self.predict(outputs)
-        return {"r2": r2_score(predicted, labels), "mean_absolute_error": mean_absolute_error(predicted, labels)}
+        return r2_score(predicted, same_shape(np.asarray(labels, np.float64), predicted))
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:
         """Return values ± a quantile of the absolute validation residuals, `(k, 2)` (split conformal prediction)."""
@@ -207,7 +197,7 @@ class Regression(Target):
             hint = "pass more validation labels, or ask for a lower level"
             raise InputError(f"{len(errors)} validation labels give no interval of level {level:g}", hint=hint)
         width = errors[rank - 1]
-        return np.stack([outputs[:, 0] - width, outputs[:, 0] + width], axis=1)
+        return np.asarray(outputs[:, :1] + [-width, width])
 
 
 def _encode(graph: Graph, y: Any, name: str) -> Array:

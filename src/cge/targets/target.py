@@ -33,8 +33,6 @@ from cge.metrics import (
 )
 from cge.targets.label_encoding import encode_labels
 
-SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
-
 
 class Target(ABC):
     """A kind of target. `classes (c,)` are the names of the outputs.
@@ -175,8 +173,7 @@ class Target(ABC):
 
     # ------------------------------------------------------------------ predictions
 
-    @abstractmethod
-    def check_probabilities(self) -> None:
+    def check_probabilities(self) -> None:  # noqa: B027 - for other kinds
         """Refuse to return outputs as probabilities where they are none."""
 
     @abstractmethod
@@ -187,9 +184,9 @@ class Target(ABC):
         """Return which outputs are predicted, `(k, c)`."""
         return predicted_indicators(outputs, self.multilabel)
 
-    @abstractmethod
     def listed(self, outputs: Array) -> list[Any]:
         """Return the prediction of each node as Python values: a class, a list of classes, or a number."""
+        return list(self.predict(outputs).tolist())
 
     @abstractmethod
     def confidence(self, outputs: Array) -> Array:
@@ -210,3 +207,10 @@ class Target(ABC):
     def centered(self, slopes: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
         return slopes
+
+
+def same_shape(labels: Array, predicted: Array) -> Array:
+    """Return labels if they have the shape of the predictions; raise an error otherwise."""
+    if predicted.shape != labels.shape:
+        raise InputError(f"labels must have shape {predicted.shape}, like the predictions, found shape {labels.shape}")
+    return labels
