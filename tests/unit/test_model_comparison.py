@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cge.targets import MultiLabel, SingleLabel
-from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, not_worse, score_candidate
+from cge.training.candidate_evaluation import CandidateScore, accuracy_gain, is_better, not_worse, score_candidate
 
 
 def score(correct: list[float], log_losses: list[float] | None = None) -> CandidateScore:

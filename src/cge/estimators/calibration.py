@@ -12,8 +12,8 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.metrics import class_prior_ratio, log_losses
 from cge.targets import Target
+from cge.training.candidate_evaluation import CandidateScore, accuracy_gain, log_loss_gain
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
 
 _MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
 _MIN_LABELS = 50  # validation labels: fewer cannot estimate class frequencies

@@ -29,7 +29,7 @@ from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
 from cge.targets import Target
-from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.classifier_training import ClassifierTrainer
@@ -37,12 +37,10 @@ from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
-from cge.training.model_comparison import not_worse, score_candidate
 from cge.training.model_search import ModelSearch, Selection
 from cge.training.task import Task
 from cge.training.torch_state import TrainerState, module_arrays
-from cge.training.walk_embedding import embed_walks
-from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walks
+from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE

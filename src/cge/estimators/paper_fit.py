@@ -19,7 +19,7 @@ from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import train
 from cge.training.task import Task
 

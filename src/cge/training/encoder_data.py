@@ -34,25 +34,11 @@ _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few d
 class EncoderData:
     """Transitions, edge inputs and node inputs of a graph; node inputs are features, walk vectors or one-hot node ids.
 
-    Parameters
-    ----------
-    inputs : str
-        "learned" and "walks" ignore the features of the graph: the inputs are one-hot node ids, or `walk_vectors`.
-    training_data : EncoderData, optional
-        The data of the training graph, where this is another graph. Its scales are used, and its nodes are recognized
-        by their ids.
-    edge_scale, dense_scale : optional
-        Mean and standard deviation of edge inputs and of dense features, where they are known.
-    walk_vectors : (n, d) array, optional
-        A vector for each node of the training graph, used as its input.
-    transitions : TransitionMatrix, optional
-        The transitions of the graph, where they are known.
-
-    Attributes
-    ----------
-    closed_walks : dict
-        By the name of a weighting: nodes, and the weight of all closed walks at each. Leave-one-out label propagation
-        needs them, and they are expensive.
+    With `inputs` "learned" or "walks" the features of the graph are ignored: the inputs are one-hot node ids, or
+    `walk_vectors (n, d)` of the training graph's nodes. If that is another graph, `training_data` is given: its scales
+    are used, and its nodes are recognized by their ids. `edge_scale` and `dense_scale` are mean and standard deviation
+    of edge inputs and of dense features, where they are known. `closed_walks` has, by the name of a weighting, nodes
+    and the weight of all closed walks at each, for leave-one-out label propagation.
     """
 
     def __init__(
@@ -77,9 +63,8 @@ class EncoderData:
         self.uses_features: bool = features is not None and inputs in ("auto", "features")
         self.transitions = TransitionMatrix(graph, n_jobs) if transitions is None else transitions
         self._given_edge_scale = edge_scale
-        self._self_loop_weight: float = (
-            mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
-        )
+        self._self_loop_weight: float
+        self._self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
@@ -128,18 +113,15 @@ class EncoderData:
         Dense features are centered and scaled, and their rows always have unit length in "l2".
         """
         if norm not in self._inputs:
-            self._inputs[norm] = self._make_inputs(norm)
+            features: Any = self.graph.features
+            if self.uses_features and not sp.issparse(features):
+                self._inputs[norm] = torch.from_numpy(self._dense_rows)
+            elif self.uses_features or self.walk_vectors is None:
+                rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
+                self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
+            else:
+                self._inputs[norm] = torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
         return self._inputs[norm]
-
-    def _make_inputs(self, norm: str) -> NodeFeatures:
-        features: Any = self.graph.features
-        if not self.uses_features and self.walk_vectors is not None:
-            return torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
-        if not self.uses_features:
-            return SparseFeatures(self._one_hot(), self.n_jobs)
-        if sp.issparse(features):
-            return SparseFeatures(unit_rows(features, norm), self.n_jobs)
-        return torch.from_numpy(self._dense_rows)
 
     @cached_property
     def _dense_rows(self) -> Array:
@@ -154,8 +136,7 @@ class EncoderData:
         vectors: Array = self._one_hot() @ walk_vectors
         if self.training_data is not None:
             new = np.flatnonzero(~self.training_data.graph.contains(self.graph.node_ids))
-            neighbor_sum = self.graph.to_scipy()[new] @ vectors
-            vectors[new] = unit_rows(neighbor_sum)
+            vectors[new] = unit_rows(self.graph.to_scipy()[new] @ vectors)
         return vectors
 
     def _one_hot(self) -> sp.csr_array:
@@ -177,7 +158,7 @@ class EncoderData:
         mean = np.asarray(rows.sum(axis=0)).ravel() / count
         square = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]) / count
         std = np.sqrt(np.maximum(square - mean**2, 0))
-        std = np.where(std > 1e-9, std, 1.0)
+        std[std <= 1e-9] = 1.0
         return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(std.astype(np.float32))
 
     @cached_property
@@ -195,12 +176,11 @@ class EncoderData:
         """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
         key = (name, walks, seed)
         if key not in self._prefixes:
-            transitions = self.transitions
+            transitions, length = self.transitions, len(weighting.hops)
             with torch.no_grad():
                 raw_weights = weighting.raw_weights(self.edge_inputs).numpy()
             walk_graph = Graph.from_scipy(transitions.matrix(raw_weights), directed=True, self_loops=True)
-            length, stream = len(weighting.hops), ("prefixes",)
-            walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=stream)
+            walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=("prefixes",))
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
             strength = np.bincount(transitions.rows, raw_weights, minlength=transitions.num_nodes)
             discount = strength ** -weighting.normalization.item()
@@ -212,9 +192,8 @@ class EncoderData:
         if seed not in self._token_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
             degrees = (self if self.training_data is None else self.training_data).graph.degrees
-            self._token_vectors[seed] = make_token_vectors(
-                self.graph, self.transitions, self.edge_inputs, inputs, seed, degrees
-            )
+            edges = (self.graph, self.transitions, self.edge_inputs)
+            self._token_vectors[seed] = make_token_vectors(*edges, inputs, seed, degrees)
         return self._token_vectors[seed]
 
 

@@ -14,14 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
-from cge.training.candidate_evaluation import CandidateEvaluator, SearchResult
+from cge.training.candidate_evaluation import (
+    CandidateEvaluator,
+    CandidateScore,
+    SearchResult,
+    accuracy_gain,
+    is_better,
+    log_loss_gain,
+)
 from cge.training.candidates import (
     CUSTOM,
     SELECTED,
@@ -32,8 +39,7 @@ from cge.training.candidates import (
     list_candidates,
 )
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
-from cge.training.learned_weighting import learn_weighting
-from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, log_loss_gain
+from cge.training.learned_weighting import OuterProblem
 from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
@@ -51,9 +57,9 @@ class Selection:
     weighting: NamedWeighting
     classifiers: tuple[str, ...]
     label_propagation: bool
-    results: tuple[SearchResult, ...] = field(default=())
+    results: tuple[SearchResult, ...] = ()
     gain_over_uniform: tuple[float, float] | None = None
-    notices: tuple[Message, ...] = field(default=())
+    notices: tuple[Message, ...] = ()
 
     @property
     def any_learned(self) -> bool:
@@ -62,19 +68,7 @@ class Selection:
 
 
 class ModelSearch:
-    """Selects a model for a task by evaluating candidates on its validation labels.
-
-    Attributes
-    ----------
-    evaluator : CandidateEvaluator
-        Trains and scores candidates.
-    candidates : list of Candidate
-        All candidates that the search may evaluate.
-    state : SearchState
-        What is selected so far.
-    results : list of SearchResult
-        The comparisons so far.
-    """
+    """Selects a model for a task: evaluates `candidates` on its validation labels, with `results` so far."""
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         self.evaluator, self.task, self.data = evaluator, evaluator.task, evaluator.data
@@ -178,51 +172,49 @@ class ModelSearch:
 
     def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
         """Return a weighting learned on folds of the training labels: of edges, from a start, or of a network."""
-        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=self.data.n_jobs)
+        data, seed = self.data, self.evaluator.settings.seed
+        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.network is None:
-            module: Any = deepcopy(start.module)
-            learned = NamedWeighting(spec.name, module)
-            propagation: Any = EdgePropagation(
-                self.data.transitions, self.data.edge_inputs, module, train_hops=spec.train_hops
-            )
+            learned = NamedWeighting(spec.name, deepcopy(start.module))
+            module, inputs = learned.edge_weighting, data.edge_inputs
+            propagation: Any = EdgePropagation(data.transitions, inputs, module, train_hops=spec.train_hops)
         else:
-            with seeded(self.evaluator.settings.seed, "network"):
-                network: Any = make_network(
-                    weighting, int(self.data.token_vectors(self.evaluator.settings.seed).shape[1])
-                )
+            with seeded(seed, "network"):
+                network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
             network.init_uniform()
-            sampled = (self.evaluator.settings.walks_per_node, self.evaluator.settings.seed)
+            sampled = (self.evaluator.settings.walks_per_node, seed)
             learned = NamedWeighting(CUSTOM if spec is None else spec.name, network, sampled, start)
-            propagation = learned.trainable(self.data, self.task.train.numpy())
+            propagation = learned.trainable(data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
-        outcome = learn_weighting(self.task, inputs, propagation, settings, class_weights=class_weights)
+        outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
         if not outcome.learned and self.evaluator.settings.weighting != "auto":
-            problem = Message.of(
-                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of ",
-                weighting=learned.name,
+            problem = (
+                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
-            self.notices.append(Message(problem, f"{start.name!r} are used"))
+            self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
         learned.module.eval()
         return learned
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
         """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
         state, best_closed_form = self.state, incumbent
+        learning = self.evaluator.work.learning(len(self.task.folds))
         work_reserved: float | None = None  # for learning, while hop profiles are evaluated
         state.base = state.closed_form = state.weighting = incumbent.name
         best_score = self._best_score(incumbent, state.classifiers)
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
             classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
-            extra_work = 0.0  # besides the evaluation of the candidate
+            evaluation, extra_work = self.evaluator.evaluation_work(classifiers), 0.0
             if spec.closed_form is None:
-                extra_work = self._learning_work()
+                extra_work = learning
             elif is_hop_profile(spec.name):
-                work_reserved = self._work_reserved_for_learning() if work_reserved is None else work_reserved
+                if work_reserved is None:
+                    work_reserved = self._work_reserved_for_learning(learning)
                 extra_work = work_reserved
-            if candidate.margin is not None and not self.evaluator.within_budget(classifiers, extra_work):
+            if candidate.margin is not None and extra_work + evaluation > self.evaluator.budget:
                 continue
             if spec.closed_form is None:
                 self.evaluator.budget -= extra_work
@@ -241,15 +233,10 @@ class ModelSearch:
             self.evaluator.release(loser.name)
         return incumbent
 
-    def _learning_work(self) -> float:
-        return self.evaluator.work.learning(len(self.task.folds))
-
-    def _work_reserved_for_learning(self) -> float:
+    def _work_reserved_for_learning(self, learning: float) -> float:
         """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
-        learning = self._learning_work() if len(self.task.folds) > 1 else 0.0
-        if not learning or not self.evaluator.within_budget(self.state.classifiers, learning):
-            return 0.0
-        return learning + self.evaluator.evaluation_work(self.state.classifiers)
+        needed = learning + self.evaluator.evaluation_work(self.state.classifiers)
+        return needed if len(self.task.folds) > 1 and needed <= self.evaluator.budget else 0.0
 
     def _best_score(
         self, weighting: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None

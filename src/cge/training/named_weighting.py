@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -29,7 +29,7 @@ class NamedWeighting:
 
     name: str
     module: EdgeWeighting | PathWeighting
-    sampled: tuple[int, int] = field(default=(0, 0))
+    sampled: tuple[int, int] = (0, 0)
     base: NamedWeighting | None = None
 
     @property
@@ -64,25 +64,20 @@ class NamedWeighting:
         `nodes (k,)` are labeled, `matrix (k, c)` are their labels as `target` makes them. Only `rows` need the scores
         that leave their own label out; by default all do.
         """
-        edge_inputs, hops, symmetric = (
-            data.edge_inputs_of(self.edge_weighting),
-            [1.0] * (LABEL_PROPAGATION_HOPS + 1),
-            None,
-        )
+        weighting, transitions, symmetric = self.edge_weighting, data.transitions, None
+        edge_inputs, hops = data.edge_inputs_of(weighting), [1.0] * (LABEL_PROPAGATION_HOPS + 1)
         if data.graph.directed:
-            values = EdgePropagation(data.transitions, edge_inputs, self.edge_weighting).values().numpy()
+            values = EdgePropagation(transitions, edge_inputs, weighting).values().numpy()
         else:
             with torch.no_grad():
-                raw_weights = self.edge_weighting.raw_weights(edge_inputs).double().numpy()
-            values, symmetric = symmetric_weights(
-                data.transitions, raw_weights, self.edge_weighting.normalization.item()
-            )
+                raw_weights = weighting.raw_weights(edge_inputs).double().numpy()
+            values, symmetric = symmetric_weights(transitions, raw_weights, weighting.normalization.item())
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
         if closed_walks is None and rows is None:
-            closed_walks = closed_walk_weights(data.transitions, values, hops, nodes, symmetric)
+            closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
             data.closed_walks[self.name] = nodes, closed_walks
-        sums = label_propagation(data.transitions, values, hops, nodes, matrix, rows, symmetric, closed_walks)
+        sums = label_propagation(transitions, values, hops, nodes, matrix, rows, symmetric, closed_walks)
         return target.label_scores(*sums)
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
@@ -102,11 +97,9 @@ class NamedWeighting:
         valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
         uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
         with torch.no_grad():
-            values, walk = (
-                each.edge_weights(transitions, data.edge_inputs).double().numpy() for each in (weighting, uniform)
-            )
+            edge_weights = [each.edge_weights(transitions, data.edge_inputs) for each in (weighting, uniform)]
             hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
-        values, walk = np.add.reduceat(values, first), np.add.reduceat(walk, first)
+        values, walk = (np.add.reduceat(each.double().numpy(), first) for each in edge_weights)
         ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
         weights[valid] = hops[length[valid] - 1] * ratios.prod(axis=1)
         if isinstance(self.module, PathWeighting) and valid.any():

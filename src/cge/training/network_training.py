@@ -8,14 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cge.errors import InputError, Message
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.models.convolutions import TwoLayerNetwork
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, dropout_mask
-from cge.training.torch_state import load_module, module_arrays, one_thread
+from cge.training.torch_state import check_finite, load_module, module_arrays, one_thread
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,7 @@ def train_network(
                 lambda x: _dropout(x, settings.dropout, random),  # noqa: B023 - called at once
             )
             loss = supervised_loss(scores[train], labels[train])
-            if not np.isfinite(loss.item()):
-                hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {settings.learning_rate:g})")
-                raise InputError("training overflowed", parameter="learning_rate", hint=hint)
+            check_finite(loss.item(), "training overflowed", "learning_rate", settings.learning_rate)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()

@@ -9,15 +9,14 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
-from cge.training.bilevel import InnerProblem
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
-from cge.training.paper_parameters import Parameters
-from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_parameters import Parameters, TrainingSettings
 from cge.training.skipgram import train_walks
 from cge.training.task import Task
 from cge.training.torch_state import make_optimizer
@@ -54,6 +53,48 @@ def make_target_rows(features: NodeFeatures | None, partition: NodePartition) ->
     return TargetRows(SparseFeatures(rows, features.n_jobs), row_of)
 
 
+@dataclass(frozen=True, eq=False)
+class InnerProblem:
+    """The current point of the inner problem.
+
+    `sources (n, d)` are the w; `encoder` returns the e; `head` predicts from `features` and e; `labels` are those of
+    all nodes; `inner_nodes (k,)` train. Paths refer to the rows of `row_features`: nodes without features share one.
+    """
+
+    sources: Tensor
+    encoder: Any
+    head: Any
+    features: NodeFeatures | None
+    row_features: NodeFeatures | None
+    labels: Tensor
+    inner_nodes: Tensor
+    unsup_weight: float = 1.0
+    supervised_strength: float = 1.0
+
+    def supervised(self, nodes: Tensor, encoder: dict[str, Tensor], head: dict[str, Tensor]) -> Tensor:
+        """Return L_s of `nodes` for these parameters of encoder and head."""
+        vectors = functional_call(self.encoder, encoder, (self.features, nodes))
+        x = None if self.features is None else take_rows(self.features, nodes)
+        return supervised_loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class WalkBatch:
+    """Walks of an epoch: `first` is the position of the first one, `progress` the fraction of all epochs done.
+
+    `weights` has a number for each sub-path, in the order of `subpaths`, and `base` the first index of each walk.
+    `with_label_pairs` adds same-label pairs, `label_pairs` for each path, with weight 1.
+    """
+
+    walks: Array
+    first: int
+    progress: tuple[float, float]
+    epoch: int
+    weights: Array | None = None
+    base: Array | None = None
+    with_label_pairs: bool = False
+
+
 class InnerTraining:
     """Trains `parameters` on paths and labels of a task.
 
@@ -82,18 +123,17 @@ class InnerTraining:
         self.uses_kernel = settings.optimizer in ("auto", "sgd") and not settings.full_softmax(task.graph)
         shared = self.inductive and self.uses_kernel
         self.target_rows = make_target_rows(task.features, self.partition) if shared else TargetRows(task.features)
-        self._target_gradient: Array | None = None  # of an inductive encoder's vectors
+        self._gradient: Array | None = None  # of an inductive encoder's vectors
         self.head_optimizer = self.make_head_optimizer(parameters.head)
         self.optimizers = self._make_optimizers()
 
     def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers of the tables that no kernel trains, and of an inductive encoder."""
-        kind, rate = self.settings.optimizer, self.settings.table_rate
-        table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
-        encoder = self.parameters.encoder.parameters()
+        rate, encoder = self.settings.table_rate, self.parameters.encoder.parameters()
+        table_kind = "sgd" if self.settings.optimizer == "auto" else self.settings.optimizer
         optimizers: dict[str, torch.optim.Optimizer] = {}
         if self.inductive:
-            optimizers["encoder"] = make_optimizer(network_kind, encoder, self.settings.head_lr)
+            optimizers["encoder"] = make_optimizer(self.settings.network_optimizer, encoder, self.settings.head_lr)
         if not self.uses_kernel:
             self._sources = torch.from_numpy(self.parameters.sources).requires_grad_()  # shares memory with the array
             optimizers["sources"] = make_optimizer(table_kind, [self._sources], rate)
@@ -103,8 +143,8 @@ class InnerTraining:
 
     def make_head_optimizer(self, head: Any) -> torch.optim.Optimizer:
         """Return an optimizer for a head."""
-        kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
-        return make_optimizer(kind, head.parameters(), self.settings.head_lr, self.settings.weight_decay)
+        settings = self.settings
+        return make_optimizer(settings.network_optimizer, head.parameters(), settings.head_lr, settings.weight_decay)
 
     # ------------------------------------------------------------------ paths
 
@@ -112,54 +152,30 @@ class InnerTraining:
         """Return λ times the learning rate when this fraction of all epochs is done."""
         return self.settings.unsup_weight * self.settings.table_rate * max(1 - progress, _LAST_RATE)
 
-    def train_paths(
-        self,
-        walks: Array,
-        first: int,
-        progress: tuple[float, float],
-        epoch: int,
-        weights: Array | None = None,
-        base: Array | None = None,
-        *,
-        with_label_pairs: bool = False,
-    ) -> int:
-        """Descend the path loss of a batch of walks; return the number of its paths.
-
-        `first` is the position of the first walk in the epoch, `progress` the fraction of all epochs done before and
-        after the batch; `weights` has a number for each sub-path, in the order of `subpaths`, and `base` the first
-        index of each walk. `with_label_pairs` adds same-label pairs, `label_pairs` for each path, with weight 1.
-        """
-        rates = self._learning_rate(progress[0]), self._learning_rate(progress[1])
+    def train_paths(self, batch: WalkBatch) -> int:
+        """Descend the path loss of a batch of walks; return the number of its paths."""
+        rates = self._learning_rate(batch.progress[0]), self._learning_rate(batch.progress[1])
         if self.uses_kernel:
-            return self._kernel_step(walks, first, rates, epoch, weights, base, with_label_pairs)
-        paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
-        pairs = self._draw_label_pairs(len(paths), epoch, first, with_label_pairs)
+            return self._kernel_step(batch, rates)
+        paths = subpaths(batch.walks, self.settings.window, shortest=MIN_PATH_NODES)
+        pairs = self._draw_label_pairs(len(paths), batch)
         starts, ends = np.r_[paths.start, pairs[:, 0]], np.r_[paths.end, pairs[:, 1]]
-        pair_weights = np.ones(len(starts), np.float32)
-        if weights is not None:
-            pair_weights[: len(paths)] = weights
-        self._exact_step(starts, ends, pair_weights, rates[0], [epoch, first])
+        weights = np.ones(len(starts), np.float32)
+        if batch.weights is not None:
+            weights[: len(paths)] = batch.weights
+        self._exact_step(starts, ends, weights, rates[0], [batch.epoch, batch.first])
         return len(paths)
 
-    def _draw_label_pairs(self, paths: int, epoch: int, first: int, enabled: bool) -> Array:
+    def _draw_label_pairs(self, paths: int, batch: WalkBatch) -> Array:
         """Draw the same-label pairs for this number of paths, `(k, 2)`."""
-        count = int(self.settings.label_pairs * paths) if enabled and self._has_label_pairs else 0
+        count = int(self.settings.label_pairs * paths) if batch.with_label_pairs and self._has_label_pairs else 0
         if not count:
             return np.empty((0, 2), np.int64)
-        return label_pairs(self._train_labels, count, self.settings.seed, stream=[epoch, first])
+        return label_pairs(self._train_labels, count, self.settings.seed, stream=[batch.epoch, batch.first])
 
-    def _kernel_step(
-        self,
-        walks: Array,
-        first: int,
-        rates: tuple[float, float],
-        epoch: int,
-        weights: Array | None,
-        base: Array | None,
-        with_label_pairs: bool,
-    ) -> int:
+    def _kernel_step(self, batch: WalkBatch, rates: tuple[float, float]) -> int:
         """Train the tables on a batch with the kernel; an inductive encoder takes the gradient of its vectors after."""
-        settings, sources = self.settings, self.parameters.sources
+        settings, sources, walks, first = self.settings, self.parameters.sources, batch.walks, batch.first
         vectors = self.parameters.encoder(self.target_rows.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
         options: dict[str, Any] = {
@@ -171,21 +187,20 @@ class InnerTraining:
             "seed": settings.seed,
             "n_jobs": settings.n_jobs,
         }
-        gradient = None
         if self.inductive:
-            gradient = np.zeros_like(targets) if self._target_gradient is None else self._target_gradient
-            self._target_gradient = gradient
-            gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
-            options |= {"target_gradient": gradient, "target_rate": 1.0}
-        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": MIN_PATH_NODES, "stream": epoch}
-        ahead = settings.window - 1
-        paths = train_walks(walks, first, sources, targets, self.partition, ahead=ahead, **of_paths, **options)
-        pairs = self._draw_label_pairs(paths, epoch, first, with_label_pairs).astype(walks.dtype)
+            if self._gradient is None:
+                self._gradient = np.zeros_like(targets)
+            self._gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
+            options |= {"target_gradient": self._gradient, "target_rate": 1.0}
+        tables = (sources, targets, self.partition)
+        of_paths: dict[str, Any] = {"weights": batch.weights, "base": batch.base, "shortest": MIN_PATH_NODES}
+        of_paths |= {"ahead": settings.window - 1, "stream": batch.epoch}
+        paths = train_walks(walks, first, *tables, **of_paths, **options)
+        pairs = self._draw_label_pairs(paths, batch).astype(walks.dtype)
         # Negatives of same-label pairs have the negative stream numbers.
-        n_pairs = train_walks(pairs, first, sources, targets, self.partition, ahead=1, stream=-1 - epoch, **options)
-        if gradient is not None:
-            np.negative(gradient, out=gradient)
-            self._optimize(vectors, torch.from_numpy(gradient), paths + n_pairs, rates[0])
+        n_pairs = train_walks(pairs, first, *tables, ahead=1, stream=-1 - batch.epoch, **options)
+        if self._gradient is not None:
+            self._optimize(vectors, torch.from_numpy(self._gradient).neg_(), paths + n_pairs, rates[0])
         return paths
 
     def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, stream: list[str | int]) -> None:
@@ -249,18 +264,7 @@ class InnerTraining:
                 parameter -= self.settings.supervised_strength * gradient
 
     def problem(self, head: Any, inner_nodes: Tensor, strength: float) -> InnerProblem:
-        """Return the inner problem with this head and the labels of `inner_nodes`, as the outer problem needs it.
-
-        `strength` is the learning rate with which labels move the vectors.
-        """
-        return InnerProblem(
-            torch.from_numpy(self.parameters.sources),
-            self.parameters.encoder,
-            head,
-            self.task.features,
-            self.task.labels,
-            inner_nodes,
-            self.settings.unsup_weight,
-            strength,
-            self.target_rows.features,
-        )
+        """Return the inner problem with a head and the nodes that train it; labels move the vectors by `strength`."""
+        modules = (torch.from_numpy(self.parameters.sources), self.parameters.encoder, head)
+        features, labels = (self.task.features, self.target_rows.features), self.task.labels
+        return InnerProblem(*modules, *features, labels, inner_nodes, self.settings.unsup_weight, strength)

@@ -24,8 +24,7 @@ from cge.sampling.alias import alias_tables
 class NodePartition:
     """A random partition of the nodes, with an alias table of negatives for each part.
 
-    `part_of (n,)` int8 is the part of each node. `nodes (n,)` are the nodes by part, from `indptr[j]` to
-    `indptr[j + 1]`; `threshold` and `alias (n,)` are their alias tables.
+    `part_of (n,)` int8 is the part of each node. `nodes (n,)` are the nodes by part, those of part j from `indptr[j]`.
     """
 
     count: int
@@ -97,17 +96,16 @@ def run_in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_job
         ready = [i for i in range(parts) if not busy[i] and done[i] < steps and done[(i + 1) % parts] >= done[i]]
         return min(ready, key=lambda i: done[i], default=None)
 
+    def ready_or_done() -> bool:
+        return failed or min(done) == steps or next_part() is not None
+
     def worker(_number: int) -> None:
         nonlocal failed
         while True:
             with changed:
+                changed.wait_for(ready_or_done)
                 part = next_part()
-                while part is None:
-                    if failed or min(done) == steps:
-                        return
-                    changed.wait()
-                    part = next_part()
-                if failed:
+                if failed or part is None:
                     return
                 busy[part] = True
             try:
