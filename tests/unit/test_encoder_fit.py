@@ -520,7 +520,7 @@ def test_closed_walks_are_computed_once_and_stored(
         raise AssertionError("they are stored")
 
     again = cge.load(tmp_path / "model")
-    monkeypatch.setattr("cge.training.named_weighting.closed_walk_weights", never)
+    monkeypatch.setattr("cge.training.encoder_data.closed_walk_weights", never)
     monkeypatch.setattr("cge.models.label_propagation.closed_walk_weights", never)
     assert np.array_equal(again.predict_proba(), expected)
     metadata, arrays = encoder_metadata(again.fitted_), encoder_arrays(again.fitted_)

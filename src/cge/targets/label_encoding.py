@@ -18,23 +18,18 @@ _LISTS = (list, tuple, set, frozenset)  # of several labels of a node
 def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None) -> tuple[Array, Array]:
     """Return `(codes, classes)`: `(n,)` int64 with −1 for unknown, or `(n, c)` of zeros and ones.
 
-    Parameters
-    ----------
-    y : {node id: label}, {node id: list of labels}, (n,) array, or (n, c) array of zeros and ones
-        Arrays are in the order of `graph.node_ids`; a pandas Series goes by its index, if that is not just 0 … n-1.
-        −1, None and NaN are unknown, and so is a row of zeros or of −1.
-    what : str
-        What to call them in messages.
-    classes : array, optional
-        The classes there are; a label beyond them is an error. Without it, those that occur, ascending.
+    `y` is {node id: label}, {node id: list of labels}, an (n,) array, or an (n, c) array of zeros and ones. Arrays are
+    in the order of `graph.node_ids`; a pandas Series goes by its index, if that is not just 0 … n-1. −1, None and NaN
+    are unknown, and so is a row of zeros or of −1. Messages call the labels `what`. A label beyond `classes` is an
+    error; without these, classes are those that occur, ascending.
     """
     is_column = hasattr(y, "items") and hasattr(y, "index") and getattr(y, "ndim", 0) == 1  # as a pandas Series is
     if isinstance(y, Mapping) or (is_column and list(y.index) != list(range(graph.num_nodes))):
         return _from_mapping(graph, dict(y.items()), what, classes)
     if hasattr(y, "columns") and len(y) != graph.num_nodes:
-        problem = Message(Param(what), f" has {len(y):,} rows for {graph.num_nodes:,} nodes")
+        problem = f" has {len(y):,} rows for {graph.num_nodes:,} nodes"
         hint = "a table of nodes and labels is passed as table.set_index('node')['label'] or as {node id: label}"
-        raise InputError(problem, parameter=what, hint=hint)
+        raise InputError(Message(Param(what), problem), parameter=what, hint=hint)
     values = _array(y, what)
     if values.ndim == 2:
         return _from_matrix(graph, values, what, classes)

@@ -58,8 +58,6 @@ class Regression(Target):
             problem = f" must hold at least two different numbers, found only {labels[0]:g}"
             raise InputError(Message(Param("y"), problem), parameter="y")
 
-    # ------------------------------------------------------------------ labels
-
     def encode(self, graph: Graph, y: Any, name: str) -> Array:
         """Return further numbers as an array for all nodes."""
         return _encode(graph, y, name)
@@ -92,8 +90,6 @@ class Regression(Target):
         strata[known] = rank * min(_STRATA, len(known)) // max(len(known), 1)
         return strata
 
-    # ------------------------------------------------------------------ training
-
     def _standardized(self, labels: Tensor) -> Tensor:
         return ((labels - self.mean) / self.std).float()
 
@@ -121,8 +117,6 @@ class Regression(Target):
         """Refuse to weight classes."""
         raise InputError(Message.of("{class_weight} is for classes", class_weight="balanced"), parameter="class_weight")
 
-    # ------------------------------------------------------------------ label propagation
-
     def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
         """Return the weighted mean of the labels, standardized."""
         mean = sums / np.where(reachable, count, 1.0)
@@ -131,8 +125,6 @@ class Regression(Target):
     def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
         """Return True for each label."""
         return np.ones((len(matrix), 1), bool)
-
-    # ------------------------------------------------------------------ evaluation
 
     def _errors(self, scores: Array, labels: Array) -> Array:
         return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
@@ -160,8 +152,6 @@ class Regression(Target):
     def fit_temperature(self, outputs: Array, labels: Array) -> float:  # noqa: ARG002
         """Return 1: values have no temperature."""
         return 1.0
-
-    # ------------------------------------------------------------------ predictions
 
     def check_probabilities(self) -> None:
         """Refuse: outputs are values."""

@@ -1,11 +1,8 @@
 """What is predicted for a node: the interface of a kind of target.
 
 Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for
-each kind: the loss, predictions from scores, metrics, label propagation. Training, search, explanations and reports
-only use this interface. Defaults are those of classification.
-
-Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k, c)` have a column for each output.
-"Outputs" are what a model predicts: class probabilities, or values.
+each kind; defaults are those of classification. Labels of all nodes are an array `(n, …)`; those of some nodes as a
+matrix `(k, c)` have a column for each output. "Outputs" are what a model predicts: class probabilities, or values.
 """
 
 from __future__ import annotations
@@ -18,35 +15,18 @@ import numpy as np
 import numpy.typing as npt
 from torch import Tensor
 
+from cge import metrics
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.graph import Graph
 from cge.losses import supervised_loss
-from cge.metrics import (
-    accuracy_or_f1,
-    calibrated_log_losses,
-    fit_temperature,
-    node_accuracy,
-    node_f1,
-    predicted_indicators,
-    scale_probabilities,
-)
 from cge.targets.label_encoding import encode_labels
 
 
 class Target(ABC):
     """A kind of target. `classes (c,)` are the names of the outputs.
 
-    Attributes
-    ----------
-    kind : str
-        The name of the kind, which model folders store.
-    metric : str
-        The name of the score.
-    multilabel : bool
-        Whether a node may have several classes.
-    has_class_prior : bool
-        Whether each node has one of the classes, so that these have prior probabilities.
+    Model folders store `kind`. A target has a class prior if each node has exactly one of the classes.
     """
 
     kind: ClassVar[str]
@@ -71,8 +51,6 @@ class Target(ABC):
         if len(self.classes) < 2:
             problem = f" must hold at least two classes, found only {self.classes.tolist()[0]!r}"
             raise InputError(Message(Param("y"), problem), parameter="y")
-
-    # ------------------------------------------------------------------ labels
 
     def encode(self, graph: Graph, y: Any, name: str) -> Array:
         """Return further labels of this target, as users write them, as an array for all nodes."""
@@ -106,8 +84,6 @@ class Target(ABC):
         """Return classes to stratify by, as for single-label or multilabel targets."""
         return labels
 
-    # ------------------------------------------------------------------ training
-
     def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
         """Return the mean loss of scores `(k, c)`."""
         return supervised_loss(scores, labels, class_weights)
@@ -132,8 +108,6 @@ class Target(ABC):
     def balanced_weights(self, matrix: Array) -> Array:
         """Return weights of the classes that make up for their frequencies among labels `(k, c)`."""
 
-    # ------------------------------------------------------------------ label propagation
-
     @abstractmethod
     def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
         """Return scores `(n, c)` float32 from the weighted sums of labels at path ends, 0 where none is reachable.
@@ -145,33 +119,29 @@ class Target(ABC):
     def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
 
-    # ------------------------------------------------------------------ evaluation
-
     def score(self, scores: Array, labels: Array) -> float:
         """Return the validation score of scores or outputs `(k, c)`; higher is better."""
-        return accuracy_or_f1(scores, labels)
+        return metrics.accuracy_or_f1(scores, labels)
 
     def node_scores(self, scores: Array, labels: Array) -> Array:
         """Return the score of each node, `(k,)`; their means compare two models."""
-        return node_accuracy(scores, labels)
+        return metrics.node_accuracy(scores, labels)
 
     def node_correct(self, outputs: Array, labels: Array) -> Array:
         """Return how correct each prediction is, `(k,)`: 0 or 1, or the F1 of the node's classes."""
-        return node_f1(self.indicators(outputs), self.matrix(labels))
+        return metrics.node_f1(self.indicators(outputs), self.matrix(labels))
 
     def node_losses(self, scores: Array, labels: Array) -> Array:
         """Return the loss of each node, `(k,)`, whatever the scale of the scores."""
-        return calibrated_log_losses(scores, labels)
+        return metrics.calibrated_log_losses(scores, labels)
 
     def scale(self, outputs: Array, temperature: float | Array) -> Array:
         """Return outputs at a temperature; values have none and stay."""
-        return scale_probabilities(outputs, temperature, self.multilabel)
+        return metrics.scale_probabilities(outputs, temperature, self.multilabel)
 
     def fit_temperature(self, outputs: Array, labels: Array) -> float:
         """Return the temperature with the lowest loss."""
-        return fit_temperature(outputs, labels)
-
-    # ------------------------------------------------------------------ predictions
+        return metrics.fit_temperature(outputs, labels)
 
     def check_probabilities(self) -> None:  # noqa: B027 - for other kinds
         """Refuse to return outputs as probabilities where they are none."""
@@ -182,7 +152,7 @@ class Target(ABC):
 
     def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
         """Return which outputs are predicted, `(k, c)`."""
-        return predicted_indicators(outputs, self.multilabel)
+        return metrics.predicted_indicators(outputs, self.multilabel)
 
     def listed(self, outputs: Array) -> list[Any]:
         """Return the prediction of each node as Python values: a class, a list of classes, or a number."""

@@ -19,9 +19,8 @@ from cge.arrays import Array
 from cge.models.propagation import Propagation
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
-from cge.training.encoder_data import EncoderData
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
-from cge.training.named_weighting import NamedWeighting
 from cge.training.task import Task
 
 TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
@@ -105,11 +104,10 @@ def _mean_and_error(differences: Array) -> tuple[float, float]:
 
 
 class CandidateEvaluator:
-    """Trains and scores candidates; what several of them need is computed once.
+    """Trains and scores candidates within a budget of work; what several of them need is computed once.
 
-    `train` trains a trainer up to an epoch; by default nothing is saved. `trainers` and `scores` are by weighting,
-    classifier and label propagation; trainers of a weighting that was not selected are released, since each holds a
-    classifier, its gradients and the state of its optimizer. `budget` is the work that is left for candidates.
+    `train` trains a trainer up to an epoch; by default nothing is saved. `trainers`, which take memory, and `scores`
+    are by weighting, classifier and label propagation.
     """
 
     def __init__(
@@ -164,8 +162,6 @@ class CandidateEvaluator:
         for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
             self.release(other)
 
-    # ------------------------------------------------------------------ trainings
-
     def trainer(
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
     ) -> ClassifierTrainer:
@@ -202,8 +198,7 @@ class CandidateEvaluator:
     def label_scores(self, weighting: NamedWeighting) -> Tensor:
         """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
 
-        No other label can support one that is the only label of its class: its node is trained without propagated
-        labels, or in a multilabel task without those of that class.
+        No label can support the only one of its class: its node is trained without propagated labels (of that class).
         """
         if weighting.name not in self._label_scores:
             train, target = self.task.train.numpy(), self.task.target

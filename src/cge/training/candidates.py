@@ -1,8 +1,7 @@
 """The candidates of the model search and the memory of a fit, which `cge fit --dry-run` prints.
 
-`list_candidates` derives it from the registries of weightings and classifiers, the settings and the size of the
-problem, before anything is trained. Conditions that depend on earlier results are part of the candidates, and are
-evaluated just before the candidate. The stages, in their order:
+Candidates are derived from the registries of weightings and classifiers, the settings and the size of the problem,
+before anything is trained; their conditions on earlier results are evaluated just before each. The stages:
 
 1. *initial weighting*: which closed form a learned weighting starts from;
 2. *label propagation*: whether propagated training labels are added to the class scores;
@@ -70,11 +69,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that the search trains for some epochs and compares.
+    """A model that the search trains for some epochs and compares, if all `conditions` hold at its turn.
 
-    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It is evaluated if all
-    `conditions` hold at its turn. `margin` is the number of standard errors by which it must be better, None
-    where no margin is needed. `work` is the number of multiplications at most.
+    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It must be better by
+    `margin` standard errors, if that is not None. `work` is the number of multiplications at most.
     """
 
     stage: str
@@ -124,15 +122,12 @@ def _base_is(name: str) -> Condition:
 
 
 def first_weighting(settings: EncoderSettings, inputs: str) -> str:
-    """Return the weighting of the settings, or with "auto" the one that others are compared with.
-
-    With vectors of random walks that is the node itself: they already describe its neighborhood.
-    """
+    """Return the weighting of the settings, or with "auto" the one that others are compared with."""
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
         return settings.weighting
-    return "0 hops" if inputs == "walks" else "degree"
+    return "0 hops" if inputs == "walks" else "degree"  # vectors of walks already describe the neighborhood
 
 
 def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:

@@ -1,45 +1,37 @@
-"""Training of a classifier over weighted paths: cross-entropy of the labels plus a consistency or distillation loss.
+"""Training of classifiers over weighted paths, with a consistency or distillation loss, and of graph neural networks.
 
 An epoch computes R augmentations, each of which drops the inputs of whole nodes, single features and hidden units. The
 loss is the supervised loss plus λ times the squared distance between each augmentation's predictions and their
 sharpened mean, over nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022,
 "GRAND+"). λ is zero in the warm-up epochs and then grows: before the labels are learned, consistency would only
-reinforce random predictions. The best epoch is one with full λ.
+reinforce random predictions. A distilled classifier has the cross-entropy from propagated labels instead.
 
 Dense inputs of which no whole nodes are dropped are propagated once, Σ A(p) (x W) = (Σ A(p) x) W. Features are then
 dropped from the propagated inputs, and an epoch computes only the nodes of its loss, not the whole graph.
-
-With label propagation a classifier can be distilled instead: λ weighs its cross-entropy from the propagated labels of
-every node with inputs. So it learns from all nodes which features belong to which classes, and its targets are fixed,
-unlike those of consistency training. Class scores are those of the classifier plus the propagated labels.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cge.arrays import Array
+from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
 from cge.models.classifiers import PathClassifier
+from cge.models.convolutions import TwoLayerNetwork
 from cge.models.propagation import Propagation, propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
 from cge.randomness import generator
 from cge.training.history import Epoch
 from cge.training.task import Task
-from cge.training.torch_state import (
-    EpochTrainer,
-    check_finite,
-    load_module,
-    load_optimizer,
-    module_arrays,
-    optimizer_arrays,
-)
+from cge.training.torch_state import EpochTrainer, check_finite, load_module, module_arrays, one_thread
 
 
 @dataclass(frozen=True)
@@ -127,9 +119,9 @@ class ClassifierTrainer(EpochTrainer):
         check_finite(total, problem, "learning_rate", settings.learning_rate)
         accuracy, loss = self._validate()
         validated = len(self.task.validation) > 0
-        losses = (float(supervised.detach()), float(consistency.detach()))
-        validation, seconds = (accuracy, loss) if validated else (None, None), time.perf_counter() - started
-        self.epochs.append(Epoch(number + 1, settings.max_epochs, self.stage, *losses, *validation, seconds))
+        values: list[Any] = [number + 1, settings.max_epochs, self.stage, supervised.item(), consistency.item()]
+        values += [*((accuracy, loss) if validated else (None, None)), time.perf_counter() - started]
+        self.epochs.append(Epoch(*values))
         eligible = number >= min(settings.first_full_epoch, settings.max_epochs - 1)
         if not validated or (eligible and (accuracy, -loss) > self.best_score):
             self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number + 1
@@ -149,8 +141,6 @@ class ClassifierTrainer(EpochTrainer):
             return self.consistency_nodes
         drawn = random.choice(len(self.consistency_nodes), count, replace=False, shuffle=False)
         return self.consistency_nodes[torch.from_numpy(np.sort(drawn))]
-
-    # ------------------------------------------------------------------ class scores
 
     def _augmented_scores(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
         """Return the class scores of some nodes in each augmentation; all are propagated side by side."""
@@ -203,8 +193,6 @@ class ClassifierTrainer(EpochTrainer):
         labels, target = self.task.labels[nodes], self.task.target
         return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
 
-    # ------------------------------------------------------------------ losses of unlabeled nodes
-
     def _distillation(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
         """Return the mean cross-entropy of each augmentation from the propagated labels, where there are any."""
         if self.label_scores is None:
@@ -222,14 +210,8 @@ class ClassifierTrainer(EpochTrainer):
         distance = torch.stack([((each - target) ** 2).sum(1) for each in outputs]).mean(0)
         return (distance * confident).sum() / confident.sum().clamp(min=1)
 
-    # ------------------------------------------------------------------ checkpoints
-
-    def _arrays(self) -> dict[str, Array]:
-        return module_arrays(self.classifier, "now") | optimizer_arrays(self.optimizer, "optimizer")
-
-    def _load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        load_module(self.classifier, "now", arrays)
-        load_optimizer(self.optimizer, "optimizer", arrays)
+    def _parts(self) -> dict[str, Any]:
+        return {"now": self.classifier, "optimizer": self.optimizer}
 
 
 def dropout_mask(shape: tuple[int, int], share: float, random: np.random.Generator) -> Tensor | None:
@@ -249,3 +231,68 @@ def drop_features(
         keep = random.random(inputs.rows.nnz, np.float32) >= share
         return inputs.with_values(inputs.rows.data * keep / np.float32(1 - share))
     return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64), n_jobs)
+
+
+# ---------------------------------------------------------------------- graph neural networks
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Settings of `train_network`; `dropout` is that of the features and of the hidden layer."""
+
+    epochs: int
+    patience: int
+    dropout: float
+    learning_rate: float
+    weight_decay: float
+    seed: int
+
+
+def train_network(
+    network: TwoLayerNetwork,
+    features: NodeFeatures,
+    labels: Tensor,
+    train: Tensor,
+    validation: Tensor,
+    settings: NetworkSettings,
+) -> tuple[Tensor, int]:
+    """Train on the labels of `train`; return the class scores of all nodes, `(n, c)`, and the number of the best epoch.
+
+    That has the highest accuracy on `validation`, and the lowest loss among equals; without these it is the last one.
+    """
+    optimizer = torch.optim.Adam(network.parameter_groups(settings.weight_decay), settings.learning_rate, fused=True)
+    best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
+    with one_thread():
+        for epoch in range(settings.epochs):
+            random = generator(settings.seed, "network", epoch)
+            scores = network(
+                drop_features(features, settings.dropout, random),
+                lambda x: _dropout(x, settings.dropout, random),  # noqa: B023 - called at once
+            )
+            loss = supervised_loss(scores[train], labels[train])
+            check_finite(loss.item(), "training overflowed", "learning_rate", settings.learning_rate)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if len(validation):
+                validation_scores, true = _scores(network, features)[validation], labels[validation]
+                accuracy = accuracy_or_f1(validation_scores.numpy(), true.numpy())
+                score = accuracy, -supervised_loss(validation_scores, true).item()
+                if score > best_score:
+                    best, best_score, best_epoch = module_arrays(network, "network"), score, epoch
+                if epoch - best_epoch >= settings.patience:
+                    break
+        if len(validation):
+            load_module(network, "network", best)
+        return _scores(network, features), best_epoch + 1 if len(validation) else settings.epochs
+
+
+def _dropout(hidden: Tensor, probability: float, random: np.random.Generator) -> Tensor:
+    mask = dropout_mask((len(hidden), hidden.shape[1]), probability, random)
+    return hidden if mask is None else hidden * mask
+
+
+@torch.no_grad()
+def _scores(network: TwoLayerNetwork, features: NodeFeatures) -> Tensor:
+    scores: Tensor = network(features, lambda hidden: hidden)
+    return scores

@@ -109,8 +109,6 @@ class Work:
         settings = self.spec(classifier).settings
         return self.augmentation(classifier) * settings.n_augmentations * settings.max_epochs
 
-    # ------------------------------------------------------------------ settings that depend on the size
-
     def spec(self, classifier: str, seed: int | None = None) -> ClassifierSpec:
         """Return a classifier with the training settings of the user; large graphs get fewer epochs."""
         return self._spec(classifier, self.settings.seed if seed is None else seed, self.augmentation(classifier))

@@ -65,11 +65,7 @@ class OuterSettings:
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training.
-
-    `learned` is False where the held-out loss is not clearly below that of predicting class priors; the weights are
-    then set back to their initial values.
-    """
+    """The outer loss before and after training; `learned` means clearly below the loss of class priors."""
 
     before: float
     after: float
@@ -105,7 +101,10 @@ class OuterProblem:
 
     @one_thread()
     def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
-        """Minimize the outer loss over the weights; the result is their mean over the last third of the noisy steps."""
+        """Minimize the outer loss over the weights, which get their mean over the last third of the noisy steps.
+
+        Where nothing is learned, the weights are set back to their initial values.
+        """
         warmup, steps = self.settings.warmup_steps, self.settings.steps
         initial = [parameter.detach().clone() for parameter in self.weights]
         totals, count, losses = [torch.zeros_like(start) for start in initial], steps // 3, []

@@ -39,8 +39,8 @@ from cge.training.candidates import (
     list_candidates,
 )
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
+from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
-from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import seeded
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
@@ -117,7 +117,8 @@ class ModelSearch:
             key = candidate.classifier, candidate.label_propagation == "yes"
             scores[key] = self.evaluator.evaluate(weighting, *key)
             if key == without:
-                self._record("label propagation", weighting.name, *with_labels, scores[with_labels], scores[without])
+                name = (weighting.name, *with_labels)
+                self._record("label propagation", name, scores[with_labels], scores[without])
                 gain, error = accuracy_gain(scores[with_labels], scores[without])
                 self.state.labels_gain = gain if gain > 2 * error else 0.0
         if not scores:
@@ -141,8 +142,8 @@ class ModelSearch:
         if not scores:
             return self.state.classifiers
         for name, score in scores.items():
-            incumbent = None if name == best else scores[best]
-            self._record(stage, weighting.name, name, self.state.label_propagation, score, incumbent)
+            key = weighting.name, name, self.state.label_propagation
+            self._record(stage, key, score, None if name == best else scores[best])
         not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
         others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
         return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
@@ -177,8 +178,8 @@ class ModelSearch:
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.network is None:
             learned = NamedWeighting(spec.name, deepcopy(start.module))
-            module, inputs = learned.edge_weighting, data.edge_inputs
-            propagation: Any = EdgePropagation(data.transitions, inputs, module, train_hops=spec.train_hops)
+            edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
+            propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
             with seeded(seed, "network"):
                 network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
@@ -244,14 +245,11 @@ class ModelSearch:
         """Return the score of a weighting with the classifier that suits it best."""
         scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
         best = max(scores, key=lambda classifier: scores[classifier].accuracy)
-        self._record("weighting", weighting.name, best, self.state.label_propagation, scores[best], incumbent)
+        self._record("weighting", (weighting.name, best, self.state.label_propagation), scores[best], incumbent)
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights, after `evaluate_after` epochs of both.
-
-        None for uniform weights, and for a closed form that the settings name.
-        """
+        """Return the gain in accuracy over uniform weights, None for these and for a closed form of the settings."""
         state, scores = self.state, self.evaluator.scores
         baseline = [candidate for candidate in self.candidates if candidate.stage == "baseline"]
         if not baseline or weighting.name == "uniform":
@@ -264,21 +262,14 @@ class ModelSearch:
         score = self._evaluate(weighting, state.classifiers[0])
         if all(result.weighting != "uniform" for result in self.results):
             selected = weighting.name, state.classifiers[0], state.label_propagation
-            self._record("baseline", *best_uniform, scores[best_uniform])
-            self._record("baseline", *selected, score, scores[best_uniform])
+            self._record("baseline", best_uniform, scores[best_uniform])
+            self._record("baseline", selected, score, scores[best_uniform])
         return accuracy_gain(score, scores[best_uniform])
 
     def _record(
-        self,
-        stage: str,
-        weighting: str,
-        classifier: str,
-        label_propagation: bool,
-        score: CandidateScore,
-        incumbent: CandidateScore | None = None,
+        self, stage: str, key: tuple[str, str, bool], score: CandidateScore, incumbent: CandidateScore | None = None
     ) -> None:
         """Add a candidate to the results; without an incumbent only if it is not listed yet."""
-        key = weighting, classifier, label_propagation
         gains: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
             gains = *accuracy_gain(score, incumbent), *log_loss_gain(score, incumbent)

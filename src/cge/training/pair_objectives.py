@@ -49,7 +49,8 @@ class NegativeSampling:
     def alignment(self, sources: Tensor, targets: Tensor, source_direction: Tensor, target_direction: Tensor) -> Tensor:
         """Return ⟨v, ∇ℓ_k⟩ for the direction v, `(b,)`."""
         out = _array(torch.empty(len(self.starts), dtype=sources.dtype))
-        _pair_alignment(self._pairs, *map(_array, (sources, targets, source_direction, target_direction)), out)
+        w, e, along_w, along_e = map(_array, (sources, targets, source_direction, target_direction))
+        _pair_alignment(self._pairs, w, e, along_w, along_e, out)
         return torch.from_numpy(out)
 
 

@@ -146,8 +146,6 @@ class InnerTraining:
         settings = self.settings
         return make_optimizer(settings.network_optimizer, head.parameters(), settings.head_lr, settings.weight_decay)
 
-    # ------------------------------------------------------------------ paths
-
     def _learning_rate(self, progress: float) -> float:
         """Return λ times the learning rate when this fraction of all epochs is done."""
         return self.settings.unsup_weight * self.settings.table_rate * max(1 - progress, _LAST_RATE)
@@ -178,27 +176,20 @@ class InnerTraining:
         settings, sources, walks, first = self.settings, self.parameters.sources, batch.walks, batch.first
         vectors = self.parameters.encoder(self.target_rows.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        options: dict[str, Any] = {
-            "back": 0,
-            "learning_rates": rates,
-            "negatives": settings.negatives,
-            "negatives_per_context": _NEGATIVES_PER_CONTEXT,
-            "row_of": self.target_rows.row_of,
-            "seed": settings.seed,
-            "n_jobs": settings.n_jobs,
-        }
+        options: dict[str, Any] = {"back": 0, "learning_rates": rates, "seed": settings.seed, "n_jobs": settings.n_jobs}
+        options |= {"negatives": settings.negatives, "negatives_per_context": _NEGATIVES_PER_CONTEXT}
+        options["row_of"] = self.target_rows.row_of
         if self.inductive:
             if self._gradient is None:
                 self._gradient = np.zeros_like(targets)
             self._gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
             options |= {"target_gradient": self._gradient, "target_rate": 1.0}
-        tables = (sources, targets, self.partition)
         of_paths: dict[str, Any] = {"weights": batch.weights, "base": batch.base, "shortest": MIN_PATH_NODES}
         of_paths |= {"ahead": settings.window - 1, "stream": batch.epoch}
-        paths = train_walks(walks, first, *tables, **of_paths, **options)
+        paths = train_walks(walks, first, sources, targets, self.partition, **of_paths, **options)
         pairs = self._draw_label_pairs(paths, batch).astype(walks.dtype)
-        # Negatives of same-label pairs have the negative stream numbers.
-        n_pairs = train_walks(pairs, first, *tables, ahead=1, stream=-1 - batch.epoch, **options)
+        of_pairs: dict[str, Any] = {"ahead": 1, "stream": -1 - batch.epoch}  # their negatives have negative streams
+        n_pairs = train_walks(pairs, first, sources, targets, self.partition, **of_pairs, **options)
         if self._gradient is not None:
             self._optimize(vectors, torch.from_numpy(self._gradient).neg_(), paths + n_pairs, rates[0])
         return paths
@@ -216,11 +207,8 @@ class InnerTraining:
         self._optimize(vectors, target_gradient, len(starts), rate)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
-        """Backpropagate the gradient of the vectors to the encoder and step all optimizers, with decayed rates.
-
-        Tables take the gradient of a sum over pairs, an inductive encoder that of a mean. Changes `gradient` in place.
-        """
-        self.optimizers["encoder"].zero_grad()
+        """Backpropagate the gradient of the vectors to the encoder, in place; step all optimizers, rates decayed."""
+        self.optimizers["encoder"].zero_grad()  # tables take the gradient of a sum, an inductive encoder that of a mean
         vectors.backward(gradient.div_(max(pairs, 1)) if self.inductive else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
@@ -235,8 +223,6 @@ class InnerTraining:
         count = self.settings.negatives
         negatives = self.sampler.stream(*stream).draw(0, len(starts) * count).reshape(-1, count)
         return NegativeSampling(starts, self.target_rows.rows(ends), self.target_rows.rows(negatives))
-
-    # ------------------------------------------------------------------ labels
 
     def train_head(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
         """Train a head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""

@@ -87,10 +87,7 @@ class PathWeightLearner:
         return self.loss_weights[indices], np.concatenate([[0], ends[:-1]])
 
     def train(self, epoch: int, pretraining: bool) -> float:
-        """Descend the outer loss in the parameters of the network, fold by fold; return the mean of that loss.
-
-        While `pretraining`, labels do not move the vectors.
-        """
+        """Descend the outer loss fold by fold; return its mean. While `pretraining`, labels do not move the vectors."""
         losses, steps, virtual_lr = [], self.settings.outer_steps, self.settings.virtual_lr
         inner, strength = self.inner, 0.0 if pretraining else self.settings.supervised_strength
         folds = [(epoch * steps + step) % max(len(self.heads), 1) for step in range(steps)]
@@ -120,8 +117,8 @@ class PathWeightLearner:
     def _sample_paths(self, fold: int | None, epoch: int, step: int) -> PathSample:
         """Sample paths for a step of the outer problem, in proportion to how often they occur in the walks.
 
-        Paths that end at a node of the fold have the largest effect on its loss, and they are few. So the sample is
-        stratified: half is drawn from those, half from the others, and each path has a fraction of all as its weight.
+        Paths that end at a node of the fold have the largest effect on its loss, but are few: they are half of the
+        sample, the others the other half, and each path has a fraction of all as its weight.
         """
         all_paths = [np.arange(len(self._table))]
         strata = all_paths if fold is None else [stratum for stratum in self._strata[fold] if len(stratum)]
@@ -150,15 +147,12 @@ class PathWeightLearner:
 
 @dataclass(frozen=True, eq=False)
 class PathSample:
-    """Sampled paths, `nodes (b, window)` and `length (b,)`, and the loss of their endpoints.
+    """Sampled paths, the loss of their endpoints, and the fraction of all paths that each one represents."""
 
-    `fraction (b,)` is the fraction of all paths that each one represents; they add up to 1.
-    """
-
-    nodes: Tensor
-    length: Tensor
+    nodes: Tensor  # (b, window)
+    length: Tensor  # (b,)
     objective: PairObjective
-    fraction: Tensor
+    fraction: Tensor  # (b,), sums to 1
 
 
 def _virtual_step(
@@ -186,10 +180,7 @@ def _virtual_step(
 def unrolled_hypergradient(
     network: PathWeighting, problem: InnerProblem, paths: PathSample, outer_nodes: Tensor, virtual_lr: float
 ) -> float:
-    """Add ∇_{w_A} L_out(α′) to the gradients of the network's parameters; return L_out(α′).
-
-    `outer_nodes (k,)` are nodes whose labels the inner problem does not see.
-    """
+    """Add ∇_{w_A} L_out(α′) to the gradients of the network; return L_out(α′), the loss of unseen `outer_nodes`."""
     weights = network(problem.encoder(problem.row_features).detach(), paths.nodes, paths.length)
     fraction = paths.fraction.to(weights.dtype)
     relative = weights / (fraction * weights).sum()
@@ -199,7 +190,7 @@ def unrolled_hypergradient(
     tangent = problem.encoder.tangent(problem.row_features, dict(zip(encoder, gradients, strict=True)))
     alignment = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), tangent)
     scale = (virtual_lr or 1.0) * problem.unsup_weight * fraction
-    (relative * (-scale * alignment)).sum().backward()  # type: ignore[no-untyped-call]
+    (relative * (-scale * alignment)).sum().backward()
     return float(loss.detach())
 
 

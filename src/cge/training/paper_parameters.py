@@ -131,7 +131,7 @@ class Parameters:
         if unknown:
             raise InputError(f"this model has no parameters {unknown[0]}")
         check_array(arrays, "sources", self.sources.shape)
-        self.sources = np.array(arrays["sources"], np.float32)
+        self.sources[:] = arrays["sources"]  # in place: an optimizer may refer to this memory
         for name, module in self._modules():
             load_module(module, name, arrays)
 

@@ -10,14 +10,13 @@ the inner problem never sees, can.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
@@ -26,17 +25,7 @@ from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining, WalkBatch
 from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_parameters import ModelShape, Parameters, TrainingSettings
 from cge.training.task import Task
-from cge.training.torch_state import (
-    EpochTrainer,
-    TrainerState,
-    arrays_below,
-    check_finite,
-    load_module,
-    load_optimizer,
-    module_arrays,
-    one_thread,
-    optimizer_arrays,
-)
+from cge.training.torch_state import EpochTrainer, TrainerState, check_finite, one_thread
 
 _BATCHES = 32  # batches of walks in an epoch
 _MIN_BATCH = 256  # walks
@@ -85,8 +74,8 @@ class Trainer(EpochTrainer):
         sizes = (task.graph.num_nodes, width, task.classes, settings.dim, settings.hidden)
         self.parameters = Parameters(ModelShape(settings.setting, settings.weighting, *sizes), settings.seed)  # line 1
         self.inner = InnerTraining(task, settings, self.parameters)
-        walks, options = (settings.walk_length, settings.walks_per_node), {"seed": settings.seed, "shuffle": True}
-        self.walker = Walker(task.graph, *walks, n_jobs=settings.n_jobs, **options)  # line 2
+        walks, seed, n_jobs = (settings.walk_length, settings.walks_per_node), settings.seed, settings.n_jobs
+        self.walker = Walker(task.graph, *walks, seed=seed, n_jobs=n_jobs, shuffle=True)  # line 2
         self.batch_size = max(_MIN_BATCH, -(-self.walker.num_walks // _BATCHES))
         if not self.inner.uses_kernel:
             pairs_per_walk = max(1, settings.walk_length * (settings.window - 1))
@@ -118,10 +107,11 @@ class Trainer(EpochTrainer):
         accuracy, loss = self._validate()
         validated, learner = len(self.task.validation) > 0, self.weight_learner
         stage = "pretrain" if pretraining and self.stage == "train" else self.stage
-        losses = (path_loss, supervised, accuracy if validated else None, outer_loss)
-        weights = (None, None, None) if learner is None else learner.weight_statistics()
-        seconds = time.perf_counter() - start
-        self.epochs.append(PaperEpoch(number + 1, self.settings.total_epochs, stage, *losses, *weights, seconds))
+        values: list[Any] = [number + 1, self.max_epochs, stage, path_loss, supervised]
+        values += [accuracy if validated else None, outer_loss]
+        values += [None, None, None] if learner is None else learner.weight_statistics()
+        values.append(time.perf_counter() - start)
+        self.epochs.append(PaperEpoch(*values))
         if (accuracy, -loss) > self.best_score or not validated:
             self.best, self.best_score, self.best_epoch = self.parameters.arrays(), (accuracy, -loss), number + 1
 
@@ -165,37 +155,18 @@ class Trainer(EpochTrainer):
         now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
         check_finite(value, f"training overflowed in epoch {number + 1}", cause, now)
 
-    # ------------------------------------------------------------------ state
-
-    def _arrays(self) -> dict[str, Array]:
-        arrays = {f"now.{name}": array for name, array in self.parameters.arrays().items()}
-        optimizers, heads = self._parts()
-        for name, optimizer in optimizers.items():
-            arrays |= optimizer_arrays(optimizer, name)
-        for name, head in heads.items():
-            arrays |= module_arrays(head, name)
-        return arrays
-
-    def _load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        sources = self.parameters.sources
-        self.parameters.load(arrays_below(arrays, "now."))
-        sources[:] = self.parameters.sources  # an optimizer may refer to this memory
-        self.parameters.sources = sources
-        optimizers, heads = self._parts()
-        for name, head in heads.items():
-            load_module(head, name, arrays)
-        for name, optimizer in optimizers.items():
-            load_optimizer(optimizer, name, arrays)
+    def load(self, saved: TrainerState) -> None:
+        """Restore what `state` returned."""
+        super().load(saved)
         if self.weight_learner is not None:
             self.weight_learner.update_weights()
 
-    def _parts(self) -> tuple[dict[str, torch.optim.Optimizer], dict[str, Any]]:
-        """Return all optimizers, and the heads of the folds, by name."""
-        optimizers = {"head_optimizer": self.inner.head_optimizer}
-        optimizers |= {f"{name}_optimizer": optimizer for name, optimizer in self.inner.optimizers.items()}
-        if self.weight_learner is None:
-            return optimizers, {}
-        optimizers["network_optimizer"] = self.weight_learner.optimizer
-        fold_optimizers = enumerate(self.weight_learner.head_optimizers)
-        optimizers |= {f"fold_optimizer_{fold}": optimizer for fold, optimizer in fold_optimizers}
-        return optimizers, {f"fold.{fold}": head for fold, head in enumerate(self.weight_learner.heads)}
+    def _parts(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"now": self.parameters, "head_optimizer": self.inner.head_optimizer}
+        parts |= {f"{name}_optimizer": optimizer for name, optimizer in self.inner.optimizers.items()}
+        learner = self.weight_learner
+        if learner is not None:
+            parts["network_optimizer"] = learner.optimizer
+            parts |= {f"fold.{fold}": head for fold, head in enumerate(learner.heads)}
+            parts |= {f"fold_optimizer_{fold}": optimizer for fold, optimizer in enumerate(learner.head_optimizers)}
+        return parts

@@ -54,28 +54,13 @@ def train_walks(
 ) -> int:
     """Train both tables, float32, on the pairs of `walks (b, length)`; return the number of pairs.
 
-    Parameters
-    ----------
-    first : int
-        Number of the first walk, which selects the random numbers.
-    back, ahead : int
-        Contexts before and after the center.
-    learning_rates : (float, float)
-        Learning rate at the first and at the last walk.
-    negatives : int
-        Number of negatives per pair in the loss.
-    negatives_per_context : float
-        Negatives that a center draws for each of its contexts, rounded up to a multiple of four rows.
-    stream : int
-        Selects the random numbers of an epoch.
-    weights, base : (paths,) float32 and (b,) int64, optional
-        Weight of each sub-path of at least `shortest` nodes, in the order of `subpaths`, and the first index of a walk.
-    target_gradient, target_rate : (n, d) array and float, optional
-        Add `target_rate` times the descent direction here instead of updating `targets`.
-    row_of : (n,) array, optional
-        The row of `targets` of each node, if nodes share rows; only nodes of one part may share a row.
-    chunk : int
-        Walks per block: all parts of the graph are trained on them before any part continues with the next ones.
+    The numbers of the first walk, `first`, and of the `stream` select the random numbers. A center has `back` contexts
+    before it and `ahead` after it; `learning_rates` are those at the first and the last walk. A pair has `negatives` in
+    the loss, of which a center draws `negatives_per_context`, rounded up to a multiple of four rows. `weights (paths,)`
+    are those of the sub-paths of at least `shortest` nodes, in the order of `subpaths`, and `base (b,)` the first index
+    of a walk. `target_gradient (n, d)` gets `target_rate` times the descent direction, instead of an update of
+    `targets`. `row_of (n,)` is the row of each node in `targets`, where nodes of one part share rows. All parts of the
+    graph are trained on a `chunk` of walks before any part continues with the next one.
     """
     block = _block_kernel(sources.shape[1])
     output = targets if target_gradient is None else target_gradient
@@ -93,8 +78,8 @@ def train_walks(
     def run(step: int, i: int) -> None:
         number, shift = divmod(step, partition.count)
         j = (i + shift) % partition.count
-        span = (number * chunk, min((number + 1) * chunk, len(walks)))
-        where = (walks, span, first, (partition.part_of, rows), (i, j), alias_tables[j])
+        numbers = (number * chunk, min((number + 1) * chunk, len(walks)))
+        where = (walks, numbers, first, (partition.part_of, rows), (i, j), alias_tables[j])
         counts[i] += block(*where, *settings, random_keys[j], tables)
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
@@ -137,7 +122,7 @@ def _block_kernel(dim: int) -> Any:
     @float_kernel
     def block(
         walks: Array,
-        span: tuple[int, int],
+        numbers: tuple[int, int],
         first: int,
         nodes: tuple[Array, Array],
         parts: tuple[int, int],
@@ -149,7 +134,7 @@ def _block_kernel(dim: int) -> Any:
         random_key: np.uint64,
         tables: tuple[Array, Array, Array, Array],
     ) -> int:
-        (walk, end), (back, ahead), (first_rate, slope, target_rate) = span, window, rates
+        (walk, end), (back, ahead), (first_rate, slope, target_rate) = numbers, window, rates
         (drawn_rows, threshold, alias), (negatives, negatives_per_context) = alias_table, sizes
         (weights, base, shortest), (sources, targets, output, sigmoid) = path_weights, tables
         length, reach, weighted = walks.shape[1], back + ahead, len(weights) > 0
@@ -214,7 +199,7 @@ def _block_kernel(dim: int) -> Any:
                     continue
                 pairs += n_pairs
                 count = max(int(negatives_per_context * n_pairs), 1)
-                count += -(contexts + count) & (_TILE - 1)
+                count += -(contexts + count) & (_TILE - 1)  # the rows of a center are a multiple of four
                 for _ in range(max(-(-count // _REUSE), count - n_drawn)):
                     random = mix(state + np.uint64(n_drawn + 1) * STEP)
                     drawn_slot = below(random, len(threshold))
@@ -239,8 +224,7 @@ def _block_kernel(dim: int) -> Any:
                 for d in range(dim):
                     center[d] = sources[node, d]
                     change[d] = 0
-                whole = count // _TILE * _TILE
-                for k in range(0, whole, _TILE):  # four rows at a time: the center is read once for them
+                for k in range(0, count, _TILE):  # four rows at a time: the center is read once for them
                     a, b, c, e = rows[at + k], rows[at + k + 1], rows[at + k + 2], rows[at + k + 3]
                     score_a = score_b = score_c = score_e = np.float32(0)
                     for d in range(dim):
@@ -250,11 +234,6 @@ def _block_kernel(dim: int) -> Any:
                         score_c += own * targets[c, d]
                         score_e += own * targets[e, d]
                     step[k], step[k + 1], step[k + 2], step[k + 3] = score_a, score_b, score_c, score_e
-                for k in range(whole, count):
-                    score = np.float32(0)
-                    for d in range(dim):
-                        score += center[d] * targets[rows[at + k], d]
-                    step[k] = score
                 for k in range(count):
                     score = min(max(step[k], np.float32(-_LIMIT)), np.float32(_LIMIT - 0.01))
                     probability = sigmoid[int((score + np.float32(_LIMIT)) * np.float32(_PER_UNIT))]
@@ -263,7 +242,7 @@ def _block_kernel(dim: int) -> Any:
                     else:
                         step[k] = -negative_weight * probability
                 if target_rate == 0:
-                    for k in range(0, count - 1, 2):  # more than two at a time, and the compiler would not vectorize
+                    for k in range(0, count, 2):  # more than two at a time, and the compiler would not vectorize
                         a, b = rows[at + k], rows[at + k + 1]
                         step_a, step_b = learning_rate * step[k], learning_rate * step[k + 1]
                         if a == b:  # drawn twice
@@ -277,12 +256,6 @@ def _block_kernel(dim: int) -> Any:
                             change[d] += step_a * x + step_b * y
                             targets[a, d] = x + step_a * own
                             targets[b, d] = y + step_b * own
-                    for k in range(count // 2 * 2, count):
-                        a, step_a = rows[at + k], learning_rate * step[k]
-                        for d in range(dim):
-                            x = targets[a, d]
-                            change[d] += step_a * x
-                            targets[a, d] = x + step_a * center[d]
                 else:
                     for k in range(count):
                         a, step_a, target_step = rows[at + k], learning_rate * step[k], target_rate * step[k]

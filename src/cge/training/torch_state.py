@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -45,12 +46,8 @@ class EpochTrainer(ABC):
         """Return whether too many epochs were not better than the best one."""
 
     @abstractmethod
-    def _arrays(self) -> dict[str, Array]:
-        """Return parameters and optimizers; parameters have the names of `best`, after "now."."""
-
-    @abstractmethod
-    def _load_arrays(self, arrays: Mapping[str, Array]) -> None:
-        """Restore what `_arrays` returned."""
+    def _parts(self) -> dict[str, Any]:
+        """Return modules, optimizers and `Parameters` that training changes, by name."""
 
     def run(
         self,
@@ -70,14 +67,27 @@ class EpochTrainer(ABC):
 
     def state(self) -> TrainerState:
         """Return everything that a later run needs to continue to the same bytes."""
-        arrays = self._arrays() | {f"best.{name}": array for name, array in self.best.items()}
+        arrays = {f"best.{name}": array for name, array in self.best.items()}
+        for name, part in self._parts().items():
+            if isinstance(part, nn.Module):
+                arrays |= module_arrays(part, name)
+            elif isinstance(part, torch.optim.Optimizer):
+                arrays |= optimizer_arrays(part, name)
+            else:
+                arrays |= {f"{name}.{key}": array for key, array in part.arrays().items()}
         arrays["best_score"] = np.array(self.best_score, np.float64)  # −∞ before the first eligible epoch
         return TrainerState({"epochs": [asdict(epoch) for epoch in self.epochs], "best_epoch": self.best_epoch}, arrays)
 
     def load(self, saved: TrainerState) -> None:
         """Restore what `state` returned."""
         try:
-            self._load_arrays(saved.arrays)
+            for name, part in self._parts().items():
+                if isinstance(part, nn.Module):
+                    load_module(part, name, saved.arrays)
+                elif isinstance(part, torch.optim.Optimizer):
+                    load_optimizer(part, name, saved.arrays)
+                else:
+                    part.load(arrays_below(saved.arrays, f"{name}."))
             best = arrays_below(saved.arrays, "best.")
             if set(best) != set(self.best):
                 raise ValueError("the best epoch is missing")
@@ -145,9 +155,8 @@ def make_optimizer(
     kind: str, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     """Return an optimizer: "sgd" (as in the paper), "adam" or "adagrad"."""
-    if kind == "adam":
-        return torch.optim.Adam(list(parameters), learning_rate, weight_decay=weight_decay, fused=True)
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
+    kinds["adam"] = partial(torch.optim.Adam, fused=True)
     optimizer: torch.optim.Optimizer = kinds[kind](list(parameters), lr=learning_rate, weight_decay=weight_decay)
     return optimizer
 

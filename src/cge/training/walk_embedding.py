@@ -128,10 +128,7 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
 def _leading_eigenvectors(
     product: Callable[[Tensor], Tensor], size: int, count: int, iterations: int, random: np.random.Generator
 ) -> tuple[Tensor, Tensor]:
-    """Return the `count` largest eigenvalues, descending, and eigenvectors `(size, count)` of a symmetric matrix.
-
-    Randomized subspace iteration (Halko et al. 2011, "Finding structure with randomness").
-    """
+    """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011)."""
     basis = torch.from_numpy(random.standard_normal((size, min(count + _OVERSAMPLING, size))))
     for _ in range(iterations):
         basis, _ = torch.linalg.qr(product(basis))
