@@ -121,7 +121,7 @@ class _EncoderFit:
             vectors = factorize_walks(graph, **options)
         else:
             walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
-            vectors = embed_walks(walker, **(WALK_VECTORS | options)).sources
+            vectors, _ = embed_walks(walker, **(WALK_VECTORS | options))
             vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), np.float32(1e-6))
         unit: Array = unit_rows(vectors)
         return unit

@@ -26,14 +26,6 @@ class SingleLabel(Target):
     metric: ClassVar[str] = "accuracy"
     has_class_prior: ClassVar[bool] = True
 
-    def unlabeled(self, count: int) -> Array:
-        """Return −1 for each node."""
-        return np.full(count, -1)
-
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
-        """Return which nodes have a class."""
-        return np.asarray(labels >= 0, bool)
-
     def matrix(self, labels: Array) -> Array:
         """Return one-hot rows."""
         return np.eye(len(self.classes), dtype=np.int64)[labels]
@@ -114,14 +106,6 @@ class MultiLabel(Target):
     def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
         """Return which nodes have a class."""
         return np.asarray(labels.any(axis=1), bool)
-
-    def matrix(self, labels: Array) -> Array:
-        """Return the labels themselves."""
-        return labels
-
-    def from_matrix(self, matrix: Array) -> Array:
-        """Return the matrix itself."""
-        return matrix
 
     def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
         """Return the sum over classes of the least binary cross-entropy of a constant."""

@@ -122,10 +122,6 @@ class Regression(Target):
         mean = sums / np.where(reachable, count, 1.0)
         return np.where(reachable, (mean - self.mean) / self.std, 0).astype(np.float32)
 
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
-        """Return True for each label."""
-        return np.ones((len(matrix), 1), bool)
-
     def _errors(self, scores: Array, labels: Array) -> Array:
         return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
 

@@ -60,21 +60,21 @@ class Target(ABC):
             raise InputError(same, parameter=name)
         return labels
 
-    @abstractmethod
     def unlabeled(self, count: int) -> Array:
         """Return the labels of so many unlabeled nodes."""
+        return np.full(count, -1)
 
-    @abstractmethod
     def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
         """Return which nodes have a label, `(n,)`."""
+        return np.asarray(labels >= 0, bool)
 
-    @abstractmethod
     def matrix(self, labels: Array) -> Array:
         """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
+        return labels
 
-    @abstractmethod
     def from_matrix(self, matrix: Array) -> Array:
         """Return the labels that `matrix` makes this matrix of."""
+        return matrix
 
     def names(self, matrix: Array) -> list[list[Any]]:
         """Return the classes of each row of a matrix of labels."""
@@ -115,9 +115,9 @@ class Target(ABC):
         `sums (n, c)` are over the rows of `matrix`, `count (n, 1)` is the sum of their weights.
         """
 
-    @abstractmethod
     def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
+        return np.ones((len(matrix), 1), bool)
 
     def score(self, scores: Array, labels: Array) -> float:
         """Return the validation score of scores or outputs `(k, c)`; higher is better."""

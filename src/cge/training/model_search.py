@@ -107,8 +107,6 @@ class ModelSearch:
     def _evaluate(self, weighting: NamedWeighting, classifier: str) -> CandidateScore:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
-    # ------------------------------------------------------------------ label propagation and classifiers
-
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
         """Return whether label propagation helps the default classifier, and more than its alternatives do."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
@@ -147,8 +145,6 @@ class ModelSearch:
         not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
         others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
         return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
-
-    # ------------------------------------------------------------------ weightings
 
     def _first_weighting(self) -> NamedWeighting:
         """Return the weighting that the settings name, or with "auto" the one that others are compared with."""
@@ -224,7 +220,11 @@ class ModelSearch:
             else:
                 weighting = self._closed_form(spec.name)
             score, loser = self._best_score(weighting, classifiers, best_score), weighting
-            if _replaces(candidate, score, best_score):
+            if candidate.margin is None:  # equally simple: accuracy and log loss must both improve
+                better = score.accuracy > best_score.accuracy and log_loss_gain(score, best_score)[0] > 0
+            else:
+                better = is_better(score, best_score, candidate.margin, extra_labels=1)
+            if better:
                 loser, incumbent, best_score = incumbent, weighting, score
                 state.weighting = incumbent.name
                 if spec.closed_form is not None:
@@ -276,10 +276,3 @@ class ModelSearch:
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
             return
         self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
-
-
-def _replaces(candidate: Candidate, score: CandidateScore, incumbent: CandidateScore) -> bool:
-    """Return whether a candidate replaces the incumbent; without a margin, accuracy and log loss must both improve."""
-    if candidate.margin is None:
-        return score.accuracy > incumbent.accuracy and log_loss_gain(score, incumbent)[0] > 0
-    return is_better(score, incumbent, candidate.margin, extra_labels=1)

@@ -95,11 +95,9 @@ class Parameters:
         random = generator(seed, "sources")
         self.sources = (random.random((shape.nodes, shape.dim), np.float32) - np.float32(0.5)) / np.float32(shape.dim)
         with seeded(seed, "parameters"):
-            self.encoder: Any = (
-                TableEncoder(shape.nodes, shape.dim)
-                if shape.setting == "transductive"
-                else FeatureEncoder(shape.features, shape.dim)
-            )
+            table = shape.setting == "transductive"
+            size = shape.nodes if table else shape.features
+            self.encoder: Any = (TableEncoder if table else FeatureEncoder)(size, shape.dim)
             self.head: Any = make_head(shape)
             self.network = make_network(shape.weighting, shape.dim)
             if self.network is not None:

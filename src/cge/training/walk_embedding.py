@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -31,15 +30,6 @@ _OVERSAMPLING = 32  # additional random directions, for the accuracy of the last
 _BLOCK = 1_000  # rows of the matrix at once
 
 
-@dataclass(frozen=True, eq=False)
-class WalkVectors:
-    """Source and target vectors, `(n, dim)` float32 each, and the number of pairs they were trained on."""
-
-    sources: Array
-    targets: Array
-    pairs: int
-
-
 def embed_walks(
     walker: Walker,
     *,
@@ -51,8 +41,8 @@ def embed_walks(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-) -> WalkVectors:
-    """Train vectors on all walks of `epochs` epochs.
+) -> tuple[Array, int]:
+    """Train vectors on all walks of `epochs` epochs; return `(n, dim)` float32 and the number of pairs.
 
     `window` counts steps to both sides of a node, as in word2vec (not nodes of a path, as in the paper). The learning
     rate decays linearly. `progress` is called with the fraction of the walks that is done.
@@ -63,7 +53,7 @@ def embed_walks(
     sources -= np.float32(0.5)
     sources /= np.float32(dim)
     if not len(walker.graph.indices):
-        return WalkVectors(sources, targets, 0)
+        return sources, 0
     partition = partition_nodes(NegativeSampler(walker.graph).probability, partition_count(2 * window), seed)
     options: dict[str, Any] = {"back": window, "ahead": window, "negatives": negatives, "chunk": _CHUNK}
     options |= {"seed": seed, "n_jobs": n_jobs}
@@ -77,7 +67,7 @@ def embed_walks(
             done += len(walks)
             if progress is not None:
                 progress(done / total)
-    return WalkVectors(sources, targets, pairs)
+    return sources, pairs
 
 
 def _aligned_zeros(rows: int, columns: int) -> Array:
