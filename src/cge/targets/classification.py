@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -66,7 +65,7 @@ class SingleLabel(Target):
         posterior = normalized + _SMOOTHING / n_classes
         return np.where(reachable, np.log(posterior) + np.log(n_classes), 0).astype(np.float32)
 
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+    def informative(self, matrix: Array) -> Array:
         """Return False for a label that is alone in its class."""
         alone = matrix * (matrix.sum(axis=0) == 1) > 0
         return np.asarray(~alone.any(axis=1, keepdims=True), bool)
@@ -103,7 +102,7 @@ class MultiLabel(Target):
         """Return rows of zeros."""
         return np.zeros((count, len(self.classes)), np.int64)
 
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+    def labeled(self, labels: Array) -> Array:
         """Return which nodes have a class."""
         return np.asarray(labels.any(axis=1), bool)
 
@@ -138,7 +137,7 @@ class MultiLabel(Target):
         share = (1 - _SMOOTHING) * share + _SMOOTHING / 2
         return np.where(reachable, np.log(share) - np.log1p(-share), 0).astype(np.float32)
 
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+    def informative(self, matrix: Array) -> Array:
         """Return False for a class that only one node has, at that node."""
         return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -66,7 +65,7 @@ class Regression(Target):
         """Return NaN for each node."""
         return np.full(count, np.nan)
 
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+    def labeled(self, labels: Array) -> Array:
         """Return which nodes have a number."""
         return np.isfinite(labels)
 
@@ -157,7 +156,7 @@ class Regression(Target):
         """Return the numbers, `(k,)`."""
         return np.asarray(outputs[:, 0])
 
-    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+    def indicators(self, outputs: Array) -> Array:
         """Return True: there is one output."""
         return np.ones(outputs.shape, bool)
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
 from cge import metrics
@@ -64,7 +63,7 @@ class Target(ABC):
         """Return the labels of so many unlabeled nodes."""
         return np.full(count, -1)
 
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+    def labeled(self, labels: Array) -> Array:
         """Return which nodes have a label, `(n,)`."""
         return np.asarray(labels >= 0, bool)
 
@@ -115,7 +114,7 @@ class Target(ABC):
         `sums (n, c)` are over the rows of `matrix`, `count (n, 1)` is the sum of their weights.
         """
 
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+    def informative(self, matrix: Array) -> Array:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
         return np.ones((len(matrix), 1), bool)
 
@@ -150,7 +149,7 @@ class Target(ABC):
     def predict(self, outputs: Array) -> Array:
         """Return the predictions of outputs `(k, c)`."""
 
-    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+    def indicators(self, outputs: Array) -> Array:
         """Return which outputs are predicted, `(k, c)`."""
         return metrics.predicted_indicators(outputs, self.multilabel)
 

@@ -70,9 +70,8 @@ def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
 def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0, extra_labels: int = 0) -> bool:
     """Return whether a candidate is better than chance explains.
 
-    Its accuracy is higher by more than `margin` standard errors of the paired difference and `extra_labels`
-    besides, or it is not lower and the log loss is lower by more than twice the margin. `extra_labels` matters where
-    two candidates differ on few labels: one label gained and none lost is one standard error.
+    Its accuracy is higher by more than `margin` standard errors of the paired difference and by `extra_labels`, which
+    matter where candidates differ on few labels, or it is not lower and the log loss is lower by twice the margin.
     """
     gain, error = accuracy_gain(candidate, incumbent)
     if gain > margin * error + extra_labels / max(len(incumbent.correct), 1):

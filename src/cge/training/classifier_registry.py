@@ -110,8 +110,6 @@ def make_classifier(name: str, data: EncoderData, dim: int, classes: int, seed: 
         return CLASSIFIERS[name].make(data, dim, classes)
 
 
-# ---------------------------------------------------------------------- the entries
-
 _MLP = ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, max_epochs=300)
 _SPARSE = ClassifierSettings(
     n_augmentations=2, drop_feature=0.2, dropout=0.0, consistency_weight=1.0, weight_decay=0.03, max_epochs=600

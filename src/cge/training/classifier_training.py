@@ -233,9 +233,6 @@ def drop_features(
     return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64), n_jobs)
 
 
-# ---------------------------------------------------------------------- graph neural networks
-
-
 @dataclass(frozen=True)
 class NetworkSettings:
     """Settings of `train_network`; `dropout` is that of the features and of the hidden layer."""

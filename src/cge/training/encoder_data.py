@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -162,7 +161,7 @@ class EncoderData:
         return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(std.astype(np.float32))
 
     @cached_property
-    def has_inputs(self) -> npt.NDArray[np.bool_]:
+    def has_inputs(self) -> Array:
         """Which nodes have an input other than zero, `(n,)`."""
         inputs = self.inputs("l2")
         if isinstance(inputs, Tensor):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.models.classifiers import MLPClassifier
-from cge.models.propagation import Propagation
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
 from cge.training.classifier_training import drop_features, dropout_mask
@@ -26,19 +25,6 @@ from cge.training.task import Task
 from cge.training.torch_state import one_thread, seeded
 
 _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
-
-
-class TrainablePropagation(Protocol):
-    """A propagation whose weights have parameters."""
-
-    def parameters(self) -> Sequence[nn.Parameter]:
-        """Return the parameters that are trained."""
-
-    def initial_parameters(self) -> Sequence[Tensor]:
-        """Return the values of the parameters before training."""
-
-    def propagation(self, nodes: Array | None = None) -> Propagation:
-        """Return the propagation with the current weights, differentiable in them; only rows of `nodes` are needed."""
 
 
 @dataclass(frozen=True)
@@ -73,13 +59,17 @@ class OuterResult:
 
 
 class OuterProblem:
-    """Classifiers, one for each of `task.folds`, and the path weights that they share, which are changed in place."""
+    """Classifiers, one for each of `task.folds`, and the path weights that they share, which are changed in place.
+
+    `weighted` is a propagation with `parameters()`, which are trained, `initial_parameters()`, their values before, and
+    `propagation(nodes)`, the propagation with the current weights, of which the rows of some nodes are needed.
+    """
 
     def __init__(
         self,
         task: Task,
         inputs: NodeFeatures,
-        weighted: TrainablePropagation,
+        weighted: Any,
         settings: OuterSettings,
         class_weights: Tensor | None = None,
     ) -> None:

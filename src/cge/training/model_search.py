@@ -1,13 +1,10 @@
 """The model search: which path weighting, classifiers and label propagation to use, decided on the validation labels.
 
-The search evaluates the candidates of `cge.training.candidates`, stage by stage:
-
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
   standard errors; where it gains at most 20 percentage points, it also has to beat classifiers with a consistency loss.
 - Of the classifiers the best is used, averaged with another one of a different kind that is not significantly worse.
 - The better of degree normalization and uniform weights is the base weighting. Closed forms and then learned weightings
-  replace it where they are better by their margin, in standard errors. For another weighting the classifiers are
-  compared again.
+  replace it where they are better by their margin. For another weighting the classifiers are compared again.
 """
 
 from __future__ import annotations

@@ -80,26 +80,21 @@ class InnerProblem:
 
 @dataclass(frozen=True, eq=False)
 class WalkBatch:
-    """Walks of an epoch: `first` is the position of the first one, `progress` the fraction of all epochs done.
-
-    `weights` has a number for each sub-path, in the order of `subpaths`, and `base` the first index of each walk.
-    `with_label_pairs` adds same-label pairs, `label_pairs` for each path, with weight 1.
-    """
+    """Walks of an epoch, weights of their paths, and whether same-label pairs are added, for each path."""
 
     walks: Array
-    first: int
-    progress: tuple[float, float]
+    first: int  # position of the first walk
+    progress: tuple[float, float]  # fraction of all epochs done before and after
     epoch: int
-    weights: Array | None = None
-    base: Array | None = None
+    weights: Array | None = None  # of each sub-path, in the order of `subpaths`
+    base: Array | None = None  # first index of each walk
     with_label_pairs: bool = False
 
 
 class InnerTraining:
     """Trains `parameters` on paths and labels of a task.
 
-    With negative sampling and plain SGD a kernel updates the tables in place. Otherwise (full softmax, Adam, Adagrad)
-    the gradient of a batch is computed exactly and an optimizer takes one step.
+    With negative sampling and plain SGD a kernel updates the tables; otherwise an optimizer takes exact gradients.
     """
 
     def __init__(self, task: Task, settings: TrainingSettings, parameters: Parameters) -> None:

@@ -10,7 +10,6 @@ the inner problem never sees, can.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +24,7 @@ from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining, WalkBatch
 from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_parameters import ModelShape, Parameters, TrainingSettings
 from cge.training.task import Task
-from cge.training.torch_state import EpochTrainer, TrainerState, check_finite, one_thread
+from cge.training.torch_state import Callback, EpochTrainer, StateCallback, TrainerState, check_finite, one_thread
 
 _BATCHES = 32  # batches of walks in an epoch
 _MIN_BATCH = 256  # walks
@@ -48,8 +47,8 @@ def train(
     *,
     stop_after: int | None = None,
     saved: TrainerState | None = None,
-    callback: Callable[[PaperEpoch], None] | None = None,
-    on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
+    callback: Callback = None,
+    on_state: StateCallback = None,
 ) -> TrainingResult:
     """Run Algorithm 1; return the parameters of the epoch with the best validation accuracy, else of the last one.
 

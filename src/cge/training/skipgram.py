@@ -71,16 +71,15 @@ def train_walks(
     settings = ((back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest))
     tables = (sources, targets, output, _SIGMOID)
     random_keys = [key(seed, "negatives", stream, j) for j in range(partition.count)]
-    rows = np.empty(0, np.int64) if row_of is None else row_of
+    nodes = (partition.part_of, np.empty(0, np.int64) if row_of is None else row_of)
     alias_tables = partition.alias_tables(row_of)
     counts = np.zeros(partition.count, np.int64)
 
     def run(step: int, i: int) -> None:
         number, shift = divmod(step, partition.count)
         j = (i + shift) % partition.count
-        numbers = (number * chunk, min((number + 1) * chunk, len(walks)))
-        where = (walks, numbers, first, (partition.part_of, rows), (i, j), alias_tables[j])
-        counts[i] += block(*where, *settings, random_keys[j], tables)
+        batch = (walks, number * chunk, min((number + 1) * chunk, len(walks)), first)
+        counts[i] += block(batch, nodes, (i, j), alias_tables[j], settings, random_keys[j], tables)
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
     return int(counts.sum())
@@ -120,23 +119,10 @@ def _block_kernel(dim: int) -> Any:
     lines = -(-dim // _LINE)
 
     @float_kernel
-    def block(
-        walks: Array,
-        numbers: tuple[int, int],
-        first: int,
-        nodes: tuple[Array, Array],
-        parts: tuple[int, int],
-        alias_table: tuple[Array, Array, Array],
-        window: tuple[int, int],
-        rates: tuple[float, float, float],
-        sizes: tuple[int, float],
-        path_weights: tuple[Array, Array, int],
-        random_key: np.uint64,
-        tables: tuple[Array, Array, Array, Array],
-    ) -> int:
-        (walk, end), (back, ahead), (first_rate, slope, target_rate) = numbers, window, rates
-        (drawn_rows, threshold, alias), (negatives, negatives_per_context) = alias_table, sizes
-        (weights, base, shortest), (sources, targets, output, sigmoid) = path_weights, tables
+    def block(batch: Any, nodes: Any, parts: Any, alias_table: Any, settings: Any, key: np.uint64, tables: Any) -> int:
+        (walks, walk, end, first), (drawn_rows, threshold, alias) = batch, alias_table
+        (back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest) = settings
+        (first_rate, slope, target_rate), (sources, targets, output, sigmoid) = rates, tables
         length, reach, weighted = walks.shape[1], back + ahead, len(weights) > 0
         capacity = reach + max(int(negatives_per_context * reach), 1) + _TILE
         # While one center is trained, the rows of the next one are prefetched.
@@ -149,7 +135,7 @@ def _block_kernel(dim: int) -> Any:
         negative_rows = np.empty((length + 1) * capacity, np.int64)  # negatives in the order in which a walk draws them
         center, change, step = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(capacity, np.float32)
         size = n_centers = window_start = prefetched = n_drawn = turn = pairs = 0
-        next_center, current_rate, state = 0, np.float32(0), random_key
+        next_center, current_rate, state = 0, np.float32(0), key
         walk -= 1
         while True:
             planned = False
@@ -161,7 +147,7 @@ def _block_kernel(dim: int) -> Any:
                     size, n_centers = _find_contexts(walks[walk], nodes, parts, reach, places)
                     next_center = window_start = prefetched = n_drawn = 0
                     current_rate = first_rate + slope * np.float32(walk)
-                    state = mix(random_key + np.uint64(first + walk) * STEP)
+                    state = mix(key + np.uint64(first + walk) * STEP)
                     continue
                 position = centers[next_center]
                 next_center += 1

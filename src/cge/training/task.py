@@ -15,11 +15,9 @@ from cge.targets import MultiLabel, SingleLabel, Target
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """A graph with labels.
+    """A graph with the labels of all nodes, and the numbers of training, validation and outer nodes.
 
-    `features (n, f)` or None; `labels` as for `supervised_loss`, for all nodes; `train`, `validation` node numbers.
-    `folds` are the nodes with outer labels: with `outer_only` these are used in the outer problem only, otherwise they
-    are folds of the training nodes, each held out in turn.
+    With `outer_only` the `folds` are used in the outer problem only, otherwise they are folds of the training nodes.
     """
 
     graph: Graph

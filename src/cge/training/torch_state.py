@@ -26,16 +26,17 @@ class TrainerState:
     arrays: Mapping[str, Array]
 
 
-class EpochTrainer(ABC):
-    """Runs epochs; keeps the parameters of the best one, and the state from which a later run continues.
+Callback = Callable[[Any], None] | None  # of an epoch
+StateCallback = Callable[[Callable[[], TrainerState]], None] | None  # of a function that returns the state
 
-    `best_score` has the accuracy and the negative loss of the best epoch.
-    """
+
+class EpochTrainer(ABC):
+    """Runs epochs; keeps the parameters of the best one, and the state from which a later run continues."""
 
     def __init__(self, epoch_type: type, best: dict[str, Array], max_epochs: int) -> None:
         self._epoch_type, self.best, self.max_epochs = epoch_type, best, max_epochs
         self.epochs: list[Any] = []
-        self.best_epoch, self.best_score = 0, (-np.inf, 0.0)
+        self.best_epoch, self.best_score = 0, (-np.inf, 0.0)  # accuracy, −loss
 
     @abstractmethod
     def run_epoch(self, number: int) -> None:
@@ -49,12 +50,7 @@ class EpochTrainer(ABC):
     def _parts(self) -> dict[str, Any]:
         """Return modules, optimizers and `Parameters` that training changes, by name."""
 
-    def run(
-        self,
-        stop_after: int | None = None,
-        callback: Callable[[Any], None] | None = None,
-        on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
-    ) -> None:
+    def run(self, stop_after: int | None = None, callback: Callback = None, on_state: StateCallback = None) -> None:
         """Train up to the last epoch, up to epoch `stop_after`, or until patience ends; a later call continues."""
         last = self.max_epochs if stop_after is None else min(stop_after, self.max_epochs)
         with one_thread():

@@ -82,9 +82,8 @@ def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_j
     """Return vectors `(n, dim)` float32 whose products are log max(1, vol / T · Σ_{r ≤ T} (D⁻¹A)^r D⁻¹), T = `window`.
 
     Skip-gram on walks implicitly factorizes this logarithm (Qiu et al. 2018, "Network Embedding as Matrix
-    Factorization"). The sum is computed on the leading eigenvectors of the graph, the matrix in blocks of rows: memory
-    grows with the number of nodes, time with its square. Edges of a directed graph count in both directions. A node
-    without edges has a vector of zeros.
+    Factorization"). The sum is computed on the leading eigenvectors of the graph, the matrix in blocks of rows. Edges
+    of a directed graph count in both directions. A node without edges has a vector of zeros.
     """
     adjacency = sp.csr_array(graph.to_scipy(), dtype=np.float64)
     adjacency = sp.csr_array(adjacency + adjacency.T) if graph.directed else adjacency
