@@ -15,8 +15,8 @@ from torch import Tensor
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.sparse_products import SparseFeatures
+from cge.targets import Task
 from cge.training.learned_weighting import OuterProblem, OuterResult, OuterSettings
-from cge.training.task import Task
 from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
 
 NO_DROPOUT = replace(QUICK_OUTER, drop_feature=0.0, dropout=0.0)

@@ -17,12 +17,12 @@ from cge.metrics import accuracy_or_f1
 from cge.models import FeatureEncoder, InductiveHead, make_network
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
+from cge.targets import Task
 from cge.training.pair_objectives import NegativeSampling
 from cge.training.paper_inner import InnerProblem, make_target_rows
 from cge.training.paper_outer import PathSample, unrolled_hypergradient
 from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import Trainer, train
-from cge.training.task import Task
 from cge.training.torch_state import TrainerState, one_thread
 from cge.training.walk_partitions import partition_nodes
 from tests.fixtures import ConstantWeighting, make_task, two_groups

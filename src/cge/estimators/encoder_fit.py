@@ -28,7 +28,7 @@ from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
-from cge.targets import Target
+from cge.targets import Target, Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
@@ -38,7 +38,6 @@ from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
 from cge.training.model_search import ModelSearch, Selection
-from cge.training.task import Task
 from cge.training.torch_state import TrainerState, module_arrays
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 

@@ -17,11 +17,11 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.models.propagation import Propagation
+from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
-from cge.training.task import Task
 
 TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
 

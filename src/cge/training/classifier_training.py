@@ -29,8 +29,8 @@ from cge.models.convolutions import TwoLayerNetwork
 from cge.models.propagation import Propagation, propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
 from cge.randomness import generator
+from cge.targets import Task
 from cge.training.history import Epoch
-from cge.training.task import Task
 from cge.training.torch_state import EpochTrainer, check_finite, load_module, module_arrays, one_thread
 
 

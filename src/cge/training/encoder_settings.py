@@ -47,17 +47,12 @@ class EncoderSettings:
 
 @dataclass(frozen=True)
 class ProblemSize:
-    """The sizes that work depends on.
+    """The sizes that work depends on."""
 
-    `transitions` are edges in both directions and self-loops. `entries` is the number of nonzero inputs; dense ones
-    count as a sixth of a sparse one. `columns` is that of dense inputs, 0 where they are sparse. `labeled` counts
-    training and validation labels.
-    """
-
-    transitions: int
-    entries: int
-    columns: int
-    labeled: int
+    transitions: int  # edges in both directions, and self-loops
+    entries: int  # nonzero inputs; a dense one counts as a sixth of a sparse one
+    columns: int  # of dense inputs; 0 where they are sparse
+    labeled: int  # training and validation labels
     classes: int
 
 

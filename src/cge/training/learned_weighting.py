@@ -20,8 +20,8 @@ from cge.arrays import Array
 from cge.models.classifiers import MLPClassifier
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
+from cge.targets import Task
 from cge.training.classifier_training import drop_features, dropout_mask
-from cge.training.task import Task
 from cge.training.torch_state import one_thread, seeded
 
 _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
@@ -29,16 +29,12 @@ _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out label
 
 @dataclass(frozen=True)
 class OuterSettings:
-    """Settings of `OuterProblem`.
+    """Settings of `OuterProblem`."""
 
-    In `warmup_steps` only the classifiers are trained, then in `steps` more the weights as well. A step uses at most
-    `nodes` labeled nodes, where weights are expensive; None uses all.
-    """
-
-    nodes: int | None = None
+    nodes: int | None = None  # labeled nodes that a step uses at most, where weights are expensive; None uses all
     dim: int = 16
-    steps: int = 150
-    warmup_steps: int = 30
+    steps: int = 150  # of classifiers and weights
+    warmup_steps: int = 30  # of the classifiers only, before
     learning_rate: float = 0.03
     weighting_lr: float = 0.03
     penalty: float = 1.0

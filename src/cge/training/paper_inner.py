@@ -15,10 +15,10 @@ from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
+from cge.targets import Task
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
 from cge.training.paper_parameters import Parameters, TrainingSettings
 from cge.training.skipgram import train_walks
-from cge.training.task import Task
 from cge.training.torch_state import make_optimizer
 from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
 
@@ -55,19 +55,15 @@ def make_target_rows(features: NodeFeatures | None, partition: NodePartition) ->
 
 @dataclass(frozen=True, eq=False)
 class InnerProblem:
-    """The current point of the inner problem.
+    """The current point of the inner problem."""
 
-    `sources (n, d)` are the w; `encoder` returns the e; `head` predicts from `features` and e; `labels` are those of
-    all nodes; `inner_nodes (k,)` train. Paths refer to the rows of `row_features`: nodes without features share one.
-    """
-
-    sources: Tensor
-    encoder: Any
-    head: Any
+    sources: Tensor  # the w, (n, d)
+    encoder: Any  # returns the e
+    head: Any  # predicts from features and e
     features: NodeFeatures | None
-    row_features: NodeFeatures | None
-    labels: Tensor
-    inner_nodes: Tensor
+    row_features: NodeFeatures | None  # of the rows that paths refer to: nodes without features share one
+    labels: Tensor  # of all nodes
+    inner_nodes: Tensor  # whose labels train
     unsup_weight: float = 1.0
     supervised_strength: float = 1.0
 

@@ -19,11 +19,11 @@ import torch
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
+from cge.targets import Task
 from cge.training.history import History, PaperEpoch
 from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining, WalkBatch
 from cge.training.paper_outer import PathWeightLearner
 from cge.training.paper_parameters import ModelShape, Parameters, TrainingSettings
-from cge.training.task import Task
 from cge.training.torch_state import Callback, EpochTrainer, StateCallback, TrainerState, check_finite, one_thread
 
 _BATCHES = 32  # batches of walks in an epoch
