@@ -57,6 +57,14 @@ class CandidateScore:
     correct: Array
     log_losses: Array
 
+    def accuracy_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
+        """Return the gain in accuracy over the incumbent, and its standard error."""
+        return _mean_and_error(self.correct - incumbent.correct)
+
+    def log_loss_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
+        """Return by how much the log loss is lower than that of the incumbent, and its standard error."""
+        return _mean_and_error(incumbent.log_losses - self.log_losses)
+
 
 def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
     """Return the scores of a trainer's best epoch on its validation labels."""
@@ -73,10 +81,10 @@ def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: floa
     Its accuracy is higher by more than `margin` standard errors of the paired difference and by `extra_labels`, which
     matter where candidates differ on few labels, or it is not lower and the log loss is lower by twice the margin.
     """
-    gain, error = accuracy_gain(candidate, incumbent)
+    gain, error = candidate.accuracy_gain(incumbent)
     if gain > margin * error + extra_labels / max(len(incumbent.correct), 1):
         return True
-    loss_gain, error = log_loss_gain(candidate, incumbent)
+    loss_gain, error = candidate.log_loss_gain(incumbent)
     return gain >= 0 and loss_gain > 2 * margin * error
 
 
@@ -84,16 +92,6 @@ def not_worse(scores: Mapping[str, CandidateScore]) -> list[str]:
     """Return the name of the most accurate candidate, and those that it is not better than."""
     best = max(scores, key=lambda name: scores[name].accuracy)
     return [best, *(name for name in scores if name != best and not is_better(scores[best], scores[name]))]
-
-
-def accuracy_gain(candidate: CandidateScore, incumbent: CandidateScore) -> tuple[float, float]:
-    """Return the gain in accuracy over the incumbent, and its standard error."""
-    return _mean_and_error(candidate.correct - incumbent.correct)
-
-
-def log_loss_gain(candidate: CandidateScore, incumbent: CandidateScore) -> tuple[float, float]:
-    """Return by how much the log loss is lower than that of the incumbent, and its standard error."""
-    return _mean_and_error(incumbent.log_losses - candidate.log_losses)
 
 
 def _mean_and_error(differences: Array) -> tuple[float, float]:

@@ -211,9 +211,7 @@ class NamedWeighting:
         """The weights of edges and hops: its own, or those of the base."""
         if isinstance(self.module, EdgeWeighting):
             return self.module
-        if self.base is None:
-            raise TypeError("a network needs a base weighting, whose walks it weighs")
-        return self.base.edge_weighting
+        return self.base.edge_weighting  # type: ignore[union-attr]
 
     def propagation(self, data: EncoderData) -> Propagation:
         """Return the weighted sum over the paths of a graph, with constant weights."""

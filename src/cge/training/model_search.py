@@ -18,23 +18,8 @@ from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
-from cge.training.candidate_evaluation import (
-    CandidateEvaluator,
-    CandidateScore,
-    SearchResult,
-    accuracy_gain,
-    is_better,
-    log_loss_gain,
-)
-from cge.training.candidates import (
-    CUSTOM,
-    SELECTED,
-    Candidate,
-    SearchProblem,
-    SearchState,
-    first_weighting,
-    list_candidates,
-)
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore, SearchResult, is_better
+from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, first_weighting, list_candidates
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
@@ -114,7 +99,7 @@ class ModelSearch:
             if key == without:
                 name = (weighting.name, *with_labels)
                 self._record("label propagation", name, scores[with_labels], scores[without])
-                gain, error = accuracy_gain(scores[with_labels], scores[without])
+                gain, error = scores[with_labels].accuracy_gain(scores[without])
                 self.state.labels_gain = gain if gain > 2 * error else 0.0
         if not scores:
             return self.state.label_propagation
@@ -178,7 +163,7 @@ class ModelSearch:
                 network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
             network.init_uniform()
             sampled = (self.evaluator.settings.walks_per_node, seed)
-            learned = NamedWeighting(CUSTOM if spec is None else spec.name, network, sampled, start)
+            learned = NamedWeighting(self.state.first if spec is None else spec.name, network, sampled, start)
             propagation = learned.trainable(data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
@@ -218,7 +203,7 @@ class ModelSearch:
                 weighting = self._closed_form(spec.name)
             score, loser = self._best_score(weighting, classifiers, best_score), weighting
             if candidate.margin is None:  # equally simple: accuracy and log loss must both improve
-                better = score.accuracy > best_score.accuracy and log_loss_gain(score, best_score)[0] > 0
+                better = score.accuracy > best_score.accuracy and score.log_loss_gain(best_score)[0] > 0
             else:
                 better = is_better(score, best_score, candidate.margin, extra_labels=1)
             if better:
@@ -261,7 +246,7 @@ class ModelSearch:
             selected = weighting.name, state.classifiers[0], state.label_propagation
             self._record("baseline", best_uniform, scores[best_uniform])
             self._record("baseline", selected, score, scores[best_uniform])
-        return accuracy_gain(score, scores[best_uniform])
+        return score.accuracy_gain(scores[best_uniform])
 
     def _record(
         self, stage: str, key: tuple[str, str, bool], score: CandidateScore, incumbent: CandidateScore | None = None
@@ -269,7 +254,7 @@ class ModelSearch:
         """Add a candidate to the results; without an incumbent only if it is not listed yet."""
         gains: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
-            gains = *accuracy_gain(score, incumbent), *log_loss_gain(score, incumbent)
+            gains = *score.accuracy_gain(incumbent), *score.log_loss_gain(incumbent)
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
             return
         self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
