@@ -22,14 +22,12 @@ from cge.losses import supervised_loss
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgeInputs, EdgePropagation, EdgeWeighting
 from cge.models.propagation import Propagation, TransitionMatrix, sparse_matmul
-from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.encoder_data import EncoderData
+from cge.targets import Task
+from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.learned_weighting import OuterProblem, OuterSettings
-from cge.training.model_comparison import not_worse, score_candidate
 from cge.training.model_search import ModelSearch
-from cge.training.named_weighting import NamedWeighting
-from cge.training.task import Task
 
 __all__ = ["ATTEMPTS", "attempt"]
 

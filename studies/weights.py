@@ -28,8 +28,8 @@ from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.randomness import generator
 from cge.sampling import Walker
+from cge.targets import Task
 from cge.training.encoder_data import EncoderData
-from cge.training.task import Task
 from studies.attempts import ATTEMPTS, attempt
 from studies.cells import Cell
 

@@ -14,8 +14,8 @@ import cge
 from cge.estimators.configs import make_estimator
 from cge.models.edge_weighting import EdgePropagation, EdgeScale, EdgeWeighting, make_edge_inputs
 from cge.models.propagation import TransitionMatrix
+from cge.targets import Task
 from cge.training.learned_weighting import OuterSettings
-from cge.training.task import Task
 
 GROUP_SIZE = 20
 TRUE_LABELS = np.repeat([0, 1], GROUP_SIZE)  # of `two_groups()`

@@ -23,8 +23,7 @@ def pairs() -> None:
         def work() -> tuple[Array, float]:
             n_jobs = TASK["n_jobs"]
             walker = Walker(graph, TASK["length"], TASK["walks"], seed=seed, n_jobs=n_jobs, shuffle=True)
-            embedding = embed_walks(walker, **settings, seed=seed)
-            return embedding.sources, embedding.pairs
+            return embed_walks(walker, **settings, seed=seed)
 
         return work
 

@@ -13,14 +13,9 @@ from torch.func import functional_call
 import cge.losses as losses
 from cge.models import FeatureEncoder, InductiveHead, TableEncoder, TransductiveHead, make_network
 from cge.models.path_networks import PathWeighting
-from cge.training.bilevel import (
-    InnerProblem,
-    PathSample,
-    divide_by_mean,
-    paper_hypergradient,
-    unrolled_hypergradient,
-)
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling
+from cge.training.paper_inner import InnerProblem
+from cge.training.paper_outer import PathSample, paper_hypergradient, unrolled_hypergradient
 
 NODES, DIM, FEATURES, CLASSES, PATHS, WINDOW = 9, 5, 6, 3, 14, 4
 SETTINGS, NETWORKS, LOSSES = ["transductive", "inductive"], ["average", "cnn", "lstm"], ["negative", "softmax"]
@@ -32,6 +27,10 @@ class Case:
     problem: InnerProblem
     paths: PathSample
     outer: Tensor
+
+
+def equal_fractions(count: int) -> Tensor:
+    return torch.full((count,), 1 / count, dtype=torch.float64)
 
 
 def make_case(setting: str, network: str, loss: str = "negative") -> Case:
@@ -57,12 +56,13 @@ def make_case(setting: str, network: str, loss: str = "negative") -> Case:
         encoder=model.double(),
         head=head.double(),
         features=x,
+        row_features=x,
         labels=torch.from_numpy(random.integers(0, CLASSES, NODES)),
         inner_nodes=torch.tensor([0, 2, 5]),
         unsup_weight=0.7,
         supervised_strength=0.6,
     )
-    paths = PathSample(torch.from_numpy(nodes), torch.from_numpy(length), objective)
+    paths = PathSample(torch.from_numpy(nodes), torch.from_numpy(length), objective, equal_fractions(PATHS))
     return Case(weighting.double(), problem, paths, torch.tensor([1, 4, 7]))
 
 
@@ -94,7 +94,7 @@ def outer_value(
     head = {k: v.detach().requires_grad_() for k, v in problem.head.named_parameters()}
     sources = problem.sources.clone().requires_grad_()
     targets = functional_call(problem.encoder, encoder, (problem.features,))
-    loss_weights = divide_by_mean(used) if rule == "unrolled" else used
+    loss_weights = used / used.mean() if rule == "unrolled" else used
     unsupervised = problem.unsup_weight * losses.path_loss(loss_weights, pair_loss(paths, sources, targets))
     supervised = problem.supervised(problem.inner_nodes, encoder, head)
     inner_parameters = [*encoder.values(), sources]
@@ -190,7 +190,10 @@ def test_a_fraction_counts_like_repetitions(rule: str, setting: str) -> None:
     objective = case.paths.objective
     assert isinstance(objective, FullSoftmax)
     repeated = PathSample(
-        case.paths.nodes[rows], case.paths.length[rows], FullSoftmax(objective.starts[rows], objective.ends[rows])
+        case.paths.nodes[rows],
+        case.paths.length[rows],
+        FullSoftmax(objective.starts[rows], objective.ends[rows]),
+        equal_fractions(len(rows)),
     )
     weighted = replace(case.paths, fraction=torch.from_numpy(times / times.sum()))
     gradients = [hypergradient(replace(case, paths=paths), rule, 0.3) for paths in (repeated, weighted)]

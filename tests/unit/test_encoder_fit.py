@@ -100,7 +100,7 @@ def test_without_validation_labels_nothing_is_compared() -> None:
 
 def test_a_weighting_that_learns_nothing_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     result = OuterResult(0.7, 0.7, learned=False)
-    monkeypatch.setattr("cge.training.model_search.learn_weighting", lambda *_, **__: result)
+    monkeypatch.setattr("cge.training.model_search.OuterProblem.run", lambda *_: result)
     with pytest.warns(cge.CgeWarning, match=r"learning weighting='edges\+hops' did not beat chance") as caught:
         quick_cge("edges+hops", **NO_SEARCH).fit(sparse_graph(), TRAIN, VALIDATION)
     assert [warning.filename for warning in caught] == [__file__]  # the line that calls fit
@@ -520,7 +520,7 @@ def test_closed_walks_are_computed_once_and_stored(
         raise AssertionError("they are stored")
 
     again = cge.load(tmp_path / "model")
-    monkeypatch.setattr("cge.training.named_weighting.closed_walk_weights", never)
+    monkeypatch.setattr("cge.training.encoder_data.closed_walk_weights", never)
     monkeypatch.setattr("cge.models.propagation.closed_walk_weights", never)
     assert np.array_equal(again.predict_proba(), expected)
     metadata, arrays = encoder_metadata(again.fitted_), encoder_arrays(again.fitted_)

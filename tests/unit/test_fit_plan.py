@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from cge.data import catalog
 from cge.errors import InputError
 from cge.estimators.configs import make_estimator
 from cge.estimators.fit_plan import FitPlan, plan_fit
-from cge.training.memory_estimate import PaperSize, paper_memory
+from cge.training.candidates import paper_memory
 
 # Peak memory in bytes of `CGE().fit` with two threads, as results/bench-fit_methods.md has it.
 MEASURED = {"cora": 0.58e9, "pubmed": 0.74e9, "nell-0.01": 1.32e9}
@@ -51,11 +50,10 @@ def test_memory_grows_with_the_problem() -> None:
     assert bytes_of["auto", None] == plan.peak_bytes
     assert bytes_of["auto", 256] > plan.peak_bytes > bytes_of["degree", None]
     assert bytes_of["lstm", None] > bytes_of["degree", None]
-    paper = PaperSize(nodes=1000, entries=0, dim=128, walks_per_node=5, walk_length=10, window=6)
-    assert paper.pairs == 1000 * 5 * (9 + 8 + 7 + 6 + 5)
-    assert (
-        paper_memory(paper, "uniform") < paper_memory(paper, "lstm") < paper_memory(replace(paper, nodes=2000), "lstm")
-    )
+    sizes = {"dim": 128, "walks_per_node": 5, "walk_length": 10, "window": 6}
+    uniform, lstm = (paper_memory(weighting, 1000, 0, **sizes) for weighting in ("uniform", "lstm"))
+    assert lstm - uniform == pytest.approx(1.1 * 120 * 1000 * 5 * (9 + 8 + 7 + 6 + 5))
+    assert uniform < lstm < paper_memory("lstm", 2000, 0, **sizes)
 
 
 @pytest.mark.parametrize(

@@ -21,8 +21,8 @@ from cge.models.classifiers import Appnp, Gcn, TwoLayerNetwork
 from cge.models.propagation import TransitionMatrix
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
 from cge.randomness import generator
+from cge.training.classifier_training import NetworkSettings, _dropout, train_network
 from cge.training.encoder_data import EncoderData
-from cge.training.network_training import NetworkSettings, _dropout, train_network
 from cge.training.torch_state import seeded
 from tests.fixtures import (
     TRAIN_NODES,

@@ -15,8 +15,8 @@ from torch import Tensor
 from cge.models.classifiers import MLPClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.sparse_products import SparseFeatures
-from cge.training.learned_weighting import OuterProblem, OuterResult, OuterSettings, learn_weighting
-from cge.training.task import Task
+from cge.targets import Task
+from cge.training.learned_weighting import OuterProblem, OuterResult, OuterSettings
 from tests.fixtures import PLANTED_NODES, QUICK_OUTER, edge_propagation, planted_task
 
 NO_DROPOUT = replace(QUICK_OUTER, drop_feature=0.0, dropout=0.0)
@@ -31,7 +31,7 @@ def learn(
     task: Task, settings: OuterSettings = QUICK_OUTER, **options: Any
 ) -> tuple[OuterResult, dict[str, float], EdgePropagation]:
     weighted, scale = edge_propagation(task)
-    result = learn_weighting(task, inputs_of(task), weighted, settings, **options)
+    result = OuterProblem(task, inputs_of(task), weighted, settings, **options).run()
     return result, dict(zip(scale.names, weighted.weighting.coefficients.tolist(), strict=True)), weighted
 
 
@@ -58,7 +58,7 @@ def test_edge_weights_can_be_learned_without_hops_and_normalization() -> None:
     weighted, scale = edge_propagation(task)
     edges = EdgePropagation(weighted.transitions, weighted.edge_inputs, weighted.weighting, train_hops=False)
     before = [parameter.detach().clone() for parameter in weighted.weighting.parameters()]
-    assert learn_weighting(task, inputs_of(task), edges, QUICK_OUTER).learned
+    assert OuterProblem(task, inputs_of(task), edges, QUICK_OUTER).run().learned
     after = weighted.weighting.parameters()
     changed = [not torch.equal(parameter, start) for parameter, start in zip(after, before, strict=True)]
     assert changed == [True, True, False, False]
@@ -113,7 +113,7 @@ def test_weights_are_constant_in_the_warmup_and_the_mean_of_the_last_third() -> 
         seen.append([parameter.detach().clone() for parameter in weighted.parameters()])
 
     settings = replace(QUICK_OUTER, steps=20, warmup_steps=12)
-    assert learn_weighting(task, inputs_of(task), weighted, settings, on_step=record).learned
+    assert OuterProblem(task, inputs_of(task), weighted, settings).run(record).learned
     assert len(seen) == 32
     for parameter, start, *values in zip(weighted.parameters(), weighted.initial_parameters(), *seen, strict=True):
         assert all(torch.equal(value, start) for value in values[:12])
@@ -143,9 +143,8 @@ def test_results_depend_on_the_seed_but_not_on_threads_or_the_state_of_torch() -
             weighted, _ = edge_propagation(task, n_jobs)
             inputs = SparseFeatures(sp.csr_array(np.array(task.graph.features)), n_jobs)
             settings = replace(QUICK_OUTER, steps=12)
-            result = learn_weighting(
-                task, inputs, weighted, settings, on_step=lambda _: threads.add(torch.get_num_threads())
-            )
+            problem = OuterProblem(task, inputs, weighted, settings)
+            result = problem.run(lambda _: threads.add(torch.get_num_threads()))
             assert torch.get_num_threads() == n_jobs
         finally:
             torch.set_num_threads(before)
@@ -159,7 +158,7 @@ def test_results_depend_on_the_seed_but_not_on_threads_or_the_state_of_torch() -
 
 @pytest.fixture
 def one_thread() -> Iterator[None]:
-    """As within `learn_weighting`."""
+    """As within `OuterProblem.run`."""
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     yield

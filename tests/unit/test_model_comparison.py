@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cge.targets import MultiLabel, SingleLabel
-from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, not_worse, score_candidate
+from cge.training.candidate_evaluation import CandidateScore, is_better, not_worse, score_candidate
 
 
 def score(correct: list[float], log_losses: list[float] | None = None) -> CandidateScore:
@@ -25,16 +25,16 @@ def trained(scores: torch.Tensor, labels: torch.Tensor, validation: list[int], s
 
 
 def test_a_gain_and_its_standard_error_by_hand() -> None:
-    gain, error = accuracy_gain(score([1, 1, 1, 0]), score([1, 0, 0, 1]))  # differences 0, 1, 1, −1
+    gain, error = score([1, 1, 1, 0]).accuracy_gain(score([1, 0, 0, 1]))  # differences 0, 1, 1, −1
     assert gain == pytest.approx(0.25)
     assert error == pytest.approx(np.sqrt((0.0625 + 2 * 0.5625 + 1.5625) / 3 / 4))
-    assert accuracy_gain(score([1]), score([0])) == (0.0, float("inf"))
-    assert accuracy_gain(score([1, 0.5]), score([0.5, 0.0])) == (0.5, 0.0)
+    assert score([1]).accuracy_gain(score([0])) == (0.0, float("inf"))
+    assert score([1, 0.5]).accuracy_gain(score([0.5, 0.0])) == (0.5, 0.0)
 
 
 def test_better_is_more_accurate_by_a_margin_of_standard_errors() -> None:
     candidate, incumbent = score([1] * 5 + [0, 1, 0]), score([0] * 3 + [1] * 3 + [1, 0])  # 3 gained, 1 lost, of 8
-    gain, error = accuracy_gain(candidate, incumbent)
+    gain, error = candidate.accuracy_gain(incumbent)
     assert gain == pytest.approx(0.25)
     assert error == np.sqrt((3 * 0.75**2 + 1.25**2 + 4 * 0.25**2) / 7 / 8) == 0.25
     assert is_better(candidate, incumbent, margin=0.99 * gain / error)

@@ -12,14 +12,12 @@ import torch
 
 import cge
 from cge.estimators.encoder_fit import encoder_settings
+from cge.targets import Task
 from cge.training import encoder_settings as work_module
-from cge.training.candidate_evaluation import CandidateEvaluator
-from cge.training.encoder_data import EncoderData
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import ProblemSize, Work
-from cge.training.model_comparison import CandidateScore
 from cge.training.model_search import ModelSearch, Selection
-from cge.training.named_weighting import NamedWeighting
-from cge.training.task import Task
 from tests.fixtures import GROUP_SIZE, TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 Accuracy = Callable[[str, str, bool], float]  # of a weighting, a classifier, with or without label propagation

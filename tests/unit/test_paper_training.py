@@ -17,12 +17,12 @@ from cge.metrics import accuracy_or_f1
 from cge.models import FeatureEncoder, InductiveHead, make_network
 from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
-from cge.training.bilevel import InnerProblem, PathSample, unrolled_hypergradient
+from cge.targets import Task
 from cge.training.pair_objectives import NegativeSampling
-from cge.training.paper_inner import make_target_rows
-from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_inner import InnerProblem, make_target_rows
+from cge.training.paper_outer import PathSample, unrolled_hypergradient
+from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import Trainer, train
-from cge.training.task import Task
 from cge.training.torch_state import TrainerState, one_thread
 from cge.training.walk_partitions import partition_nodes
 from tests.fixtures import ConstantWeighting, make_task, two_groups
@@ -223,7 +223,7 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
     negatives = random.integers(0, 40, (30, 5))
     head, labels = InductiveHead(6, 4, 2).double(), torch.arange(40) % 2
     gradients = []
-    for rows, row_features in ((lambda nodes: nodes, None), (shared.rows, shared.features)):
+    for rows, row_features in ((lambda nodes: nodes, features), (shared.rows, shared.features)):
         network = make_network("average", 4)
         assert network is not None
         with torch.no_grad():
@@ -234,8 +234,9 @@ def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
             torch.from_numpy(rows(nodes)),
             torch.from_numpy(length),
             NegativeSampling(nodes[:, 0], ends, rows(negatives)),
+            torch.full((30,), 1 / 30, dtype=torch.float64),
         )
-        problem = InnerProblem(sources, encoder, head, features, labels, torch.arange(10), row_features=row_features)
+        problem = InnerProblem(sources, encoder, head, features, row_features, labels, torch.arange(10))
         unrolled_hypergradient(network, problem, sample, torch.arange(10, 20), 0.5)
         gradients.append(torch.cat([parameter.grad.ravel() for parameter in network.parameters()]))
     assert gradients[0].abs().max() > 1e-6
@@ -247,7 +248,6 @@ def test_a_sample_represents_all_paths() -> None:
     learner = trainer.weight_learner
     assert learner is not None
     sample = learner._sample_paths(0, 1, 0)
-    assert sample.fraction is not None
     assert float(sample.fraction.sum()) == pytest.approx(1)
     mean_length = float((sample.fraction * sample.length).sum())
     assert mean_length == pytest.approx(np.average(learner.tree.length, weights=learner._counts), abs=0.01)

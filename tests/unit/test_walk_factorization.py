@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from cge.graph import Graph
-from cge.training import walk_factorization
-from cge.training.walk_factorization import factorize_walks
+from cge.training import walk_embedding
+from cge.training.walk_embedding import factorize_walks
 from tests.fixtures import two_groups
 
 Array = np.ndarray[Any, Any]
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 @pytest.mark.parametrize("window", [1, 2, 5])
 def test_products_are_the_positive_part_of_the_matrix(window: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(walk_factorization, "_BLOCK", 7)
+    monkeypatch.setattr(walk_embedding, "_BLOCK", 7)
     graph = two_groups(features=False)
     adjacency = graph.to_scipy().toarray().astype(np.float64)
     degrees = adjacency.sum(axis=1)

@@ -12,8 +12,8 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.metrics import class_prior_ratio, log_losses
 from cge.targets import Target
+from cge.training.candidate_evaluation import CandidateScore
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.model_comparison import CandidateScore, accuracy_gain, log_loss_gain
 
 _MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
 _MIN_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
@@ -69,8 +69,8 @@ def calibrate(
     shifted_temperature = target.fit_temperature(shifted, labels)
     corrected = target.scale(shifted, shifted_temperature)
     candidate, incumbent = _score(corrected, labels), _score(plain, labels)
-    saved, saved_error = log_loss_gain(candidate, incumbent)
-    gain, gain_error = accuracy_gain(candidate, incumbent)
+    saved, saved_error = candidate.log_loss_gain(incumbent)
+    gain, gain_error = candidate.accuracy_gain(incumbent)
     if saved <= _MIN_STANDARD_ERRORS * saved_error or gain < -gain_error:
         return plain, temperature, None
     return corrected, shifted_temperature, temperature * shift

@@ -82,7 +82,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
         )
         names = ("dim", "window", "negatives", "epochs", "learning_rate", "n_jobs")
         settings = {name: params[name] for name in names}
-        self.embedding_ = embed_walks(walker, **settings, seed=params["random_state"], progress=progress).sources
+        self.embedding_, _ = embed_walks(walker, **settings, seed=params["random_state"], progress=progress)
         self.node_ids_, self.graph_ = graph.node_ids, graph
         if not np.isfinite(self.embedding_).all():
             problem = Message.of("training overflowed with {learning_rate}", learning_rate=params["learning_rate"])

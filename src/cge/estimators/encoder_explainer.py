@@ -19,8 +19,7 @@ from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
 from cge.training.classifier_registry import CLASSIFIERS
-from cge.training.encoder_data import EncoderData
-from cge.training.named_weighting import NamedWeighting
+from cge.training.encoder_data import EncoderData, NamedWeighting
 
 if TYPE_CHECKING:
     from cge.estimators.encoder_model import EncoderModel

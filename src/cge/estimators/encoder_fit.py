@@ -28,8 +28,8 @@ from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
 from cge.randomness import key
 from cge.sampling import Walker
-from cge.targets import Target
-from cge.training.candidate_evaluation import CandidateEvaluator
+from cge.targets import Target, Task
+from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.classifier_training import ClassifierTrainer
@@ -37,12 +37,9 @@ from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
-from cge.training.model_comparison import not_worse, score_candidate
 from cge.training.model_search import ModelSearch, Selection
-from cge.training.task import Task
 from cge.training.torch_state import TrainerState, module_arrays
-from cge.training.walk_embedding import embed_walks
-from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walks
+from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
@@ -123,7 +120,7 @@ class _EncoderFit:
             vectors = factorize_walks(graph, **options)
         else:
             walker = Walker(graph, *_WALKS, seed=model.random_state, n_jobs=model.n_jobs, shuffle=True)
-            vectors = embed_walks(walker, **(WALK_VECTORS | options)).sources
+            vectors, _ = embed_walks(walker, **(WALK_VECTORS | options))
             vectors = (vectors - vectors.mean(axis=0)) / np.maximum(vectors.std(axis=0), np.float32(1e-6))
         unit: Array = unit_rows(vectors)
         return unit

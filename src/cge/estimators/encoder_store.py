@@ -21,11 +21,10 @@ from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
 from cge.training.candidate_evaluation import SearchResult
 from cge.training.classifier_registry import make_classifier
-from cge.training.encoder_data import EncoderData
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import Epoch, History
 from cge.training.model_search import Selection
-from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 if TYPE_CHECKING:

@@ -1,7 +1,6 @@
 """What a fit is going to do, before anything is trained: label counts, candidates of the model search, memory.
 
-The candidates are those that the search itself runs (`cge.training.candidates`). There is no estimate of seconds; see
-`cge.training.memory_estimate`.
+The candidates are those that the search itself runs (`cge.training.candidates`).
 """
 
 from __future__ import annotations
@@ -17,10 +16,9 @@ from cge.estimators.label_roles import hold_out
 from cge.estimators.paper_cge import PaperCGE
 from cge.graph import Graph
 from cge.models.weightings import is_learned
-from cge.training.candidates import Candidate, SearchProblem, list_candidates
+from cge.training.candidates import Candidate, SearchProblem, encoder_memory, list_candidates, paper_memory
 from cge.training.encoder_settings import DENSE, ProblemSize, Work
-from cge.training.memory_estimate import PaperSize, encoder_memory, paper_memory
-from cge.training.paper_settings import MAX_SOFTMAX_NODES
+from cge.training.paper_parameters import MAX_SOFTMAX_NODES
 
 
 @dataclass(frozen=True)
@@ -129,4 +127,4 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
         "negatives": params["negatives"],
         "max_epochs": params["pretrain"] + params["max_epochs"],
     }
-    return FitPlan(counts, refit, sizes | more, paper_memory(PaperSize(graph.num_nodes, entries, **sizes), name))
+    return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, entries, **sizes))

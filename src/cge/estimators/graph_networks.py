@@ -16,8 +16,8 @@ from cge.estimators.settings import Setting, documented
 from cge.graph import Graph
 from cge.models.classifiers import Appnp, Gcn
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
+from cge.training.classifier_training import NetworkSettings, train_network
 from cge.training.encoder_data import EncoderData
-from cge.training.network_training import NetworkSettings, train_network
 from cge.training.torch_state import seeded
 
 HiddenSize = Annotated[int, Setting("hidden units", low=1, high=4096)]

@@ -18,10 +18,10 @@ from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
+from cge.targets import Task
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import train
-from cge.training.task import Task
 
 if TYPE_CHECKING:
     from cge.estimators.paper_cge import PaperCGE

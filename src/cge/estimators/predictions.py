@@ -18,8 +18,7 @@ from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
 from cge.graph import Graph
 from cge.targets import Target
-from cge.training.encoder_data import EncoderData
-from cge.training.named_weighting import LABEL_PROPAGATION_HOPS
+from cge.training.encoder_data import LABEL_PROPAGATION_HOPS, EncoderData
 
 EVIDENCE = ("training graph", "features+edges", "features", "edges", "none")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))

@@ -1,18 +1,23 @@
-"""Kinds of targets: one class per node, several, or a number. `TARGETS` has them by name."""
+"""Kinds of targets: one class per node, several, or a number (`TARGETS`), and the task of predicting one."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.graph import Graph
+from cge.models.sparse_products import NodeFeatures
+from cge.targets.classification import MultiLabel, SingleLabel
 from cge.targets.label_encoding import encode_labels
-from cge.targets.multilabel import MultiLabel
 from cge.targets.regression import Regression
-from cge.targets.single_label import SingleLabel
 from cge.targets.target import Target
 
-__all__ = ["TARGETS", "TASKS", "MultiLabel", "Regression", "SingleLabel", "Target", "encode_target", "restore_target"]
+__all__ = ["MultiLabel", "Regression", "SingleLabel", "Target", "Task", "encode_target", "restore_target"]
 
 TARGETS: dict[str, type[Target]] = {target.kind: target for target in (SingleLabel, MultiLabel, Regression)}
 TASKS = ("classification", "regression")
@@ -29,3 +34,26 @@ def encode_target(graph: Graph, y: Any, name: str, task: str = "classification")
 def restore_target(metadata: dict[str, Any], classes: Array) -> Target:
     """Return the target that a model folder stores."""
     return TARGETS[str(metadata["kind"])].restored(metadata, classes)
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A graph with the labels of all nodes, and the numbers of training, validation and outer nodes.
+
+    With `outer_only` the `folds` are used in the outer problem only, otherwise they are folds of the training nodes.
+    """
+
+    graph: Graph
+    features: NodeFeatures | None
+    labels: Tensor
+    classes: int
+    train: Tensor
+    validation: Tensor
+    folds: Sequence[Tensor] = ()
+    outer_only: bool = False
+    target: Target = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.target is None:
+            kind = MultiLabel if self.labels.ndim == 2 else SingleLabel
+            object.__setattr__(self, "target", kind(np.arange(self.classes)))

@@ -12,39 +12,30 @@ from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
 
 _UNTRAINED = "which no training label has; give it one, or leave it out"
+_LISTS = (list, tuple, set, frozenset)  # of several labels of a node
 
 
 def encode_labels(graph: Graph, y: Any, what: str, classes: Array | None = None) -> tuple[Array, Array]:
     """Return `(codes, classes)`: `(n,)` int64 with −1 for unknown, or `(n, c)` of zeros and ones.
 
-    Parameters
-    ----------
-    y : {node id: label}, {node id: list of labels}, (n,) array, or (n, c) array of zeros and ones
-        Arrays are in the order of `graph.node_ids`; a pandas Series goes by its index, if that is not just 0 … n-1.
-        −1, None and NaN are unknown, and so is a row of zeros or of −1.
-    what : str
-        What to call them in messages.
-    classes : array, optional
-        The classes there are; a label beyond them is an error. Without it, those that occur, ascending.
+    `y` is {node id: label}, {node id: list of labels}, an (n,) array, or an (n, c) array of zeros and ones. Arrays are
+    in the order of `graph.node_ids`; a pandas Series goes by its index, if that is not just 0 … n-1. −1, None and NaN
+    are unknown, and so is a row of zeros or of −1. Messages call the labels `what`. A label beyond `classes` is an
+    error; without these, classes are those that occur, ascending.
     """
-    if _named(y, graph.num_nodes):
-        y = dict(y.items())
-    if isinstance(y, Mapping):
-        return _from_mapping(graph, y, what, classes)
+    is_column = hasattr(y, "items") and hasattr(y, "index") and getattr(y, "ndim", 0) == 1  # as a pandas Series is
+    if isinstance(y, Mapping) or (is_column and list(y.index) != list(range(graph.num_nodes))):
+        return _from_mapping(graph, dict(y.items()), what, classes)
     if hasattr(y, "columns") and len(y) != graph.num_nodes:
-        raise InputError(
-            Message(Param(what), f" has {len(y):,} rows for {graph.num_nodes:,} nodes"),
-            parameter=what,
-            hint="a table of nodes and labels is passed as table.set_index('node')['label'] or as {node id: label}",
-        )
+        problem = f" has {len(y):,} rows for {graph.num_nodes:,} nodes"
+        hint = "a table of nodes and labels is passed as table.set_index('node')['label'] or as {node id: label}"
+        raise InputError(Message(Param(what), problem), parameter=what, hint=hint)
     values = _array(y, what)
     if values.ndim == 2:
         return _from_matrix(graph, values, what, classes)
     if values.shape != (graph.num_nodes,):
-        raise InputError(
-            Message(Param(what), f" must have one entry for each of {graph.num_nodes:,} nodes, found {values.shape}"),
-            parameter=what,
-        )
+        problem = f" must have one entry for each of {graph.num_nodes:,} nodes, found {values.shape}"
+        raise InputError(Message(Param(what), problem), parameter=what)
     return _encode(values, np.arange(graph.num_nodes), graph.num_nodes, what, classes)
 
 
@@ -67,14 +58,7 @@ def members(labels: Any, classes: Array) -> Array:
 
 
 def _as_list(labels: Any) -> list[Any]:
-    return list(labels) if isinstance(labels, list | tuple | set | frozenset) else [labels]
-
-
-def _named(y: Any, count: int) -> bool:
-    """Say whether this is a column whose index tells the nodes, as a pandas Series is."""
-    if isinstance(y, Mapping) or not (hasattr(y, "items") and hasattr(y, "index") and getattr(y, "ndim", 0) == 1):
-        return False
-    return list(y.index) != list(range(count))
+    return list(labels) if isinstance(labels, _LISTS) else [labels]
 
 
 def _array(y: Any, what: str) -> Array:
@@ -86,30 +70,17 @@ def _array(y: Any, what: str) -> Array:
         values = np.empty(len(values), object)  # NumPy would turn a −1 or None among strings into a string
         values[:] = list(y)
     if values.ndim not in (1, 2) or values.dtype.kind not in "biufUO":
-        raise InputError(
-            parameter=what,
-            expected="{node id: label}, one label for each node, or (nodes, classes) of zeros and ones",
-            found=y,
-        )
+        expected = "{node id: label}, one label for each node, or (nodes, classes) of zeros and ones"
+        raise InputError(parameter=what, expected=expected, found=y)
     return values
 
 
 def _from_mapping(graph: Graph, y: Mapping[Any, Any], what: str, classes: Array | None) -> tuple[Array, Array]:
-    numbers = graph.indices_of(list(y), Param(what))
-    if any(isinstance(label, list | tuple | set | frozenset) for label in y.values()):
-        return _from_lists(graph, y, numbers, what, classes)
-    values = np.empty(len(y), object)
-    values[:] = list(y.values())
-    return _encode(values, numbers, graph.num_nodes, what, classes)
-
-
-def _from_lists(
-    graph: Graph, y: Mapping[Any, Any], numbers: Array, what: str, classes: Array | None
-) -> tuple[Array, Array]:
-    """Encode several labels per node: one row of zeros and ones each."""
-    lists = [_as_list(label) for label in y.values()]
+    numbers, lists = graph.indices_of(list(y), Param(what)), [_as_list(label) for label in y.values()]
     labels = np.empty(sum(map(len, lists)), object)
     labels[:] = [label for row in lists for label in row]
+    if not any(isinstance(label, _LISTS) for label in y.values()):
+        return _encode(labels, numbers, graph.num_nodes, what, classes)
     owners = np.repeat(numbers, [len(row) for row in lists])
     codes, classes = _encode(labels, np.arange(len(labels)), len(labels), what, classes)
     matrix = np.zeros((graph.num_nodes, len(classes)), np.int64)
@@ -120,10 +91,8 @@ def _from_lists(
 def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) -> tuple[Array, Array]:
     width = values.shape[1] if classes is None else len(classes)
     if values.shape != (graph.num_nodes, width):
-        expected = f"({graph.num_nodes}, {width})"
-        raise InputError(
-            Message(Param(what), f" must have shape {expected}, found shape {values.shape}"), parameter=what
-        )
+        problem = f" must have shape ({graph.num_nodes}, {width}), found shape {values.shape}"
+        raise InputError(Message(Param(what), problem), parameter=what)
     values = np.where((values == -1).all(axis=1, keepdims=True), 0, values)  # unknown, like a row of zeros
     wrong = ~np.isin(values, (0, 1))
     if wrong.any():
@@ -134,8 +103,6 @@ def _from_matrix(graph: Graph, values: Array, what: str, classes: Array | None) 
 
 def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array | None) -> tuple[Array, Array]:
     """Give the nodes `numbers` the codes of their labels `values`; the others, of `size` in all, stay unknown."""
-    if values.dtype == object:
-        values = _homogeneous(values)
     if values.dtype == object:
         unknown = np.array([label is None or label == -1 or label != label for label in values], bool)
     else:
@@ -156,13 +123,6 @@ def _encode(values: Array, numbers: Array, size: int, what: str, classes: Array 
     return codes, classes
 
 
-def _homogeneous(values: Array) -> Array:
-    """Return an array of objects as one of numbers where all are whole or real numbers (not booleans)."""
-    if all(isinstance(value, int | np.integer) and not isinstance(value, bool) for value in values):
-        return values.astype(np.int64)
-    return values
-
-
 def _sortable(present: Array, what: str) -> Array:
     """Return labels of one kind, which can be sorted, as an array of that kind."""
     kinds = {
@@ -173,6 +133,6 @@ def _sortable(present: Array, what: str) -> Array:
         names = sorted({type(label).__name__ for label in present})
         problem = f" must hold classes of one kind, strings or numbers; found {' and '.join(names)}"
         raise InputError(Message(Param(what), problem), parameter=what)
-    if kinds == {float} and all(float(label).is_integer() for label in present):
+    if kinds <= {float} and all(float(label).is_integer() for label in present):
         return np.array([int(label) for label in present], np.int64)
     return np.array(present.tolist())

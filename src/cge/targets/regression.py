@@ -1,4 +1,4 @@
-"""A number per node: squared error of standardized values, R², mean absolute error, prediction intervals."""
+"""A number per node: squared error of standardized values, R², prediction intervals."""
 
 from __future__ import annotations
 
@@ -6,15 +6,14 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param, format_value
 from cge.graph import Graph
-from cge.metrics import mean_absolute_error, r2_score
-from cge.targets.target import Target
+from cge.metrics import r2_score
+from cge.targets.target import Target, same_shape
 
 _STRATA = 5  # quantiles that folds are stratified by
 
@@ -58,8 +57,6 @@ class Regression(Target):
             problem = f" must hold at least two different numbers, found only {labels[0]:g}"
             raise InputError(Message(Param("y"), problem), parameter="y")
 
-    # ------------------------------------------------------------------ labels
-
     def encode(self, graph: Graph, y: Any, name: str) -> Array:
         """Return further numbers as an array for all nodes."""
         return _encode(graph, y, name)
@@ -68,7 +65,7 @@ class Regression(Target):
         """Return NaN for each node."""
         return np.full(count, np.nan)
 
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+    def labeled(self, labels: Array) -> Array:
         """Return which nodes have a number."""
         return np.isfinite(labels)
 
@@ -91,8 +88,6 @@ class Regression(Target):
         rank = np.argsort(np.argsort(labels[known], kind="stable"), kind="stable")
         strata[known] = rank * min(_STRATA, len(known)) // max(len(known), 1)
         return strata
-
-    # ------------------------------------------------------------------ training
 
     def _standardized(self, labels: Tensor) -> Tensor:
         return ((labels - self.mean) / self.std).float()
@@ -121,18 +116,10 @@ class Regression(Target):
         """Refuse to weight classes."""
         raise InputError(Message.of("{class_weight} is for classes", class_weight="balanced"), parameter="class_weight")
 
-    # ------------------------------------------------------------------ label propagation
-
     def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
         """Return the weighted mean of the labels, standardized."""
         mean = sums / np.where(reachable, count, 1.0)
         return np.where(reachable, (mean - self.mean) / self.std, 0).astype(np.float32)
-
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
-        """Return True for each label."""
-        return np.ones((len(matrix), 1), bool)
-
-    # ------------------------------------------------------------------ evaluation
 
     def _errors(self, scores: Array, labels: Array) -> Array:
         return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
@@ -161,8 +148,6 @@ class Regression(Target):
         """Return 1: values have no temperature."""
         return 1.0
 
-    # ------------------------------------------------------------------ predictions
-
     def check_probabilities(self) -> None:
         """Refuse: outputs are values."""
         raise InputError("a regression model predicts numbers, and no probabilities", hint="use predict")
@@ -171,7 +156,7 @@ class Regression(Target):
         """Return the numbers, `(k,)`."""
         return np.asarray(outputs[:, 0])
 
-    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+    def indicators(self, outputs: Array) -> Array:
         """Return True: there is one output."""
         return np.ones(outputs.shape, bool)
 
@@ -185,17 +170,7 @@ class Regression(Target):
 
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return R²."""
-        true = np.asarray(labels, np.float64)
-        if predicted.shape != true.shape:
-            raise InputError(
-                f"labels must have shape {predicted.shape}, like the predictions, found shape {true.shape}"
-            )
-        return r2_score(predicted, true)
-
-    def metrics(self, outputs: Array, labels: Array) -> dict[str, float]:
-        """Return R² and the mean absolute error."""
-        predicted = self.predict(outputs)
-        return {"r2": r2_score(predicted, labels), "mean_absolute_error": mean_absolute_error(predicted, labels)}
+        return r2_score(predicted, same_shape(np.asarray(labels, np.float64), predicted))
 
     def interval(self, outputs: Array, residuals: tuple[Array, Array], level: float) -> Array:
         """Return values ± a quantile of the absolute validation residuals, `(k, 2)` (split conformal prediction)."""
@@ -207,7 +182,7 @@ class Regression(Target):
             hint = "pass more validation labels, or ask for a lower level"
             raise InputError(f"{len(errors)} validation labels give no interval of level {level:g}", hint=hint)
         width = errors[rank - 1]
-        return np.stack([outputs[:, 0] - width, outputs[:, 0] + width], axis=1)
+        return np.asarray(outputs[:, :1] + [-width, width])
 
 
 def _encode(graph: Graph, y: Any, name: str) -> Array:

@@ -1,11 +1,8 @@
 """What is predicted for a node: the interface of a kind of target.
 
 Everything that differs between kinds of targets (one class per node, several classes, a number) is in one class for
-each kind: the loss, predictions from scores, metrics, label propagation. Training, search, explanations and reports
-only use this interface. Defaults are those of classification.
-
-Labels of all nodes are an array `(n, …)`; those of some nodes as a matrix `(k, c)` have a column for each output.
-"Outputs" are what a model predicts: class probabilities, or values.
+each kind; defaults are those of classification. Labels of all nodes are an array `(n, …)`; those of some nodes as a
+matrix `(k, c)` have a column for each output. "Outputs" are what a model predicts: class probabilities, or values.
 """
 
 from __future__ import annotations
@@ -15,40 +12,20 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Self
 
 import numpy as np
-import numpy.typing as npt
 from torch import Tensor
 
+from cge import metrics
 from cge.arrays import Array
 from cge.errors import InputError, Message, Param
 from cge.graph import Graph
 from cge.losses import supervised_loss
-from cge.metrics import (
-    accuracy_or_f1,
-    calibrated_log_losses,
-    fit_temperature,
-    node_accuracy,
-    node_f1,
-    predicted_indicators,
-    scale_probabilities,
-)
 from cge.targets.label_encoding import encode_labels
-
-SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
 
 
 class Target(ABC):
     """A kind of target. `classes (c,)` are the names of the outputs.
 
-    Attributes
-    ----------
-    kind : str
-        The name of the kind, which model folders store.
-    metric : str
-        The name of the score.
-    multilabel : bool
-        Whether a node may have several classes.
-    has_class_prior : bool
-        Whether each node has one of the classes, so that these have prior probabilities.
+    Model folders store `kind`. A target has a class prior if each node has exactly one of the classes.
     """
 
     kind: ClassVar[str]
@@ -74,8 +51,6 @@ class Target(ABC):
             problem = f" must hold at least two classes, found only {self.classes.tolist()[0]!r}"
             raise InputError(Message(Param("y"), problem), parameter="y")
 
-    # ------------------------------------------------------------------ labels
-
     def encode(self, graph: Graph, y: Any, name: str) -> Array:
         """Return further labels of this target, as users write them, as an array for all nodes."""
         labels, _ = encode_labels(graph, y, name, self.classes)
@@ -84,21 +59,21 @@ class Target(ABC):
             raise InputError(same, parameter=name)
         return labels
 
-    @abstractmethod
     def unlabeled(self, count: int) -> Array:
         """Return the labels of so many unlabeled nodes."""
+        return np.full(count, -1)
 
-    @abstractmethod
-    def labeled(self, labels: Array) -> npt.NDArray[np.bool_]:
+    def labeled(self, labels: Array) -> Array:
         """Return which nodes have a label, `(n,)`."""
+        return np.asarray(labels >= 0, bool)
 
-    @abstractmethod
     def matrix(self, labels: Array) -> Array:
         """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
+        return labels
 
-    @abstractmethod
     def from_matrix(self, matrix: Array) -> Array:
         """Return the labels that `matrix` makes this matrix of."""
+        return matrix
 
     def names(self, matrix: Array) -> list[list[Any]]:
         """Return the classes of each row of a matrix of labels."""
@@ -107,8 +82,6 @@ class Target(ABC):
     def strata(self, labels: Array) -> Array:
         """Return classes to stratify by, as for single-label or multilabel targets."""
         return labels
-
-    # ------------------------------------------------------------------ training
 
     def loss(self, scores: Tensor, labels: Tensor, class_weights: Tensor | None = None) -> Tensor:
         """Return the mean loss of scores `(k, c)`."""
@@ -134,8 +107,6 @@ class Target(ABC):
     def balanced_weights(self, matrix: Array) -> Array:
         """Return weights of the classes that make up for their frequencies among labels `(k, c)`."""
 
-    # ------------------------------------------------------------------ label propagation
-
     @abstractmethod
     def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
         """Return scores `(n, c)` float32 from the weighted sums of labels at path ends, 0 where none is reachable.
@@ -143,53 +114,48 @@ class Target(ABC):
         `sums (n, c)` are over the rows of `matrix`, `count (n, 1)` is the sum of their weights.
         """
 
-    @abstractmethod
-    def informative(self, matrix: Array) -> npt.NDArray[np.bool_]:
+    def informative(self, matrix: Array) -> Array:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
-
-    # ------------------------------------------------------------------ evaluation
+        return np.ones((len(matrix), 1), bool)
 
     def score(self, scores: Array, labels: Array) -> float:
         """Return the validation score of scores or outputs `(k, c)`; higher is better."""
-        return accuracy_or_f1(scores, labels)
+        return metrics.accuracy_or_f1(scores, labels)
 
     def node_scores(self, scores: Array, labels: Array) -> Array:
         """Return the score of each node, `(k,)`; their means compare two models."""
-        return node_accuracy(scores, labels)
+        return metrics.node_accuracy(scores, labels)
 
     def node_correct(self, outputs: Array, labels: Array) -> Array:
         """Return how correct each prediction is, `(k,)`: 0 or 1, or the F1 of the node's classes."""
-        return node_f1(self.indicators(outputs), self.matrix(labels))
+        return metrics.node_f1(self.indicators(outputs), self.matrix(labels))
 
     def node_losses(self, scores: Array, labels: Array) -> Array:
         """Return the loss of each node, `(k,)`, whatever the scale of the scores."""
-        return calibrated_log_losses(scores, labels)
+        return metrics.calibrated_log_losses(scores, labels)
 
     def scale(self, outputs: Array, temperature: float | Array) -> Array:
         """Return outputs at a temperature; values have none and stay."""
-        return scale_probabilities(outputs, temperature, self.multilabel)
+        return metrics.scale_probabilities(outputs, temperature, self.multilabel)
 
     def fit_temperature(self, outputs: Array, labels: Array) -> float:
         """Return the temperature with the lowest loss."""
-        return fit_temperature(outputs, labels)
+        return metrics.fit_temperature(outputs, labels)
 
-    # ------------------------------------------------------------------ predictions
-
-    @abstractmethod
-    def check_probabilities(self) -> None:
+    def check_probabilities(self) -> None:  # noqa: B027 - for other kinds
         """Refuse to return outputs as probabilities where they are none."""
 
     @abstractmethod
     def predict(self, outputs: Array) -> Array:
         """Return the predictions of outputs `(k, c)`."""
 
-    def indicators(self, outputs: Array) -> npt.NDArray[np.bool_]:
+    def indicators(self, outputs: Array) -> Array:
         """Return which outputs are predicted, `(k, c)`."""
-        return predicted_indicators(outputs, self.multilabel)
+        return metrics.predicted_indicators(outputs, self.multilabel)
 
-    @abstractmethod
     def listed(self, outputs: Array) -> list[Any]:
         """Return the prediction of each node as Python values: a class, a list of classes, or a number."""
+        return list(self.predict(outputs).tolist())
 
     @abstractmethod
     def confidence(self, outputs: Array) -> Array:
@@ -210,3 +176,10 @@ class Target(ABC):
     def centered(self, slopes: Array) -> Array:
         """Return contributions to the outputs `(q, c, d)` without what all outputs have in common."""
         return slopes
+
+
+def same_shape(labels: Array, predicted: Array) -> Array:
+    """Return labels if they have the shape of the predictions; raise an error otherwise."""
+    if predicted.shape != labels.shape:
+        raise InputError(f"labels must have shape {predicted.shape}, like the predictions, found shape {labels.shape}")
+    return labels

@@ -1,9 +1,13 @@
-"""Evaluation of candidates: short trainings, scored on the validation labels, within a budget of work."""
+"""Evaluation of candidates: short trainings, compared on the validation labels, within a budget of work.
+
+A more complicated candidate replaces a simpler one only where its accuracy is higher by more than a standard error of
+the paired difference, or equal with a clearly lower log loss. So a weighting that does not help is not used.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,14 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cge.arrays import Array
 from cge.models.propagation import Propagation
+from cge.targets import Task
 from cge.training.classifier_registry import ClassifierSpec, make_classifier
 from cge.training.classifier_training import ClassifierTrainer
-from cge.training.encoder_data import EncoderData
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
-from cge.training.model_comparison import CandidateScore, score_candidate
-from cge.training.named_weighting import NamedWeighting
-from cge.training.task import Task
 
 TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
 
@@ -42,23 +45,66 @@ class SearchResult:
     log_loss_gain_se: float | None
 
 
+@dataclass(frozen=True, eq=False)
+class CandidateScore:
+    """Scores on the validation labels: accuracy, and of each label whether it is `correct` and its log loss, `(k,)`.
+
+    With several labels per node, accuracy is micro-F1 and `correct` the share of a node's classes that are predicted.
+    Log losses are taken at the temperature that suits the candidate best, since calibration follows anyway.
+    """
+
+    accuracy: float
+    correct: Array
+    log_losses: Array
+
+    def accuracy_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
+        """Return the gain in accuracy over the incumbent, and its standard error."""
+        return _mean_and_error(self.correct - incumbent.correct)
+
+    def log_loss_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
+        """Return by how much the log loss is lower than that of the incumbent, and its standard error."""
+        return _mean_and_error(incumbent.log_losses - self.log_losses)
+
+
+def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
+    """Return the scores of a trainer's best epoch on its validation labels."""
+    nodes = trainer.task.validation
+    scores, labels = trainer.best_scores(nodes).numpy(), trainer.task.labels[nodes].numpy()
+    target = trainer.task.target
+    node_scores, node_losses = target.node_scores(scores, labels), target.node_losses(scores, labels)
+    return CandidateScore(target.score(scores, labels), node_scores, node_losses)
+
+
+def is_better(candidate: CandidateScore, incumbent: CandidateScore, margin: float = 1.0, extra_labels: int = 0) -> bool:
+    """Return whether a candidate is better than chance explains.
+
+    Its accuracy is higher by more than `margin` standard errors of the paired difference and by `extra_labels`, which
+    matter where candidates differ on few labels, or it is not lower and the log loss is lower by twice the margin.
+    """
+    gain, error = candidate.accuracy_gain(incumbent)
+    if gain > margin * error + extra_labels / max(len(incumbent.correct), 1):
+        return True
+    loss_gain, error = candidate.log_loss_gain(incumbent)
+    return gain >= 0 and loss_gain > 2 * margin * error
+
+
+def not_worse(scores: Mapping[str, CandidateScore]) -> list[str]:
+    """Return the name of the most accurate candidate, and those that it is not better than."""
+    best = max(scores, key=lambda name: scores[name].accuracy)
+    return [best, *(name for name in scores if name != best and not is_better(scores[best], scores[name]))]
+
+
+def _mean_and_error(differences: Array) -> tuple[float, float]:
+    if len(differences) < 2:
+        return 0.0, float("inf")
+    return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
+
+
 class CandidateEvaluator:
-    """Trains and scores candidates; what several of them need is computed once.
+    """Trains and scores candidates within a budget of work; what several of them need is computed once.
 
-    Parameters
-    ----------
-    train : callable, optional
-        Trains a trainer up to an epoch; it is given a name for checkpoints. By default nothing is saved.
-
-    Attributes
-    ----------
-    trainers : dict
-        By weighting, classifier and label propagation; those of a weighting that was not selected are released, since
-        each holds a classifier, its gradients and the state of its optimizer.
-    scores : dict
-        The scores of all candidates so far.
-    budget : float
-        The work that is left for candidates.
+    `train` trains a trainer up to an epoch; by default nothing is saved. `trainers`, which take memory, and `scores`
+    are by weighting, classifier and label propagation.
     """
 
     def __init__(
@@ -96,10 +142,6 @@ class CandidateEvaluator:
             self.scores[key] = score_candidate(self.trainers[key])
         return self.scores[key]
 
-    def within_budget(self, classifiers: Iterable[str], extra_work: float = 0.0) -> bool:
-        """Return whether the budget suffices to evaluate a weighting with some classifiers, and for `extra_work`."""
-        return extra_work + self.evaluation_work(classifiers) <= self.budget
-
     def evaluation_work(self, classifiers: Iterable[str]) -> float:
         """Return the work of evaluating a weighting with some classifiers."""
         return sum(self.work.evaluation(classifier) for classifier in classifiers)
@@ -116,8 +158,6 @@ class CandidateEvaluator:
         self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[2] == label_propagation}
         for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
             self.release(other)
-
-    # ------------------------------------------------------------------ trainings
 
     def trainer(
         self, weighting: NamedWeighting, classifier: str, label_propagation: bool, seed: int, stage: str
@@ -155,8 +195,7 @@ class CandidateEvaluator:
     def label_scores(self, weighting: NamedWeighting) -> Tensor:
         """Return the propagated training labels as classifiers are trained on them, `(n, c)`.
 
-        No other label can support one that is the only label of its class: its node is trained without propagated
-        labels, or in a multilabel task without those of that class.
+        No label can support the only one of its class: its node is trained without propagated labels (of that class).
         """
         if weighting.name not in self._label_scores:
             train, target = self.task.train.numpy(), self.task.target

@@ -1,8 +1,7 @@
-"""The candidates of the model search: one list, which the search runs and `cge fit --dry-run` prints.
+"""The candidates of the model search and the memory of a fit, which `cge fit --dry-run` prints.
 
-`list_candidates` derives it from the registries of weightings and classifiers, the settings and the size of the
-problem, before anything is trained. Conditions that depend on earlier results are part of the candidates, and are
-evaluated just before the candidate. The stages, in their order:
+Candidates are derived from the registries of weightings and classifiers, the settings and the size of the problem,
+before anything is trained; their conditions on earlier results are evaluated just before each. The stages:
 
 1. *initial weighting*: which closed form a learned weighting starts from;
 2. *label propagation*: whether propagated training labels are added to the class scores;
@@ -12,15 +11,16 @@ evaluated just before the candidate. The stages, in their order:
 6. *baseline*: uniform weights, for comparison, where they were not evaluated before;
 7. *training*: the selected model, which is trained until it stops.
 
-Without validation labels, or where settings leave nothing open, only the last stage remains.
+Without validation labels, or where settings leave nothing open, only the last stage remains. There is no estimate of
+seconds: which candidates win and when patience ends decides how long a fit takes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from cge.models.weightings import WEIGHTINGS, SearchRole, WeightingSpec, is_hop_profile
+from cge.models.weightings import WEIGHTINGS, WeightingSpec, is_hop_profile
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_settings import EncoderSettings, ProblemSize, Work
 
@@ -28,6 +28,7 @@ SELECTED = "selected"  # what earlier stages selected
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
+_BASE_MEMORY = 560e6  # bytes of Python, PyTorch and compiled kernels
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
 
@@ -68,11 +69,10 @@ class Condition:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A model that the search trains for some epochs and compares.
+    """A model that the search trains for some epochs and compares, if all `conditions` hold at its turn.
 
-    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It is evaluated if all
-    `conditions` hold at its turn. `margin` is the number of standard errors by which it must be better, None
-    where no margin is needed. `work` is the number of multiplications at most.
+    `weighting`, `classifier` and `label_propagation` ("yes" or "no") are names or `SELECTED`. It must be better by
+    `margin` standard errors, if that is not None. `work` is the number of multiplications at most.
     """
 
     stage: str
@@ -90,15 +90,9 @@ class Candidate:
 
     def row(self) -> dict[str, str | float]:
         """Return it as a row of a table."""
-        return {
-            "stage": self.stage,
-            "weighting": self.weighting,
-            "classifier": self.classifier,
-            "label_propagation": self.label_propagation,
-            "inputs": self.inputs,
-            "work": self.work,
-            "condition": ", ".join(condition.text for condition in self.conditions),
-        }
+        names = ("stage", "weighting", "classifier", "label_propagation", "inputs", "work")
+        condition = ", ".join(condition.text for condition in self.conditions)
+        return {name: getattr(self, name) for name in names} | {"condition": condition}
 
 
 _LABELS_SELECTED = Condition("with label propagation", lambda state: state.label_propagation)
@@ -128,15 +122,12 @@ def _base_is(name: str) -> Condition:
 
 
 def first_weighting(settings: EncoderSettings, inputs: str) -> str:
-    """Return the weighting of the settings, or with "auto" the one that others are compared with.
-
-    With vectors of random walks that is the node itself: they already describe its neighborhood.
-    """
+    """Return the weighting of the settings, or with "auto" the one that others are compared with."""
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
         return settings.weighting
-    return "0 hops" if inputs == "walks" else "degree"
+    return "0 hops" if inputs == "walks" else "degree"  # vectors of walks already describe the neighborhood
 
 
 def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[Candidate]:
@@ -148,14 +139,12 @@ class _Listing:
     def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
         self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
         self.first = first_weighting(settings, problem.inputs)
-        self.requires_label_propagation = (
-            settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
-        )
+        required = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
         self.selecting = problem.n_validation >= MIN_VALIDATION
         affordable = problem.n_train * problem.size.transitions < _LABEL_WORK
-        optional = settings.label_propagation == "auto" and not self.requires_label_propagation
+        optional = settings.label_propagation == "auto" and not required
         self.labels_open = optional and self.selecting and affordable
-        self.labels = "yes" if settings.label_propagation == "yes" or self.requires_label_propagation else "no"
+        self.labels = "yes" if settings.label_propagation == "yes" or required else "no"
         self.classifiers_open = settings.classifier == "auto" and self.selecting
         self.weighting_open = settings.weighting == "auto" and self.selecting
         self.selected_labels = SELECTED if self.labels_open else self.labels
@@ -230,27 +219,57 @@ class _Listing:
 
     def _weightings(self) -> Iterator[Candidate]:
         """Yield the weightings that may replace the first one."""
-        base_open = self.first in {spec.name for spec in self._specs("base")}
+        base = self._specs("base")
+        base_open = self.first in {spec.name for spec in base}
         for spec in self._specs("base", "closed form", "hop profile"):
-            if spec.name != self.first and spec.search is not None and self._possible(spec.search):
+            if spec.name != self.first:
                 classifier = DEFAULT_CLASSIFIER if is_hop_profile(spec.name) else self._classifier()
-                margin = None if base_open and spec.search.stage == "base" else spec.search.margin
-                yield replace(self._weighting(spec, spec.search, classifier), margin=margin)
+                yield from self._weighting(spec, classifier, needs_margin=not base_open or spec not in base)
         learning = self.work.learning(self.problem.n_folds)
-        if self.problem.n_folds < 2 or learning > self.work.search_budget():
-            return
-        yield from self._initial_weightings(self.selected_labels, _NO_HOP_PROFILE)
-        for spec in self._specs("learned"):
-            if spec.search is not None and self._possible(spec.search):
-                candidate = self._weighting(spec, spec.search, self._classifier())
-                yield replace(candidate, margin=spec.search.margin, work=candidate.work + learning)
+        if self.problem.n_folds >= 2 and learning <= self.work.search_budget():
+            yield from self._initial_weightings(self.selected_labels, _NO_HOP_PROFILE)
+            for spec in self._specs("learned"):
+                conditions = () if spec.train_hops else (_USES_EDGES,)
+                for candidate in self._weighting(spec, self._classifier(), *conditions):
+                    yield replace(candidate, work=candidate.work + learning)
 
-    def _possible(self, role: SearchRole) -> bool:
-        default = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
-        return default or not role.mlp_only
+    def _weighting(
+        self, spec: WeightingSpec, classifier: str, *conditions: Condition, needs_margin: bool = True
+    ) -> Iterator[Candidate]:
+        mlp_possible = self._classifier() in (SELECTED, DEFAULT_CLASSIFIER) and self.selected_labels != "yes"
+        if spec.search is not None and (mlp_possible or not spec.search.mlp_only):
+            conditions = (_MLP_ONLY, *conditions) if spec.search.mlp_only else conditions
+            candidate = self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)
+            yield replace(candidate, margin=spec.search.margin if needs_margin else None)
 
-    def _weighting(self, spec: WeightingSpec, role: SearchRole, classifier: str) -> Candidate:
-        conditions = (_MLP_ONLY,) if role.mlp_only else ()
-        if role.stage == "learned" and not spec.train_hops:
-            conditions = (*conditions, _USES_EDGES)
-        return self._candidate("weighting", spec.name, classifier, self.selected_labels, *conditions)
+
+def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, entries: int, columns: int) -> float:
+    """Return about how many bytes a fit of the path encoder needs; `entries` and `columns` are those of the inputs.
+
+    The trainings of the first weighting and those of a candidate that is compared with it are alive at once.
+    """
+    settings, size, name = work.settings, work.size, candidates[-1].weighting
+    first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
+    named = [classifier for classifier, _ in first if classifier != SELECTED]
+    compared = set(named) if any(each.stage == "weighting" for each in candidates) else set()
+    widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
+    alive = sum(map(work.propagated_dim, [*named, *compared]))
+    network = name != SELECTED and (name not in WEIGHTINGS or WEIGHTINGS[name].network is not None)
+    sampled = settings.walks_per_node * (settings.hops + 1) if network else 0
+    counted = (
+        200 * size.transitions
+        + 60 * entries
+        + 4 * nodes * (6 * widest + 8 * size.classes)
+        + 20 * columns * alive  # parameters, their gradient, two moments, the best epoch
+        + 60 * nodes * sampled
+    )
+    return _BASE_MEMORY + 1.3 * counted  # a margin for what is alive besides
+
+
+def paper_memory(
+    weighting: str, nodes: int, entries: int, *, dim: int, walks_per_node: int, walk_length: int, window: int
+) -> float:
+    """Return about how many bytes a fit of the paper's algorithm needs; `entries` are those of the features."""
+    pairs = nodes * walks_per_node * sum(walk_length - gap for gap in range(1, min(window, walk_length)))
+    paths = 0 if weighting == "uniform" else 120 * pairs  # the table of distinct paths
+    return _BASE_MEMORY + 1.1 * (paths + 12 * nodes * dim + 24 * entries)

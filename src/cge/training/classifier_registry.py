@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from cge.errors import InputError
 from cge.models.classifiers import MLPClassifier, PathClassifier, SparseClassifier
@@ -109,58 +110,28 @@ def make_classifier(name: str, data: EncoderData, dim: int, classes: int, seed: 
         return CLASSIFIERS[name].make(data, dim, classes)
 
 
-# ---------------------------------------------------------------------- the entries
-
+_MLP = ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, max_epochs=300)
 _SPARSE = ClassifierSettings(
     n_augmentations=2, drop_feature=0.2, dropout=0.0, consistency_weight=1.0, weight_decay=0.03, max_epochs=600
 )
+_LIGHT = replace(_SPARSE, consistency_weight=0.2)
+_DISTILLED = replace(_MLP, dropout=0.2, consistency_weight=3.0, learning_rate=0.03, weight_decay=5e-5)
+_DISTILLED = replace(_DISTILLED, warmup_epochs=0, rampup_epochs=0, distilled=True)
+_LINEAR: dict[str, Any] = {"make": _sparse, "evaluate_after": 200, "linear": True}
+_OTHER: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagation": True}
 
 for _spec in (
-    ClassifierSpec(
-        "mlp",
-        "is trained with cross-entropy only",
-        settings=ClassifierSettings(n_augmentations=1, drop_node=0.0, consistency_weight=0.0, max_epochs=300),
-    ),
-    ClassifierSpec(
-        "consistency",
-        "has a consistency loss on unlabeled nodes (GRAND)",
-        row_norm="l1",
-        evaluate_after=200,
-        alternative_to_label_propagation=True,
-    ),
+    ClassifierSpec("mlp", "is trained with cross-entropy only", settings=_MLP),
+    ClassifierSpec("consistency", "has a consistency loss on unlabeled nodes (GRAND)", row_norm="l1", **_OTHER),
     ClassifierSpec(
         "sparse",
         "is linear, with a group-lasso penalty that selects features, and a consistency loss",
-        _sparse,
-        _SPARSE,
-        evaluate_after=200,
-        linear=True,
-        alternative_to_label_propagation=True,
+        settings=_SPARSE,
+        **(_LINEAR | _OTHER),
     ),
     ClassifierSpec(
-        "sparse-light",
-        "is 'sparse' with a lower consistency weight",
-        _sparse,
-        replace(_SPARSE, consistency_weight=0.2),
-        evaluate_after=200,
-        linear=True,
-        refines="sparse",
+        "sparse-light", "is 'sparse' with a lower consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
     ),
-    ClassifierSpec(
-        "distilled",
-        "is trained on the propagated labels as soft targets",
-        settings=ClassifierSettings(
-            n_augmentations=1,
-            drop_node=0.0,
-            dropout=0.2,
-            consistency_weight=3.0,
-            learning_rate=0.03,
-            weight_decay=5e-5,
-            warmup_epochs=0,
-            rampup_epochs=0,
-            max_epochs=300,
-            distilled=True,
-        ),
-    ),
+    ClassifierSpec("distilled", "is trained on the propagated labels as soft targets", settings=_DISTILLED),
 ):
     register_classifier(_spec)

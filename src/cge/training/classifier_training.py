@@ -1,45 +1,36 @@
-"""Training of a classifier over weighted paths: cross-entropy of the labels plus a consistency or distillation loss.
+"""Training of classifiers over weighted paths, with a consistency or distillation loss, and of graph neural networks.
 
 An epoch computes R augmentations, each of which drops the inputs of whole nodes, single features and hidden units. The
 loss is the supervised loss plus λ times the squared distance between each augmentation's predictions and their
 sharpened mean, over nodes where the mean is confident (Feng et al. 2020, "Graph Random Neural Networks", and 2022,
 "GRAND+"). λ is zero in the warm-up epochs and then grows: before the labels are learned, consistency would only
-reinforce random predictions. The best epoch is one with full λ.
+reinforce random predictions. A distilled classifier has the cross-entropy from propagated labels instead.
 
 Dense inputs of which no whole nodes are dropped are propagated once, Σ A(p) (x W) = (Σ A(p) x) W. Features are then
 dropped from the propagated inputs, and an epoch computes only the nodes of its loss, not the whole graph.
-
-With label propagation a classifier can be distilled instead: λ weighs its cross-entropy from the propagated labels of
-every node with inputs. So it learns from all nodes which features belong to which classes, and its targets are fixed,
-unlike those of consistency training. Class scores are those of the classifier plus the propagated labels.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from copy import deepcopy
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from cge.errors import InputError, Message
-from cge.models.classifiers import PathClassifier
+from cge.losses import supervised_loss
+from cge.metrics import accuracy_or_f1
+from cge.models.classifiers import PathClassifier, TwoLayerNetwork
 from cge.models.propagation import Propagation, propagate_to
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, keyed_dropout
 from cge.randomness import generator
+from cge.targets import Task
 from cge.training.history import Epoch
-from cge.training.task import Task
-from cge.training.torch_state import (
-    TrainerState,
-    load_module,
-    load_optimizer,
-    module_arrays,
-    one_thread,
-    optimizer_arrays,
-)
+from cge.training.torch_state import EpochTrainer, check_finite, load_module, module_arrays, one_thread
 
 
 @dataclass(frozen=True)
@@ -72,8 +63,8 @@ class ClassifierSettings:
         return self.warmup_epochs + self.rampup_epochs if self.consistency_weight > 0 else 0
 
 
-class ClassifierTrainer:
-    """Trains a `PathClassifier` on a task with fixed path weights; keeps the parameters of the best epoch.
+class ClassifierTrainer(EpochTrainer):
+    """Trains a `PathClassifier` on a task with fixed path weights.
 
     `label_scores (n, c)` are propagated labels, added to the class scores with a learned weight. `class_weights (c,)`
     weigh the loss of each class. `consistency_nodes` enter the consistency loss; None means all. `propagated_inputs
@@ -95,31 +86,13 @@ class ClassifierTrainer:
         stage: str = "train",
         n_jobs: int | None = 1,
     ) -> None:
+        super().__init__(Epoch, module_arrays(classifier, "classifier"), settings.max_epochs)
         self.task, self.inputs, self.propagation, self.settings = task, inputs, propagation, settings
         self.classifier, self.label_scores, self.class_weights = classifier, label_scores, class_weights
         self.propagated_inputs, self.stage, self.n_jobs = propagated_inputs, stage, n_jobs
         self.consistency_nodes = torch.arange(task.graph.num_nodes) if consistency_nodes is None else consistency_nodes
         groups = classifier.parameter_groups(settings.weight_decay)
         self.optimizer = torch.optim.Adam(groups, settings.learning_rate, fused=True)
-        self.epochs: list[Epoch] = []
-        self.best, self.best_epoch = module_arrays(classifier, "classifier"), 0
-        self._best_score = (-np.inf, 0.0)  # score, −loss
-
-    def run(
-        self,
-        stop_after: int | None = None,
-        on_epoch: Callable[[Epoch], None] | None = None,
-        on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
-    ) -> None:
-        """Train up to the last epoch, up to epoch `stop_after`, or until patience ends. A later call continues."""
-        with one_thread():
-            last = self.settings.max_epochs if stop_after is None else min(stop_after, self.settings.max_epochs)
-            while len(self.epochs) < last and not self.out_of_patience():
-                self.run_epoch(len(self.epochs))
-                if on_state is not None:
-                    on_state(self.state)
-                if on_epoch is not None:
-                    on_epoch(self.epochs[-1])
 
     def out_of_patience(self) -> bool:
         """Return whether the last epochs were not better; those before λ is full do not count."""
@@ -133,44 +106,32 @@ class ClassifierTrainer:
         others = self._draw_consistency_nodes(random) if strength else train[:0]
         scores, labels = self._augmented_scores(random, torch.cat([train, others])), self.task.labels[train]
         target = self.task.target
-        losses = [target.loss(each[: len(train)], labels, self.class_weights) for each in scores]
-        supervised, consistency = torch.stack(losses).mean(), torch.zeros(())
+        label_losses = [target.loss(each[: len(train)], labels, self.class_weights) for each in scores]
+        supervised, consistency = torch.stack(label_losses).mean(), torch.zeros(())
         if strength:
-            other_scores = [each[len(train) :] for each in scores]
-            distilled = settings.distilled
-            consistency = self._distillation(other_scores, others) if distilled else self._consistency(other_scores)
+            rest = [each[len(train) :] for each in scores]
+            consistency = self._distillation(rest, others) if settings.distilled else self._consistency(rest)
         self.optimizer.zero_grad()
         (supervised + strength * consistency).backward()  # type: ignore[no-untyped-call]
         self.optimizer.step()
-        if not np.isfinite(float((supervised + consistency).detach())):
-            hint = Message(Message.of("try a tenth of {learning_rate}"), f" (now {settings.learning_rate:g})")
-            raise InputError(f"training overflowed in epoch {number + 1}", parameter="learning_rate", hint=hint)
+        problem, total = f"training overflowed in epoch {number + 1}", float((supervised + consistency).detach())
+        check_finite(total, problem, "learning_rate", settings.learning_rate)
         accuracy, loss = self._validate()
         validated = len(self.task.validation) > 0
-        self.epochs.append(
-            Epoch(
-                number + 1,
-                settings.max_epochs,
-                self.stage,
-                float(supervised.detach()),
-                float(consistency.detach()),
-                accuracy if validated else None,
-                loss if validated else None,
-                time.perf_counter() - started,
-            )
-        )
+        values: list[Any] = [number + 1, settings.max_epochs, self.stage, supervised.item(), consistency.item()]
+        values += [*((accuracy, loss) if validated else (None, None)), time.perf_counter() - started]
+        self.epochs.append(Epoch(*values))
         eligible = number >= min(settings.first_full_epoch, settings.max_epochs - 1)
-        if not validated or (eligible and (accuracy, -loss) > self._best_score):
+        if not validated or (eligible and (accuracy, -loss) > self.best_score):
             self.best, self.best_epoch = module_arrays(self.classifier, "classifier"), number + 1
-            self._best_score = (accuracy, -loss)
+            self.best_score = (accuracy, -loss)
 
     def _consistency_weight(self, number: int) -> float:
         """Return λ of an epoch."""
-        settings = self.settings
-        if number < settings.warmup_epochs:
+        after, ramp = number - self.settings.warmup_epochs, self.settings.rampup_epochs
+        if after < 0:
             return 0.0
-        ramp = settings.rampup_epochs
-        return settings.consistency_weight * (min(1.0, (number - settings.warmup_epochs) / ramp) if ramp else 1.0)
+        return self.settings.consistency_weight * (min(1.0, after / ramp) if ramp else 1.0)
 
     def _draw_consistency_nodes(self, random: np.random.Generator) -> Tensor:
         """Return the nodes of an epoch's consistency loss."""
@@ -179,8 +140,6 @@ class ClassifierTrainer:
             return self.consistency_nodes
         drawn = random.choice(len(self.consistency_nodes), count, replace=False, shuffle=False)
         return self.consistency_nodes[torch.from_numpy(np.sort(drawn))]
-
-    # ------------------------------------------------------------------ class scores
 
     def _augmented_scores(self, random: np.random.Generator, nodes: Tensor) -> list[Tensor]:
         """Return the class scores of some nodes in each augmentation; all are propagated side by side."""
@@ -195,22 +154,22 @@ class ClassifierTrainer:
             propagated = propagate_to(self.propagation, torch.cat(projected, dim=1), nodes)
             parts = torch.split(propagated, projected[0].shape[1], dim=1)
         masks = [dropout_mask((len(nodes), part.shape[1]), settings.dropout, random) for part in parts]
-        label_scores = not settings.distilled  # a distilled classifier is trained without them
-        return [self._scores(part, nodes, mask, label_scores) for part, mask in zip(parts, masks, strict=True)]
-
-    def _propagated(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
-        """Return the projected and propagated inputs of some nodes, without dropout."""
-        if self.propagated_inputs is None:
-            return propagate_to(self.propagation, classifier.project(self.inputs), nodes)
-        return classifier.project(self.propagated_inputs[nodes])
-
-    def _scores(
-        self, propagated: Tensor, nodes: Tensor, mask: Tensor | None = None, label_scores: bool = True
-    ) -> Tensor:
-        scores = self.classifier.scores(propagated + self.classifier.offset(), mask)
-        if self.label_scores is None or not label_scores:
+        offset = self.classifier.offset
+        scores = [self.classifier.scores(part + offset(), mask) for part, mask in zip(parts, masks, strict=True)]
+        if settings.distilled:  # a distilled classifier is trained without propagated labels
             return scores
-        return scores + self.classifier.label_weight * self.label_scores[nodes]
+        return [self._add_labels(self.classifier, each, nodes) for each in scores]
+
+    def _scores(self, classifier: PathClassifier, nodes: Tensor) -> Tensor:
+        """Return the class scores of some nodes without dropout."""
+        if self.propagated_inputs is None:
+            propagated = propagate_to(self.propagation, classifier.project(self.inputs), nodes)
+        else:
+            propagated = classifier.project(self.propagated_inputs[nodes])
+        return self._add_labels(classifier, classifier.scores(propagated + classifier.offset()), nodes)
+
+    def _add_labels(self, classifier: PathClassifier, scores: Tensor, nodes: Tensor) -> Tensor:
+        return scores if self.label_scores is None else scores + classifier.label_weight * self.label_scores[nodes]
 
     def best_classifier(self) -> PathClassifier:
         """Return a classifier with the parameters of the best epoch."""
@@ -218,14 +177,10 @@ class ClassifierTrainer:
         load_module(classifier, "classifier", self.best)
         return classifier
 
+    @torch.no_grad()
     def best_scores(self, nodes: Tensor | None = None) -> Tensor:
         """Return the class scores of some nodes in the best epoch, without dropout, `(k, c)`; None means all nodes."""
-        classifier, nodes = self.best_classifier(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes
-        with torch.no_grad():
-            scores = classifier.scores(self._propagated(classifier, nodes) + classifier.offset())
-            if self.label_scores is None:
-                return scores
-            return scores + classifier.label_weight * self.label_scores[nodes]
+        return self._scores(self.best_classifier(), torch.arange(self.task.graph.num_nodes) if nodes is None else nodes)
 
     def _validate(self) -> tuple[float, float]:
         """Return accuracy and loss of the validation labels; zeros without any."""
@@ -233,11 +188,9 @@ class ClassifierTrainer:
         if not len(nodes):
             return 0.0, 0.0
         with torch.no_grad():
-            scores = self._scores(self._propagated(self.classifier, nodes), nodes)
+            scores = self._scores(self.classifier, nodes)
         labels, target = self.task.labels[nodes], self.task.target
         return target.score(scores.numpy(), labels.numpy()), float(target.loss(scores, labels))
-
-    # ------------------------------------------------------------------ losses of unlabeled nodes
 
     def _distillation(self, scores: list[Tensor], nodes: Tensor) -> Tensor:
         """Return the mean cross-entropy of each augmentation from the propagated labels, where there are any."""
@@ -256,33 +209,8 @@ class ClassifierTrainer:
         distance = torch.stack([((each - target) ** 2).sum(1) for each in outputs]).mean(0)
         return (distance * confident).sum() / confident.sum().clamp(min=1)
 
-    # ------------------------------------------------------------------ checkpoints
-
-    def state(self) -> TrainerState:
-        """Return everything that a later run needs to continue to the same bytes."""
-        arrays = module_arrays(self.classifier, "now") | {f"best.{name}": array for name, array in self.best.items()}
-        arrays |= optimizer_arrays(self.optimizer, "optimizer")
-        arrays["best_score"] = np.array(self._best_score, np.float64)  # −∞ before the first eligible epoch
-        metadata = {
-            "epochs": [asdict(epoch) for epoch in self.epochs],
-            "best_epoch": self.best_epoch,
-        }
-        return TrainerState(metadata, arrays)
-
-    def load(self, state: TrainerState) -> None:
-        """Restore what `state` returned."""
-        try:
-            load_module(self.classifier, "now", state.arrays)
-            load_optimizer(self.optimizer, "optimizer", state.arrays)
-            best = {name.removeprefix("best."): a for name, a in state.arrays.items() if name.startswith("best.")}
-            if set(best) != set(self.best):
-                raise ValueError("the best epoch is missing")
-            self.best, self.best_epoch = best, int(state.metadata["best_epoch"])
-            self.epochs = [Epoch(**row) for row in state.metadata["epochs"]]
-            score, negative_loss = state.arrays["best_score"].tolist()
-            self._best_score = (score, negative_loss)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"the saved state does not belong to this training: {error}") from error
+    def _parts(self) -> dict[str, Any]:
+        return {"now": self.classifier, "optimizer": self.optimizer}
 
 
 def dropout_mask(shape: tuple[int, int], share: float, random: np.random.Generator) -> Tensor | None:
@@ -302,3 +230,65 @@ def drop_features(
         keep = random.random(inputs.rows.nnz, np.float32) >= share
         return inputs.with_values(inputs.rows.data * keep / np.float32(1 - share))
     return keyed_dropout(inputs, share, random.integers(2**64, dtype=np.uint64), n_jobs)
+
+
+@dataclass(frozen=True)
+class NetworkSettings:
+    """Settings of `train_network`; `dropout` is that of the features and of the hidden layer."""
+
+    epochs: int
+    patience: int
+    dropout: float
+    learning_rate: float
+    weight_decay: float
+    seed: int
+
+
+def train_network(
+    network: TwoLayerNetwork,
+    features: NodeFeatures,
+    labels: Tensor,
+    train: Tensor,
+    validation: Tensor,
+    settings: NetworkSettings,
+) -> tuple[Tensor, int]:
+    """Train on the labels of `train`; return the class scores of all nodes, `(n, c)`, and the number of the best epoch.
+
+    That has the highest accuracy on `validation`, and the lowest loss among equals; without these it is the last one.
+    """
+    optimizer = torch.optim.Adam(network.parameter_groups(settings.weight_decay), settings.learning_rate, fused=True)
+    best, best_score, best_epoch = module_arrays(network, "network"), (-1.0, 0.0), 0
+    with one_thread():
+        for epoch in range(settings.epochs):
+            random = generator(settings.seed, "network", epoch)
+            scores = network(
+                drop_features(features, settings.dropout, random),
+                lambda x: _dropout(x, settings.dropout, random),  # noqa: B023 - called at once
+            )
+            loss = supervised_loss(scores[train], labels[train])
+            check_finite(loss.item(), "training overflowed", "learning_rate", settings.learning_rate)
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            if len(validation):
+                validation_scores, true = _scores(network, features)[validation], labels[validation]
+                accuracy = accuracy_or_f1(validation_scores.numpy(), true.numpy())
+                score = accuracy, -supervised_loss(validation_scores, true).item()
+                if score > best_score:
+                    best, best_score, best_epoch = module_arrays(network, "network"), score, epoch
+                if epoch - best_epoch >= settings.patience:
+                    break
+        if len(validation):
+            load_module(network, "network", best)
+        return _scores(network, features), best_epoch + 1 if len(validation) else settings.epochs
+
+
+def _dropout(hidden: Tensor, probability: float, random: np.random.Generator) -> Tensor:
+    mask = dropout_mask((len(hidden), hidden.shape[1]), probability, random)
+    return hidden if mask is None else hidden * mask
+
+
+@torch.no_grad()
+def _scores(network: TwoLayerNetwork, features: NodeFeatures) -> Tensor:
+    scores: Tensor = network(features, lambda hidden: hidden)
+    return scores

@@ -1,13 +1,13 @@
-"""A graph as the path encoder sees it: transitions, edge inputs, node inputs and sampled paths."""
+"""A graph as the path encoder sees it, its transitions, inputs and sampled paths, and weightings of its paths."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 import torch
 from torch import Tensor
@@ -16,17 +16,27 @@ from cge.arrays import Array
 from cge.graph import Graph
 from cge.models.edge_weighting import (
     EdgeInputs,
+    EdgePropagation,
     EdgeScale,
     EdgeWeighting,
     basic_edge_inputs,
     make_edge_inputs,
     mean_edge_weight,
 )
-from cge.models.path_prefixes import Prefixes, make_token_vectors, sample_prefixes
-from cge.models.propagation import TransitionMatrix
+from cge.models.path_networks import PathWeighting
+from cge.models.path_prefixes import Prefixes, PrefixPropagation, make_token_vectors, sample_prefixes
+from cge.models.propagation import (
+    Propagation,
+    TransitionMatrix,
+    closed_walk_weights,
+    label_propagation,
+    symmetric_weights,
+)
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
 from cge.sampling import Walker
+from cge.targets import Target
 
+LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
 _MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
 _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
@@ -34,25 +44,11 @@ _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few d
 class EncoderData:
     """Transitions, edge inputs and node inputs of a graph; node inputs are features, walk vectors or one-hot node ids.
 
-    Parameters
-    ----------
-    inputs : str
-        "learned" and "walks" ignore the features of the graph: the inputs are one-hot node ids, or `walk_vectors`.
-    training_data : EncoderData, optional
-        The data of the training graph, where this is another graph. Its scales are used, and its nodes are recognized
-        by their ids.
-    edge_scale, dense_scale : optional
-        Mean and standard deviation of edge inputs and of dense features, where they are known.
-    walk_vectors : (n, d) array, optional
-        A vector for each node of the training graph, used as its input.
-    transitions : TransitionMatrix, optional
-        The transitions of the graph, where they are known.
-
-    Attributes
-    ----------
-    closed_walks : dict
-        By the name of a weighting: nodes, and the weight of all closed walks at each. Leave-one-out label propagation
-        needs them, and they are expensive.
+    With `inputs` "learned" or "walks" the features of the graph are ignored: the inputs are one-hot node ids, or
+    `walk_vectors (n, d)` of the training graph's nodes. If that is another graph, `training_data` is given: its scales
+    are used, and its nodes are recognized by their ids. `edge_scale` and `dense_scale` are mean and standard deviation
+    of edge inputs and of dense features, where they are known. `closed_walks` has, by the name of a weighting, nodes
+    and the weight of all closed walks at each, for leave-one-out label propagation.
     """
 
     def __init__(
@@ -77,16 +73,13 @@ class EncoderData:
         self.uses_features: bool = features is not None and inputs in ("auto", "features")
         self.transitions = TransitionMatrix(graph, n_jobs) if transitions is None else transitions
         self._given_edge_scale = edge_scale
-        self._self_loop_weight: float = (
-            mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
-        )
+        self._self_loop_weight: float
+        self._self_loop_weight = mean_edge_weight(graph) if training_data is None else training_data._self_loop_weight
         self.dense_scale: tuple[Array, Array] = _dense_scale(features) if dense_scale is None else dense_scale
         self._inputs: dict[str, NodeFeatures] = {}
         self._prefixes: dict[tuple[str, int, int], Prefixes] = {}
         self._token_vectors: dict[int, Tensor] = {}
         self.closed_walks: dict[str, tuple[Array, Array]] = {}
-
-    # ------------------------------------------------------------------ edges
 
     @cached_property
     def _inputs_and_scale(self) -> tuple[EdgeInputs, EdgeScale]:
@@ -111,8 +104,6 @@ class EncoderData:
         """Names, mean and standard deviation of the edge inputs."""
         return self._inputs_and_scale[1] if self._given_edge_scale is None else self._given_edge_scale
 
-    # ------------------------------------------------------------------ nodes
-
     @property
     def input_dim(self) -> int:
         """The number of columns of the inputs."""
@@ -123,23 +114,17 @@ class EncoderData:
         return (self if self.training_data is None else self.training_data).graph.num_nodes
 
     def inputs(self, norm: str) -> NodeFeatures:
-        """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, "l1" or "l2".
-
-        Dense features are centered and scaled, and their rows always have unit length in "l2".
-        """
+        """Return the input of every node, `(n, f)`; sparse rows have unit length in `norm`, dense ones in "l2"."""
         if norm not in self._inputs:
-            self._inputs[norm] = self._make_inputs(norm)
+            features: Any = self.graph.features
+            if self.uses_features and not sp.issparse(features):
+                self._inputs[norm] = torch.from_numpy(self._dense_rows)
+            elif self.uses_features or self.walk_vectors is None:
+                rows = unit_rows(features, norm) if self.uses_features else self._one_hot()
+                self._inputs[norm] = SparseFeatures(rows, self.n_jobs)
+            else:
+                self._inputs[norm] = torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
         return self._inputs[norm]
-
-    def _make_inputs(self, norm: str) -> NodeFeatures:
-        features: Any = self.graph.features
-        if not self.uses_features and self.walk_vectors is not None:
-            return torch.from_numpy(self._walk_vectors_of_nodes(self.walk_vectors))
-        if not self.uses_features:
-            return SparseFeatures(self._one_hot(), self.n_jobs)
-        if sp.issparse(features):
-            return SparseFeatures(unit_rows(features, norm), self.n_jobs)
-        return torch.from_numpy(self._dense_rows)
 
     @cached_property
     def _dense_rows(self) -> Array:
@@ -154,8 +139,7 @@ class EncoderData:
         vectors: Array = self._one_hot() @ walk_vectors
         if self.training_data is not None:
             new = np.flatnonzero(~self.training_data.graph.contains(self.graph.node_ids))
-            neighbor_sum = self.graph.to_scipy()[new] @ vectors
-            vectors[new] = unit_rows(neighbor_sum)
+            vectors[new] = unit_rows(self.graph.to_scipy()[new] @ vectors)
         return vectors
 
     def _one_hot(self) -> sp.csr_array:
@@ -177,11 +161,11 @@ class EncoderData:
         mean = np.asarray(rows.sum(axis=0)).ravel() / count
         square = np.bincount(rows.indices, rows.data.astype(np.float64) ** 2, minlength=rows.shape[1]) / count
         std = np.sqrt(np.maximum(square - mean**2, 0))
-        std = np.where(std > 1e-9, std, 1.0)
+        std[std <= 1e-9] = 1.0
         return torch.from_numpy(mean.astype(np.float32)), torch.from_numpy(std.astype(np.float32))
 
     @cached_property
-    def has_inputs(self) -> npt.NDArray[np.bool_]:
+    def has_inputs(self) -> Array:
         """Which nodes have an input other than zero, `(n,)`."""
         inputs = self.inputs("l2")
         if isinstance(inputs, Tensor):
@@ -189,18 +173,15 @@ class EncoderData:
         nonzero_before = np.concatenate([[0], np.cumsum(inputs.rows.data != 0)])
         return np.asarray(np.diff(nonzero_before[inputs.rows.indptr]) > 0)
 
-    # ------------------------------------------------------------------ sampled paths, for weighting networks
-
     def prefixes(self, name: str, weighting: EdgeWeighting, walks: int, seed: int) -> Prefixes:
         """Return paths from every node: prefixes of walks that follow an edge weighting, which is called `name`."""
         key = (name, walks, seed)
         if key not in self._prefixes:
-            transitions = self.transitions
+            transitions, length = self.transitions, len(weighting.hops)
             with torch.no_grad():
                 raw_weights = weighting.raw_weights(self.edge_inputs).numpy()
             walk_graph = Graph.from_scipy(transitions.matrix(raw_weights), directed=True, self_loops=True)
-            length, stream = len(weighting.hops), ("prefixes",)
-            walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=stream)
+            walker = Walker(walk_graph, length, walks, seed=seed, n_jobs=self.n_jobs, stream=("prefixes",))
             prefixes = sample_prefixes(walker.sample(0, walker.num_walks), transitions)
             strength = np.bincount(transitions.rows, raw_weights, minlength=transitions.num_nodes)
             discount = strength ** -weighting.normalization.item()
@@ -212,10 +193,98 @@ class EncoderData:
         if seed not in self._token_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
             degrees = (self if self.training_data is None else self.training_data).graph.degrees
-            self._token_vectors[seed] = make_token_vectors(
-                self.graph, self.transitions, self.edge_inputs, inputs, seed, degrees
-            )
+            edges = (self.graph, self.transitions, self.edge_inputs)
+            self._token_vectors[seed] = make_token_vectors(*edges, inputs, seed, degrees)
         return self._token_vectors[seed]
+
+
+@dataclass(frozen=True, eq=False)
+class NamedWeighting:
+    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of a `base` weighting.
+
+    A network weighs `sampled` paths, (walks per node, seed), which walks of the base weighting find.
+    """
+
+    name: str
+    module: EdgeWeighting | PathWeighting
+    sampled: tuple[int, int] = (0, 0)
+    base: NamedWeighting | None = None
+
+    @property
+    def edge_weighting(self) -> EdgeWeighting:
+        """The weights of edges and hops: its own, or those of the base."""
+        if isinstance(self.module, EdgeWeighting):
+            return self.module
+        return self.base.edge_weighting  # type: ignore[union-attr]
+
+    def propagation(self, data: EncoderData) -> Propagation:
+        """Return the weighted sum over the paths of a graph, with constant weights."""
+        if isinstance(self.module, EdgeWeighting):
+            return EdgePropagation(data.transitions, data.edge_inputs_of(self.module), self.module).fixed()
+        return self.trainable(data).fixed()
+
+    def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
+        """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
+        if not isinstance(self.module, PathWeighting) or self.base is None:
+            raise TypeError("only networks use sampled paths")
+        prefixes = data.prefixes(self.base.name, self.base.edge_weighting, *self.sampled)
+        if starts is not None:
+            prefixes = prefixes.of(starts, data.graph.num_nodes)
+        return PrefixPropagation(prefixes, data.token_vectors(self.sampled[1]), self.module, data.transitions)
+
+    def propagate_labels(
+        self, data: EncoderData, nodes: Array, matrix: Array, target: Target, rows: Array | None = None
+    ) -> Array:
+        """Return scores of the propagated labels `matrix (k, c)` of `nodes (k,)`, `(n, c)`; see `label_propagation`.
+
+        Only `rows` need the scores that leave their own label out; by default all do.
+        """
+        weighting, transitions, symmetric = self.edge_weighting, data.transitions, None
+        edge_inputs, hops = data.edge_inputs_of(weighting), [1.0] * (LABEL_PROPAGATION_HOPS + 1)
+        if data.graph.directed:
+            values = EdgePropagation(transitions, edge_inputs, weighting).values().numpy()
+        else:
+            with torch.no_grad():
+                raw_weights = weighting.raw_weights(edge_inputs).double().numpy()
+            values, symmetric = symmetric_weights(transitions, raw_weights, weighting.normalization.item())
+        cached = data.closed_walks.get(self.name)
+        closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
+        if closed_walks is None and rows is None:
+            closed_walks = closed_walk_weights(transitions, values, hops, nodes, symmetric)
+            data.closed_walks[self.name] = nodes, closed_walks
+        sums = label_propagation(transitions, values, hops, nodes, matrix, rows, symmetric, closed_walks)
+        return target.label_scores(*sums)
+
+    def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
+        """Return the relative path weights of paths of node indices, `(k,)` float32; 0 for what is not a path.
+
+        The relative path weight is A(p) divided by that of uniform weights; sequences of more than `hops` edges have 0.
+        Edges of several types between two nodes count as one edge with their total weight; a network reads the first.
+        """
+        transitions, length = data.transitions, np.array([len(path) for path in paths], np.int64)
+        nodes = np.full((len(paths), max(int(length.max(initial=0)), 1)), -1)
+        nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate([*paths, np.empty(0, np.int64)])
+        keys, first = np.unique(transitions.rows * transitions.num_nodes + transitions.indices, return_index=True)
+        present = nodes[:, 1:] >= 0
+        wanted = np.where(present, nodes[:, :-1] * transitions.num_nodes + nodes[:, 1:], keys[0])
+        entries = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)  # (k, L−1)
+        weighting, weights = self.edge_weighting, np.zeros(len(paths))
+        valid = (keys[entries] == wanted).all(axis=1) & (length <= len(weighting.hops)) & (length > 0)
+        uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+        with torch.no_grad():
+            edge_weights = [each.edge_weights(transitions, data.edge_inputs) for each in (weighting, uniform)]
+            hops = weighting.hop_weights().double().numpy() * len(weighting.hops)
+        values, walk = (np.add.reduceat(each.double().numpy(), first) for each in edge_weights)
+        ratios = np.where(present[valid], (values / walk)[entries[valid]], 1.0)
+        weights[valid] = hops[length[valid] - 1] * ratios.prod(axis=1)
+        if isinstance(self.module, PathWeighting) and valid.any():
+            starts = len(transitions) + nodes[valid, :1]
+            tokens = np.concatenate([starts, np.where(present, first[entries], -1)[valid]], axis=1)
+            vectors = data.token_vectors(self.sampled[1])
+            with torch.no_grad():
+                factors = self.module(vectors, torch.from_numpy(tokens), torch.from_numpy(length[valid]))
+            weights[valid] *= factors.double().numpy()
+        return weights.astype(np.float32)
 
 
 def _dense_scale(features: Any) -> tuple[Array, Array]:

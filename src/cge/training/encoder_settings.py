@@ -1,14 +1,13 @@
 """Settings of the path encoder, and the work that its trainings take, counted in multiplications.
 
 Work decides how many epochs a training gets, which classifiers are affordable and how much the model search may
-compare, so that large graphs are trained in a bounded time. It is not a number of seconds: which candidates win and
-when patience ends decides how long a fit takes, and no estimate of ours was within a factor of two on all data sets.
+compare, so that large graphs are trained in a bounded time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from cge.models.path_networks import PathWeighting
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER, ClassifierSpec
@@ -46,32 +45,14 @@ class EncoderSettings:
     outer_settings: OuterSettings
 
 
-_TRAINING = (
-    "n_augmentations",
-    "drop_node",
-    "drop_feature",
-    "dropout",
-    "consistency_weight",
-    "sharpening",
-    "weight_decay",
-    "learning_rate",
-    "max_epochs",
-)
-
-
 @dataclass(frozen=True)
 class ProblemSize:
-    """The sizes that work depends on.
+    """The sizes that work depends on."""
 
-    `transitions` are edges in both directions and self-loops. `entries` is the number of nonzero inputs; dense ones
-    count as a sixth of a sparse one. `columns` is that of dense inputs, 0 where they are sparse. `labeled` counts
-    training and validation labels.
-    """
-
-    transitions: int
-    entries: int
-    columns: int
-    labeled: int
+    transitions: int  # edges in both directions, and self-loops
+    entries: int  # nonzero inputs; a dense one counts as a sixth of a sparse one
+    columns: int  # of dense inputs; 0 where they are sparse
+    labeled: int  # training and validation labels
     classes: int
 
 
@@ -110,30 +91,27 @@ class Work:
 
         Trainings whose inputs are propagated once are so cheap that they do not count.
         """
-        most, full = 0, replace(self, settings=replace(self.settings, max_epochs=None))
-        for classifier in CLASSIFIERS:
-            if self.affordable(classifier) and not self.epoch_nodes(classifier):
-                settings = full.spec(classifier).settings
-                most = max(most, settings.max_epochs * settings.n_augmentations * self.augmentation(classifier))
+        full = replace(self, settings=replace(self.settings, max_epochs=None))
+        expensive = [name for name in CLASSIFIERS if self.affordable(name) and not self.epoch_nodes(name)]
+        most = max(map(full._training, expensive), default=0)
         return min(3.0 * most, SEARCH_BUDGET) if most else SEARCH_BUDGET
 
     def affordable(self, classifier: str) -> bool:
         """Return whether a classifier can be trained for its smallest number of epochs; the default always can."""
-        settings = self.spec(classifier).settings
-        work = self.augmentation(classifier) * settings.n_augmentations * settings.max_epochs
-        return classifier == DEFAULT_CLASSIFIER or work <= 1.5 * _WORK
+        return classifier == DEFAULT_CLASSIFIER or self._training(classifier) <= 1.5 * _WORK
 
-    # ------------------------------------------------------------------ settings that depend on the size
+    def _training(self, classifier: str) -> int:
+        settings = self.spec(classifier).settings
+        return self.augmentation(classifier) * settings.n_augmentations * settings.max_epochs
 
     def spec(self, classifier: str, seed: int | None = None) -> ClassifierSpec:
         """Return a classifier with the training settings of the user; large graphs get fewer epochs."""
         return self._spec(classifier, self.settings.seed if seed is None else seed, self.augmentation(classifier))
 
     def _spec(self, classifier: str, seed: int, work: int) -> ClassifierSpec:
-        given = {name: getattr(self.settings, name) for name in _TRAINING}
-        changed = {name: value for name, value in given.items() if value is not None}
-        spec = CLASSIFIERS[classifier]
-        settings = replace(spec.settings, **changed, patience=self.settings.patience, seed=seed)
+        spec, given = CLASSIFIERS[classifier], vars(self.settings)
+        names = [field.name for field in fields(spec.settings) if given.get(field.name) is not None]
+        settings = replace(spec.settings, **{name: given[name] for name in names} | {"seed": seed})
         if self.settings.max_epochs is None:
             affordable = int(_WORK / max(work * settings.n_augmentations, 1))
             settings = replace(settings, max_epochs=min(settings.max_epochs, max(affordable, _MIN_EPOCHS)))
@@ -142,11 +120,11 @@ class Work:
             evaluate_after = max(evaluate_after, _CONSISTENCY_EPOCHS)
         if share < 1:  # everything happens earlier
             warmup, rampup = int(share * settings.warmup_epochs), int(share * settings.rampup_epochs)
-            patience = int(share * settings.patience)
-            settings = replace(settings, warmup_epochs=warmup, rampup_epochs=rampup)
             evaluate_after = max(int(share * evaluate_after), 1)
+            patience = settings.patience
             if self.settings.max_epochs is None:
-                settings = replace(settings, patience=max(patience, _MIN_EPOCHS // 2))
+                patience = max(int(share * patience), _MIN_EPOCHS // 2)
+            settings = replace(settings, warmup_epochs=warmup, rampup_epochs=rampup, patience=patience)
         return replace(spec, evaluate_after=evaluate_after, settings=settings)
 
     def outer_settings(self, n_folds: int) -> OuterSettings:

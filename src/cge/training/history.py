@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any
 
@@ -94,9 +94,6 @@ class History(Sequence[Any]):
 
     def __getitem__(self, index: Any) -> Any:
         return History(self._epochs[index]) if isinstance(index, slice) else self._epochs[index]
-
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._epochs)
 
     def column(self, name: str) -> list[Any]:
         """Return one value of every epoch."""

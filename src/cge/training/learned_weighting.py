@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -18,44 +18,23 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.models.classifiers import MLPClassifier
-from cge.models.propagation import Propagation
 from cge.models.sparse_products import NodeFeatures
 from cge.randomness import generator
+from cge.targets import Task
 from cge.training.classifier_training import drop_features, dropout_mask
-from cge.training.task import Task
 from cge.training.torch_state import one_thread, seeded
 
 _MAX_LOSS_RATIO = 0.95  # of the loss of class priors: above, the held-out labels were not predicted at all
 
 
-class TrainablePropagation(Protocol):
-    """A propagation whose weights have parameters."""
-
-    def parameters(self) -> Sequence[nn.Parameter]:
-        """Return the parameters that are trained."""
-        ...
-
-    def initial_parameters(self) -> Sequence[Tensor]:
-        """Return the values of the parameters before training."""
-        ...
-
-    def propagation(self, nodes: Array | None = None) -> Propagation:
-        """Return the propagation with the current weights, differentiable in them; only rows of `nodes` are needed."""
-        ...
-
-
 @dataclass(frozen=True)
 class OuterSettings:
-    """Settings of `learn_weighting`.
+    """Settings of `OuterProblem`."""
 
-    In `warmup_steps` only the classifiers are trained, then in `steps` more the weights as well. A step uses at most
-    `nodes` labeled nodes, where weights are expensive; None uses all.
-    """
-
-    nodes: int | None = None
+    nodes: int | None = None  # labeled nodes that a step uses at most, where weights are expensive; None uses all
     dim: int = 16
-    steps: int = 150
-    warmup_steps: int = 30
+    steps: int = 150  # of classifiers and weights
+    warmup_steps: int = 30  # of the classifiers only, before
     learning_rate: float = 0.03
     weighting_lr: float = 0.03
     penalty: float = 1.0
@@ -68,38 +47,25 @@ class OuterSettings:
 
 @dataclass(frozen=True)
 class OuterResult:
-    """The outer loss before and after training.
-
-    `learned` is False where the held-out loss is not clearly below that of predicting class priors; the weights are
-    then set back to their initial values.
-    """
+    """The outer loss before and after training; `learned` means clearly below the loss of class priors."""
 
     before: float
     after: float
     learned: bool
 
 
-def learn_weighting(
-    task: Task,
-    inputs: NodeFeatures,
-    weighted: TrainablePropagation,
-    settings: OuterSettings,
-    *,
-    class_weights: Tensor | None = None,
-    on_step: Callable[[int], None] | None = None,
-) -> OuterResult:
-    """Minimize the outer loss over the weights, which are changed in place; `task.folds` are the folds."""
-    return OuterProblem(task, inputs, weighted, settings, class_weights).run(on_step)
-
-
 class OuterProblem:
-    """Classifiers, one for each fold, and the path weights that they share."""
+    """Classifiers, one for each of `task.folds`, and the path weights that they share, which are changed in place.
+
+    `weighted` is a propagation with `parameters()`, which are trained, `initial_parameters()`, their values before, and
+    `propagation(nodes)`, the propagation with the current weights, of which the rows of some nodes are needed.
+    """
 
     def __init__(
         self,
         task: Task,
         inputs: NodeFeatures,
-        weighted: TrainablePropagation,
+        weighted: Any,
         settings: OuterSettings,
         class_weights: Tensor | None = None,
     ) -> None:
@@ -117,43 +83,34 @@ class OuterProblem:
         self.weights = list(weighted.parameters())
         outer = [*self.weights, self.log_scale]
         self.outer = torch.optim.Adam(outer, settings.weighting_lr, betas=(0.9, 0.99), fused=True)
-        self.labels = sum(len(fold) for fold in folds)
+        self.n_labels = sum(len(fold) for fold in folds)
 
+    @one_thread()
     def run(self, on_step: Callable[[int], None] | None = None) -> OuterResult:
-        """Train the classifiers and the weights."""
-        with one_thread():
-            return self._run(on_step)
+        """Minimize the outer loss over the weights, which get their mean over the last third of the noisy steps.
 
-    def _run(self, on_step: Callable[[int], None] | None) -> OuterResult:
-        settings, initial = self.settings, [parameter.detach().clone() for parameter in self.weights]
-        before: list[float] = []
-        after: list[float] = []
-        # The result is the mean over the last third of the steps: single steps are noisy.
-        totals, count, last = [torch.zeros_like(start) for start in initial], 0, settings.steps - settings.steps // 3
-        for step in range(settings.warmup_steps + settings.steps):
-            weighting_step = step - settings.warmup_steps
-            loss = self._step(step, weighting_step >= 0)
-            if settings.warmup_steps - 10 <= step < settings.warmup_steps:
-                before.append(loss)
-            if weighting_step >= last:
-                after.append(loss)
-                count += 1
+        Where nothing is learned, the weights are set back to their initial values.
+        """
+        warmup, steps = self.settings.warmup_steps, self.settings.steps
+        initial = [parameter.detach().clone() for parameter in self.weights]
+        totals, count, losses = [torch.zeros_like(start) for start in initial], steps // 3, []
+        for step in range(warmup + steps):
+            losses.append(self._step(step, step >= warmup))
+            if step >= warmup + steps - count:
                 totals = [total + parameter.detach() for total, parameter in zip(totals, self.weights, strict=True)]
             if on_step is not None:
                 on_step(step)
-        learned = float(np.mean(after)) < _MAX_LOSS_RATIO * self._prior_loss()
+        before, after = np.mean(losses[max(warmup - 10, 0) : warmup]), np.mean(losses[warmup + steps - count :])
+        prior_loss = self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
+        learned = bool(after < _MAX_LOSS_RATIO * prior_loss)
         with torch.no_grad():
             for parameter, total, start in zip(self.weights, totals, initial, strict=True):
                 parameter.copy_(total / count if learned else start)
-        return OuterResult(float(np.mean(before)), float(np.mean(after)), learned)
+        return OuterResult(float(before), float(after), learned)
 
     def held_out_scores(self, classifier: MLPClassifier, propagated: Tensor, own: Array, held: Array) -> Tensor:  # noqa: ARG002
         """Return a classifier's scores of the held-out nodes `held`; `own` are those it is trained on."""
         return classifier.scores(propagated[held] + classifier.bias)
-
-    def _prior_loss(self) -> float:
-        """Return the loss of the best constant prediction."""
-        return self.task.target.constant_loss(self.task.labels[self.task.train], self.class_weights)
 
     def _step(self, step: int, train_weights: bool) -> float:
         """Do a step of the classifiers, and one of the weights with `train_weights`; return the outer loss."""
@@ -180,7 +137,7 @@ class OuterProblem:
         if train_weights:
             pairs = zip(self.weights, self.weighted.initial_parameters(), strict=True)
             penalty = sum(((parameter - start) ** 2).sum() for parameter, start in pairs)
-            loss = outer + settings.penalty / self.labels * penalty
+            loss = outer + settings.penalty / self.n_labels * penalty
             outer_parameters = [*self.weights, self.log_scale]
             _apply(self.outer, outer_parameters, torch.autograd.grad(loss, outer_parameters))
         _apply(self.inner, inner_parameters, gradients)

@@ -1,40 +1,28 @@
 """The model search: which path weighting, classifiers and label propagation to use, decided on the validation labels.
 
-The search evaluates the candidates of `cge.training.candidates`, stage by stage:
-
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
   standard errors; where it gains at most 20 percentage points, it also has to beat classifiers with a consistency loss.
 - Of the classifiers the best is used, averaged with another one of a different kind that is not significantly worse.
 - The better of degree normalization and uniform weights is the base weighting. Closed forms and then learned weightings
-  replace it where they are better by their margin, in standard errors. For another weighting the classifiers are
-  compared again.
+  replace it where they are better by their margin. For another weighting the classifiers are compared again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
-from cge.training.candidate_evaluation import CandidateEvaluator, SearchResult
-from cge.training.candidates import (
-    CUSTOM,
-    SELECTED,
-    Candidate,
-    SearchProblem,
-    SearchState,
-    first_weighting,
-    list_candidates,
-)
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore, SearchResult, is_better
+from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, first_weighting, list_candidates
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
-from cge.training.learned_weighting import learn_weighting
-from cge.training.model_comparison import CandidateScore, accuracy_gain, is_better, log_loss_gain
-from cge.training.named_weighting import NamedWeighting
+from cge.training.encoder_data import NamedWeighting
+from cge.training.learned_weighting import OuterProblem
 from cge.training.torch_state import seeded
 
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
@@ -51,9 +39,9 @@ class Selection:
     weighting: NamedWeighting
     classifiers: tuple[str, ...]
     label_propagation: bool
-    results: tuple[SearchResult, ...] = field(default=())
+    results: tuple[SearchResult, ...] = ()
     gain_over_uniform: tuple[float, float] | None = None
-    notices: tuple[Message, ...] = field(default=())
+    notices: tuple[Message, ...] = ()
 
     @property
     def any_learned(self) -> bool:
@@ -62,19 +50,7 @@ class Selection:
 
 
 class ModelSearch:
-    """Selects a model for a task by evaluating candidates on its validation labels.
-
-    Attributes
-    ----------
-    evaluator : CandidateEvaluator
-        Trains and scores candidates.
-    candidates : list of Candidate
-        All candidates that the search may evaluate.
-    state : SearchState
-        What is selected so far.
-    results : list of SearchResult
-        The comparisons so far.
-    """
+    """Selects a model for a task: evaluates `candidates` on its validation labels, with `results` so far."""
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         self.evaluator, self.task, self.data = evaluator, evaluator.task, evaluator.data
@@ -113,8 +89,6 @@ class ModelSearch:
     def _evaluate(self, weighting: NamedWeighting, classifier: str) -> CandidateScore:
         return self.evaluator.evaluate(weighting, classifier, self.state.label_propagation)
 
-    # ------------------------------------------------------------------ label propagation and classifiers
-
     def _select_label_propagation(self, weighting: NamedWeighting) -> bool:
         """Return whether label propagation helps the default classifier, and more than its alternatives do."""
         scores: dict[tuple[str, bool], CandidateScore] = {}
@@ -123,8 +97,9 @@ class ModelSearch:
             key = candidate.classifier, candidate.label_propagation == "yes"
             scores[key] = self.evaluator.evaluate(weighting, *key)
             if key == without:
-                self._record("label propagation", weighting.name, *with_labels, scores[with_labels], scores[without])
-                gain, error = accuracy_gain(scores[with_labels], scores[without])
+                name = (weighting.name, *with_labels)
+                self._record("label propagation", name, scores[with_labels], scores[without])
+                gain, error = scores[with_labels].accuracy_gain(scores[without])
                 self.state.labels_gain = gain if gain > 2 * error else 0.0
         if not scores:
             return self.state.label_propagation
@@ -147,13 +122,11 @@ class ModelSearch:
         if not scores:
             return self.state.classifiers
         for name, score in scores.items():
-            incumbent = None if name == best else scores[best]
-            self._record(stage, weighting.name, name, self.state.label_propagation, score, incumbent)
+            key = weighting.name, name, self.state.label_propagation
+            self._record(stage, key, score, None if name == best else scores[best])
         not_worse = [name for name in scores if name != best and not is_better(scores[best], scores[name])]
         others = [name for name in not_worse if CLASSIFIERS[name].family != CLASSIFIERS[best].family]
         return (best, *sorted(others, key=lambda name: -scores[name].accuracy)[:1])
-
-    # ------------------------------------------------------------------ weightings
 
     def _first_weighting(self) -> NamedWeighting:
         """Return the weighting that the settings name, or with "auto" the one that others are compared with."""
@@ -178,51 +151,49 @@ class ModelSearch:
 
     def learn(self, weighting: str | Callable[[int], PathWeighting], start: NamedWeighting) -> NamedWeighting:
         """Return a weighting learned on folds of the training labels: of edges, from a start, or of a network."""
-        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=self.data.n_jobs)
+        data, seed = self.data, self.evaluator.settings.seed
+        settings = replace(self.evaluator.work.outer_settings(len(self.task.folds)), n_jobs=data.n_jobs)
         spec = WEIGHTINGS.get(weighting) if isinstance(weighting, str) else None
         if spec is not None and spec.network is None:
-            module: Any = deepcopy(start.module)
-            learned = NamedWeighting(spec.name, module)
-            propagation: Any = EdgePropagation(
-                self.data.transitions, self.data.edge_inputs, module, train_hops=spec.train_hops
-            )
+            learned = NamedWeighting(spec.name, deepcopy(start.module))
+            edges = (data.transitions, data.edge_inputs, learned.edge_weighting)
+            propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
-            with seeded(self.evaluator.settings.seed, "network"):
-                network: Any = make_network(
-                    weighting, int(self.data.token_vectors(self.evaluator.settings.seed).shape[1])
-                )
+            with seeded(seed, "network"):
+                network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
             network.init_uniform()
-            sampled = (self.evaluator.settings.walks_per_node, self.evaluator.settings.seed)
-            learned = NamedWeighting(CUSTOM if spec is None else spec.name, network, sampled, start)
-            propagation = learned.trainable(self.data, self.task.train.numpy())
+            sampled = (self.evaluator.settings.walks_per_node, seed)
+            learned = NamedWeighting(self.state.first if spec is None else spec.name, network, sampled, start)
+            propagation = learned.trainable(data, self.task.train.numpy())
             settings = replace(settings, nodes=_NETWORK_NODES)
         inputs, class_weights = self.data.inputs("l2"), self.evaluator.class_weights
-        outcome = learn_weighting(self.task, inputs, propagation, settings, class_weights=class_weights)
+        outcome = OuterProblem(self.task, inputs, propagation, settings, class_weights).run()
         if not outcome.learned and self.evaluator.settings.weighting != "auto":
-            problem = Message.of(
-                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of ",
-                weighting=learned.name,
+            problem = (
+                "learning {weighting} did not beat chance on held-out folds of the training labels; the weights of "
             )
-            self.notices.append(Message(problem, f"{start.name!r} are used"))
+            self.notices.append(Message(Message.of(problem, weighting=learned.name), f"{start.name!r} are used"))
         learned.module.eval()
         return learned
 
     def _select_weighting(self, incumbent: NamedWeighting) -> NamedWeighting:
         """Return the weighting that remains after all candidates, each of which has to beat the best so far."""
         state, best_closed_form = self.state, incumbent
+        learning = self.evaluator.work.learning(len(self.task.folds))
         work_reserved: float | None = None  # for learning, while hop profiles are evaluated
         state.base = state.closed_form = state.weighting = incumbent.name
         best_score = self._best_score(incumbent, state.classifiers)
         for candidate in self._active_candidates("weighting"):
             spec = WEIGHTINGS[candidate.weighting]
             classifiers = state.classifiers if candidate.classifier == SELECTED else (candidate.classifier,)
-            extra_work = 0.0  # besides the evaluation of the candidate
+            evaluation, extra_work = self.evaluator.evaluation_work(classifiers), 0.0
             if spec.closed_form is None:
-                extra_work = self._learning_work()
+                extra_work = learning
             elif is_hop_profile(spec.name):
-                work_reserved = self._work_reserved_for_learning() if work_reserved is None else work_reserved
+                if work_reserved is None:
+                    work_reserved = self._work_reserved_for_learning(learning)
                 extra_work = work_reserved
-            if candidate.margin is not None and not self.evaluator.within_budget(classifiers, extra_work):
+            if candidate.margin is not None and extra_work + evaluation > self.evaluator.budget:
                 continue
             if spec.closed_form is None:
                 self.evaluator.budget -= extra_work
@@ -231,7 +202,11 @@ class ModelSearch:
             else:
                 weighting = self._closed_form(spec.name)
             score, loser = self._best_score(weighting, classifiers, best_score), weighting
-            if _replaces(candidate, score, best_score):
+            if candidate.margin is None:  # equally simple: accuracy and log loss must both improve
+                better = score.accuracy > best_score.accuracy and score.log_loss_gain(best_score)[0] > 0
+            else:
+                better = is_better(score, best_score, candidate.margin, extra_labels=1)
+            if better:
                 loser, incumbent, best_score = incumbent, weighting, score
                 state.weighting = incumbent.name
                 if spec.closed_form is not None:
@@ -241,15 +216,10 @@ class ModelSearch:
             self.evaluator.release(loser.name)
         return incumbent
 
-    def _learning_work(self) -> float:
-        return self.evaluator.work.learning(len(self.task.folds))
-
-    def _work_reserved_for_learning(self) -> float:
+    def _work_reserved_for_learning(self, learning: float) -> float:
         """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
-        learning = self._learning_work() if len(self.task.folds) > 1 else 0.0
-        if not learning or not self.evaluator.within_budget(self.state.classifiers, learning):
-            return 0.0
-        return learning + self.evaluator.evaluation_work(self.state.classifiers)
+        needed = learning + self.evaluator.evaluation_work(self.state.classifiers)
+        return needed if len(self.task.folds) > 1 and needed <= self.evaluator.budget else 0.0
 
     def _best_score(
         self, weighting: NamedWeighting, classifiers: tuple[str, ...], incumbent: CandidateScore | None = None
@@ -257,14 +227,11 @@ class ModelSearch:
         """Return the score of a weighting with the classifier that suits it best."""
         scores = {classifier: self._evaluate(weighting, classifier) for classifier in classifiers}
         best = max(scores, key=lambda classifier: scores[classifier].accuracy)
-        self._record("weighting", weighting.name, best, self.state.label_propagation, scores[best], incumbent)
+        self._record("weighting", (weighting.name, best, self.state.label_propagation), scores[best], incumbent)
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights, after `evaluate_after` epochs of both.
-
-        None for uniform weights, and for a closed form that the settings name.
-        """
+        """Return the gain in accuracy over uniform weights, None for these and for a closed form of the settings."""
         state, scores = self.state, self.evaluator.scores
         baseline = [candidate for candidate in self.candidates if candidate.stage == "baseline"]
         if not baseline or weighting.name == "uniform":
@@ -277,31 +244,17 @@ class ModelSearch:
         score = self._evaluate(weighting, state.classifiers[0])
         if all(result.weighting != "uniform" for result in self.results):
             selected = weighting.name, state.classifiers[0], state.label_propagation
-            self._record("baseline", *best_uniform, scores[best_uniform])
-            self._record("baseline", *selected, score, scores[best_uniform])
-        return accuracy_gain(score, scores[best_uniform])
+            self._record("baseline", best_uniform, scores[best_uniform])
+            self._record("baseline", selected, score, scores[best_uniform])
+        return score.accuracy_gain(scores[best_uniform])
 
     def _record(
-        self,
-        stage: str,
-        weighting: str,
-        classifier: str,
-        label_propagation: bool,
-        score: CandidateScore,
-        incumbent: CandidateScore | None = None,
+        self, stage: str, key: tuple[str, str, bool], score: CandidateScore, incumbent: CandidateScore | None = None
     ) -> None:
         """Add a candidate to the results; without an incumbent only if it is not listed yet."""
-        key = weighting, classifier, label_propagation
         gains: tuple[float | None, ...] = (None,) * 4
         if incumbent is not None:
-            gains = *accuracy_gain(score, incumbent), *log_loss_gain(score, incumbent)
+            gains = *score.accuracy_gain(incumbent), *score.log_loss_gain(incumbent)
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
             return
         self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
-
-
-def _replaces(candidate: Candidate, score: CandidateScore, incumbent: CandidateScore) -> bool:
-    """Return whether a candidate replaces the incumbent; without a margin, accuracy and log loss must both improve."""
-    if candidate.margin is None:
-        return score.accuracy > incumbent.accuracy and log_loss_gain(score, incumbent)[0] > 0
-    return is_better(score, incumbent, candidate.margin, extra_labels=1)

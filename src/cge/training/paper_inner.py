@@ -9,17 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
-from cge.training.bilevel import InnerProblem
+from cge.targets import Task
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
-from cge.training.paper_parameters import Parameters
-from cge.training.paper_settings import TrainingSettings
+from cge.training.paper_parameters import Parameters, TrainingSettings
 from cge.training.skipgram import train_walks
-from cge.training.task import Task
 from cge.training.torch_state import make_optimizer
 from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
 
@@ -54,11 +53,44 @@ def make_target_rows(features: NodeFeatures | None, partition: NodePartition) ->
     return TargetRows(SparseFeatures(rows, features.n_jobs), row_of)
 
 
+@dataclass(frozen=True, eq=False)
+class InnerProblem:
+    """The current point of the inner problem."""
+
+    sources: Tensor  # the w, (n, d)
+    encoder: Any  # returns the e
+    head: Any  # predicts from features and e
+    features: NodeFeatures | None
+    row_features: NodeFeatures | None  # of the rows that paths refer to: nodes without features share one
+    labels: Tensor  # of all nodes
+    inner_nodes: Tensor  # whose labels train
+    unsup_weight: float = 1.0
+    supervised_strength: float = 1.0
+
+    def supervised(self, nodes: Tensor, encoder: dict[str, Tensor], head: dict[str, Tensor]) -> Tensor:
+        """Return L_s of `nodes` for these parameters of encoder and head."""
+        vectors = functional_call(self.encoder, encoder, (self.features, nodes))
+        x = None if self.features is None else take_rows(self.features, nodes)
+        return supervised_loss(functional_call(self.head, head, (x, vectors)), self.labels[nodes])
+
+
+@dataclass(frozen=True, eq=False)
+class WalkBatch:
+    """Walks of an epoch, weights of their paths, and whether same-label pairs are added, for each path."""
+
+    walks: Array
+    first: int  # position of the first walk
+    progress: tuple[float, float]  # fraction of all epochs done before and after
+    epoch: int
+    weights: Array | None = None  # of each sub-path, in the order of `subpaths`
+    base: Array | None = None  # first index of each walk
+    with_label_pairs: bool = False
+
+
 class InnerTraining:
     """Trains `parameters` on paths and labels of a task.
 
-    With negative sampling and plain SGD a kernel updates the tables in place. Otherwise (full softmax, Adam, Adagrad)
-    the gradient of a batch is computed exactly and an optimizer takes one step.
+    With negative sampling and plain SGD a kernel updates the tables; otherwise an optimizer takes exact gradients.
     """
 
     def __init__(self, task: Task, settings: TrainingSettings, parameters: Parameters) -> None:
@@ -82,18 +114,17 @@ class InnerTraining:
         self.uses_kernel = settings.optimizer in ("auto", "sgd") and not settings.full_softmax(task.graph)
         shared = self.inductive and self.uses_kernel
         self.target_rows = make_target_rows(task.features, self.partition) if shared else TargetRows(task.features)
-        self._target_gradient: Array | None = None  # of an inductive encoder's vectors
+        self._gradient: Array | None = None  # of an inductive encoder's vectors
         self.head_optimizer = self.make_head_optimizer(parameters.head)
         self.optimizers = self._make_optimizers()
 
     def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
         """Return the optimizers of the tables that no kernel trains, and of an inductive encoder."""
-        kind, rate = self.settings.optimizer, self.settings.table_rate
-        table_kind, network_kind = ("sgd", "adam") if kind == "auto" else (kind, kind)
-        encoder = self.parameters.encoder.parameters()
+        rate, encoder = self.settings.table_rate, self.parameters.encoder.parameters()
+        table_kind = "sgd" if self.settings.optimizer == "auto" else self.settings.optimizer
         optimizers: dict[str, torch.optim.Optimizer] = {}
         if self.inductive:
-            optimizers["encoder"] = make_optimizer(network_kind, encoder, self.settings.head_lr)
+            optimizers["encoder"] = make_optimizer(self.settings.network_optimizer, encoder, self.settings.head_lr)
         if not self.uses_kernel:
             self._sources = torch.from_numpy(self.parameters.sources).requires_grad_()  # shares memory with the array
             optimizers["sources"] = make_optimizer(table_kind, [self._sources], rate)
@@ -103,89 +134,55 @@ class InnerTraining:
 
     def make_head_optimizer(self, head: Any) -> torch.optim.Optimizer:
         """Return an optimizer for a head."""
-        kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
-        return make_optimizer(kind, head.parameters(), self.settings.head_lr, self.settings.weight_decay)
-
-    # ------------------------------------------------------------------ paths
+        settings = self.settings
+        return make_optimizer(settings.network_optimizer, head.parameters(), settings.head_lr, settings.weight_decay)
 
     def _learning_rate(self, progress: float) -> float:
         """Return λ times the learning rate when this fraction of all epochs is done."""
         return self.settings.unsup_weight * self.settings.table_rate * max(1 - progress, _LAST_RATE)
 
-    def train_paths(
-        self,
-        walks: Array,
-        first: int,
-        progress: tuple[float, float],
-        epoch: int,
-        weights: Array | None = None,
-        base: Array | None = None,
-        *,
-        with_label_pairs: bool = False,
-    ) -> int:
-        """Descend the path loss of a batch of walks; return the number of its paths.
-
-        `first` is the position of the first walk in the epoch, `progress` the fraction of all epochs done before and
-        after the batch; `weights` has a number for each sub-path, in the order of `subpaths`, and `base` the first
-        index of each walk. `with_label_pairs` adds same-label pairs, `label_pairs` for each path, with weight 1.
-        """
-        rates = self._learning_rate(progress[0]), self._learning_rate(progress[1])
+    def train_paths(self, batch: WalkBatch) -> int:
+        """Descend the path loss of a batch of walks; return the number of its paths."""
+        rates = self._learning_rate(batch.progress[0]), self._learning_rate(batch.progress[1])
         if self.uses_kernel:
-            return self._kernel_step(walks, first, rates, epoch, weights, base, with_label_pairs)
-        paths = subpaths(walks, self.settings.window, shortest=MIN_PATH_NODES)
-        pairs = self._draw_label_pairs(len(paths), epoch, first, with_label_pairs)
+            return self._kernel_step(batch, rates)
+        paths = subpaths(batch.walks, self.settings.window, shortest=MIN_PATH_NODES)
+        pairs = self._draw_label_pairs(len(paths), batch)
         starts, ends = np.r_[paths.start, pairs[:, 0]], np.r_[paths.end, pairs[:, 1]]
-        pair_weights = np.ones(len(starts), np.float32)
-        if weights is not None:
-            pair_weights[: len(paths)] = weights
-        self._exact_step(starts, ends, pair_weights, rates[0], [epoch, first])
+        weights = np.ones(len(starts), np.float32)
+        if batch.weights is not None:
+            weights[: len(paths)] = batch.weights
+        self._exact_step(starts, ends, weights, rates[0], [batch.epoch, batch.first])
         return len(paths)
 
-    def _draw_label_pairs(self, paths: int, epoch: int, first: int, enabled: bool) -> Array:
+    def _draw_label_pairs(self, paths: int, batch: WalkBatch) -> Array:
         """Draw the same-label pairs for this number of paths, `(k, 2)`."""
-        count = int(self.settings.label_pairs * paths) if enabled and self._has_label_pairs else 0
+        count = int(self.settings.label_pairs * paths) if batch.with_label_pairs and self._has_label_pairs else 0
         if not count:
             return np.empty((0, 2), np.int64)
-        return label_pairs(self._train_labels, count, self.settings.seed, stream=[epoch, first])
+        return label_pairs(self._train_labels, count, self.settings.seed, stream=[batch.epoch, batch.first])
 
-    def _kernel_step(
-        self,
-        walks: Array,
-        first: int,
-        rates: tuple[float, float],
-        epoch: int,
-        weights: Array | None,
-        base: Array | None,
-        with_label_pairs: bool,
-    ) -> int:
+    def _kernel_step(self, batch: WalkBatch, rates: tuple[float, float]) -> int:
         """Train the tables on a batch with the kernel; an inductive encoder takes the gradient of its vectors after."""
-        settings, sources = self.settings, self.parameters.sources
+        settings, sources, walks, first = self.settings, self.parameters.sources, batch.walks, batch.first
         vectors = self.parameters.encoder(self.target_rows.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        options: dict[str, Any] = {
-            "back": 0,
-            "learning_rates": rates,
-            "negatives": settings.negatives,
-            "negatives_per_context": _NEGATIVES_PER_CONTEXT,
-            "row_of": self.target_rows.row_of,
-            "seed": settings.seed,
-            "n_jobs": settings.n_jobs,
-        }
-        gradient = None
+        options: dict[str, Any] = {"back": 0, "learning_rates": rates, "seed": settings.seed, "n_jobs": settings.n_jobs}
+        options |= {"negatives": settings.negatives, "negatives_per_context": _NEGATIVES_PER_CONTEXT}
+        options["row_of"] = self.target_rows.row_of
         if self.inductive:
-            gradient = np.zeros_like(targets) if self._target_gradient is None else self._target_gradient
-            self._target_gradient = gradient
-            gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
-            options |= {"target_gradient": gradient, "target_rate": 1.0}
-        of_paths: dict[str, Any] = {"weights": weights, "base": base, "shortest": MIN_PATH_NODES, "stream": epoch}
-        ahead = settings.window - 1
-        paths = train_walks(walks, first, sources, targets, self.partition, ahead=ahead, **of_paths, **options)
-        pairs = self._draw_label_pairs(paths, epoch, first, with_label_pairs).astype(walks.dtype)
-        # Negatives of same-label pairs have the negative stream numbers.
-        n_pairs = train_walks(pairs, first, sources, targets, self.partition, ahead=1, stream=-1 - epoch, **options)
-        if gradient is not None:
-            np.negative(gradient, out=gradient)
-            self._optimize(vectors, torch.from_numpy(gradient), paths + n_pairs, rates[0])
+            if self._gradient is None:
+                self._gradient = np.zeros_like(targets)
+            self._gradient.fill(0)  # allocating memory for every batch costs more than the rest of it
+            options |= {"target_gradient": self._gradient, "target_rate": 1.0}
+        of_paths: dict[str, Any] = {"weights": batch.weights, "base": batch.base, "shortest": MIN_PATH_NODES}
+        of_paths |= {"ahead": settings.window - 1, "stream": batch.epoch}
+        paths = train_walks(walks, first, sources, targets, self.partition, **of_paths, **options)
+        pairs = self._draw_label_pairs(paths, batch).astype(walks.dtype)
+        of_pairs: dict[str, Any] = {"ahead": 1, "stream": -1 - batch.epoch}  # their negatives have negative streams
+        n_pairs = train_walks(pairs, first, sources, targets, self.partition, **of_pairs, **options)
+        if self._gradient is not None:
+            self._optimize(vectors, torch.from_numpy(self._gradient).neg_(), paths + n_pairs, rates[0])
         return paths
 
     def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, stream: list[str | int]) -> None:
@@ -201,11 +198,8 @@ class InnerTraining:
         self._optimize(vectors, target_gradient, len(starts), rate)
 
     def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
-        """Backpropagate the gradient of the vectors to the encoder and step all optimizers, with decayed rates.
-
-        Tables take the gradient of a sum over pairs, an inductive encoder that of a mean. Changes `gradient` in place.
-        """
-        self.optimizers["encoder"].zero_grad()
+        """Backpropagate the gradient of the vectors to the encoder, in place; step all optimizers, rates decayed."""
+        self.optimizers["encoder"].zero_grad()  # tables take the gradient of a sum, an inductive encoder that of a mean
         vectors.backward(gradient.div_(max(pairs, 1)) if self.inductive else gradient)  # type: ignore[no-untyped-call]
         for optimizer in self.optimizers.values():
             for group in optimizer.param_groups:
@@ -220,8 +214,6 @@ class InnerTraining:
         count = self.settings.negatives
         negatives = self.sampler.stream(*stream).draw(0, len(starts) * count).reshape(-1, count)
         return NegativeSampling(starts, self.target_rows.rows(ends), self.target_rows.rows(negatives))
-
-    # ------------------------------------------------------------------ labels
 
     def train_head(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
         """Train a head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""
@@ -249,18 +241,7 @@ class InnerTraining:
                 parameter -= self.settings.supervised_strength * gradient
 
     def problem(self, head: Any, inner_nodes: Tensor, strength: float) -> InnerProblem:
-        """Return the inner problem with this head and the labels of `inner_nodes`, as the outer problem needs it.
-
-        `strength` is the learning rate with which labels move the vectors.
-        """
-        return InnerProblem(
-            torch.from_numpy(self.parameters.sources),
-            self.parameters.encoder,
-            head,
-            self.task.features,
-            self.task.labels,
-            inner_nodes,
-            self.settings.unsup_weight,
-            strength,
-            self.target_rows.features,
-        )
+        """Return the inner problem with a head and the nodes that train it; labels move the vectors by `strength`."""
+        modules = (torch.from_numpy(self.parameters.sources), self.parameters.encoder, head)
+        features, labels = (self.task.features, self.target_rows.features), self.task.labels
+        return InnerProblem(*modules, *features, labels, inner_nodes, self.settings.unsup_weight, strength)

@@ -1,23 +1,37 @@
-"""The outer problem of Algorithm 1 (line 5): path weights, learned from outer labels.
+"""The outer problem (Algorithm 1, line 5): path weights descend an outer loss, by its hypergradient (Eqs. 11 to 15).
 
-The weights are computed once per epoch for each distinct path of all walks.
+Inner parameters α are the tables (through the encoder) and the head θ. One virtual step of the inner problem,
+
+    α′ = α − ξ ∇_α [ L_s(inner labels) + λ (1/b) Σ_k a_k ℓ_k ]                                            (Eq. 13)
+
+depends on the weights a_k, and so does any loss at α′. `unrolled` descends the supervised loss, at α′, of labels that
+the inner problem did not see. With a_k = A(p_k) / mean A,
+
+    ∂L_out(α′)/∂a_k = −(ξ λ / b) ⟨v, ∇_α ℓ_k(α)⟩,   v = ∇_α L_out(α′),     (a sample has fractions instead of 1/b)
+
+one number per path: does a step on this path reduce the outer loss? No second-order graph is built. `paper` is Eq. 15
+as printed. It drops the supervised term as having no derivative in w_A (at α′ it has one), and descends
+L_u = Σ A(p_k) ℓ_k itself, whose minimum is A = 0 (deviation D1). `virtual_lr = 0` means first order: `unrolled` takes
+the direction of its gradient as ξ → 0 (the gradient itself vanishes), `paper` leaves the implicit term out.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 import torch
 from torch import Tensor
+from torch.func import functional_call
 
 from cge.arrays import Array
-from cge.errors import InputError, Message
 from cge.models.path_networks import PathTree, PathWeighting
 from cge.randomness import generator
 from cge.sampling import PathTable, Walker, count_subpaths
-from cge.training.bilevel import PathSample, paper_hypergradient, unrolled_hypergradient
-from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining
+from cge.training.pair_objectives import PairObjective
+from cge.training.paper_inner import MIN_PATH_NODES, InnerProblem, InnerTraining
 from cge.training.paper_parameters import make_head
-from cge.training.torch_state import make_optimizer, seeded
+from cge.training.torch_state import check_finite, make_optimizer, seeded
 
 _MIN_WEIGHT, _MAX_WEIGHT = 0.2, 5.0  # of a = A / mean A: beyond them skip-gram can diverge (D7)
 _MAX_CACHED = 16_000_000  # sub-paths of all walks whose indices are kept between epochs
@@ -32,34 +46,33 @@ class PathWeightLearner:
 
     def __init__(self, inner: InnerTraining, network: PathWeighting, walker: Walker, batch: int) -> None:
         self.inner, self.network, self.settings = inner, network, inner.settings
-        table = PathTable(self.settings.window, shortest=MIN_PATH_NODES)
+        self._table = table = PathTable(self.settings.window, shortest=MIN_PATH_NODES)
         total = 0
-        batch_indices: list[Array] = []
+        self._batch_indices: list[Array] = []  # empty if there are too many
         for walks in walker.batches(batch):
             indices = table.add(walks)
             total += len(indices)
-            batch_indices = [*batch_indices, indices.astype(np.int32)] if total <= _MAX_CACHED else []
-        self._table, self._batch_indices = table, batch_indices if total <= _MAX_CACHED else None
+            batch_indices = [*self._batch_indices, indices.astype(np.int32)]
+            self._batch_indices = batch_indices if total <= _MAX_CACHED else []
         paths = table.paths
         self.tree = PathTree.grow(paths.nodes, paths.length, table.parents)
         self.weights = self.loss_weights = np.ones(len(table), np.float32)
         with seeded(self.settings.seed, "fold heads"):
             self.heads = [make_head(inner.parameters.shape) for _ in inner.task.folds]
         self.head_optimizers = [inner.make_head_optimizer(head) for head in self.heads]
-        kind = "adam" if self.settings.optimizer == "auto" else self.settings.optimizer
-        self.optimizer = make_optimizer(kind, network.parameters(), self.settings.weighting_lr)
+        kind, rate = self.settings.network_optimizer, self.settings.weighting_lr
+        self.optimizer = make_optimizer(kind, network.parameters(), rate)
         self._counts = table.counts
-        self._strata = [self._strata_of(fold) for fold in inner.task.folds]
+        at_fold = [np.isin(paths.end, fold.numpy()) for fold in inner.task.folds]
+        self._strata = [(np.flatnonzero(ends), np.flatnonzero(~ends)) for ends in at_fold]
         self.update_weights()
 
     def update_weights(self) -> None:
         """Compute A of every distinct path from the current vectors, and a, its weight in the path loss."""
         vectors = self.inner.parameters.vectors(self.inner.task.features)
         self.weights = self.network.weigh(vectors, self.tree, self.settings.n_jobs)
-        if not np.isfinite(self.weights).all():
-            hint = Message(Message.of("try a tenth of {weighting_lr}"), f" (now {self.settings.weighting_lr:g})")
-            problem = f"{type(self.network).__name__} returned weights that are not finite"
-            raise InputError(problem, parameter="weighting_lr", hint=hint)
+        problem = f"{type(self.network).__name__} returned weights that are not finite"
+        check_finite(self.weights, problem, "weighting_lr", self.settings.weighting_lr)
         if self.settings.outer == "paper":
             self.loss_weights = self.weights
         elif len(self.weights):
@@ -68,35 +81,30 @@ class PathWeightLearner:
 
     def batch_weights(self, batch: int, walks: Array) -> tuple[Array, Array]:
         """Return a of each sub-path of a batch of walks, and the first index of each walk."""
-        indices = self._table.add(walks) if self._batch_indices is None else self._batch_indices[batch]
+        indices = self._batch_indices[batch] if self._batch_indices else self._table.add(walks)
         ends = np.cumsum(count_subpaths(walks, MIN_PATH_NODES, self.settings.window))
         return self.loss_weights[indices], np.concatenate([[0], ends[:-1]])
 
     def train(self, epoch: int, pretraining: bool) -> float:
-        """Descend the outer loss in the parameters of the network, fold by fold; return the mean of that loss.
-
-        While `pretraining`, labels do not move the vectors.
-        """
-        losses, steps = [], self.settings.outer_steps
-        strength = 0.0 if pretraining else self.settings.supervised_strength
+        """Descend the outer loss fold by fold; return its mean. While `pretraining`, labels do not move the vectors."""
+        losses, steps, virtual_lr = [], self.settings.outer_steps, self.settings.virtual_lr
+        inner, strength = self.inner, 0.0 if pretraining else self.settings.supervised_strength
         folds = [(epoch * steps + step) % max(len(self.heads), 1) for step in range(steps)]
         for fold in sorted(set(folds)) if self.heads else []:
-            self.inner.train_head(self.heads[fold], self.head_optimizers[fold], self._inner_nodes(fold))
+            inner.train_head(self.heads[fold], self.head_optimizers[fold], self._inner_nodes(fold))
         self.network.train()
         with seeded(self.settings.seed, "outer", epoch):  # for networks with dropout
             for step, fold in enumerate(folds):
                 self.optimizer.zero_grad()
                 if self.settings.outer == "paper":
-                    problem = self.inner.problem(self.inner.parameters.head, self.inner.task.train, strength)
+                    problem = inner.problem(inner.parameters.head, inner.task.train, strength)
                     sample = self._sample_paths(None, epoch, step)
-                    loss, _ = paper_hypergradient(self.network, problem, sample, self.settings.virtual_lr)
+                    losses.append(paper_hypergradient(self.network, problem, sample, virtual_lr))
                 else:
-                    problem = self.inner.problem(self.heads[fold], self._inner_nodes(fold), strength)
-                    sample, outer_nodes = self._sample_paths(fold, epoch, step), self.inner.task.folds[fold]
-                    virtual_lr = self.settings.virtual_lr
-                    loss, _ = unrolled_hypergradient(self.network, problem, sample, outer_nodes, virtual_lr)
+                    problem = inner.problem(self.heads[fold], self._inner_nodes(fold), strength)
+                    sample, nodes = self._sample_paths(fold, epoch, step), inner.task.folds[fold]
+                    losses.append(unrolled_hypergradient(self.network, problem, sample, nodes, virtual_lr))
                 self.optimizer.step()
-                losses.append(float(loss))
         self.network.eval()
         return float(np.mean(losses))
 
@@ -105,16 +113,11 @@ class PathWeightLearner:
         train = self.inner.task.train
         return train if self.inner.task.outer_only else train[~torch.isin(train, self.inner.task.folds[fold])]
 
-    def _strata_of(self, fold: Tensor) -> tuple[Array, Array]:
-        """Return the paths that end at nodes of a fold, and the others."""
-        ends = np.isin(self._table.paths.end, fold.numpy())
-        return np.flatnonzero(ends), np.flatnonzero(~ends)
-
     def _sample_paths(self, fold: int | None, epoch: int, step: int) -> PathSample:
         """Sample paths for a step of the outer problem, in proportion to how often they occur in the walks.
 
-        Paths that end at a node of the fold have the largest effect on its loss, and they are few. So the sample is
-        stratified: half is drawn from those, half from the others, and each path has a fraction of all as its weight.
+        Paths that end at a node of the fold have the largest effect on its loss, but are few: they are half of the
+        sample, the others the other half, and each path has a fraction of all as its weight.
         """
         all_paths = [np.arange(len(self._table))]
         strata = all_paths if fold is None else [stratum for stratum in self._strata[fold] if len(stratum)]
@@ -139,3 +142,72 @@ class PathWeightLearner:
         a = self.loss_weights.astype(np.float64)
         effective = float(a.sum() ** 2 / max((a**2).sum(), 1e-300) / max(len(a), 1))
         return float(self.weights.mean(dtype=np.float64)), float(self.weights.std(dtype=np.float64)), effective
+
+
+@dataclass(frozen=True, eq=False)
+class PathSample:
+    """Sampled paths, the loss of their endpoints, and the fraction of all paths that each one represents."""
+
+    nodes: Tensor  # (b, window)
+    length: Tensor  # (b,)
+    objective: PairObjective
+    fraction: Tensor  # (b,), sums to 1
+
+
+def _virtual_step(
+    problem: InnerProblem, paths: PathSample, weights: Tensor, virtual_lr: float
+) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor], Tensor]:
+    """Take the virtual step (Eq. 13); return α′ (sources, encoder, head) and the targets e at α."""
+    modules = (problem.encoder, problem.head)
+    encoder, head = ({name: p.detach().requires_grad_() for name, p in each.named_parameters()} for each in modules)
+    loss = problem.supervised(problem.inner_nodes, encoder, head)
+    by_labels = torch.autograd.grad(loss, [*encoder.values(), *head.values()], materialize_grads=True)
+    targets = functional_call(problem.encoder, encoder, (problem.row_features,))
+    loss_weights = weights.detach() * paths.fraction.to(weights.dtype)
+    to_sources, to_targets = paths.objective.gradient(loss_weights, problem.sources, targets.detach())
+    by_paths = torch.autograd.grad(targets, list(encoder.values()), to_targets)
+    path_lr, label_lr = virtual_lr * problem.unsup_weight, virtual_lr * problem.supervised_strength
+    stepped = {
+        name: (value - path_lr * path_part - label_lr * label_part).detach().requires_grad_()
+        for (name, value), path_part, label_part in zip(encoder.items(), by_paths, by_labels, strict=False)
+    }
+    head_gradients = zip(head.items(), by_labels[len(encoder) :], strict=True)
+    stepped_head = {name: (value - virtual_lr * gradient).detach() for (name, value), gradient in head_gradients}
+    return problem.sources - path_lr * to_sources, stepped, stepped_head, targets.detach()
+
+
+def unrolled_hypergradient(
+    network: PathWeighting, problem: InnerProblem, paths: PathSample, outer_nodes: Tensor, virtual_lr: float
+) -> float:
+    """Add ∇_{w_A} L_out(α′) to the gradients of the network; return L_out(α′), the loss of unseen `outer_nodes`."""
+    weights = network(problem.encoder(problem.row_features).detach(), paths.nodes, paths.length)
+    fraction = paths.fraction.to(weights.dtype)
+    relative = weights / (fraction * weights).sum()
+    _, encoder, head, targets = _virtual_step(problem, paths, relative, virtual_lr)
+    loss = problem.supervised(outer_nodes, encoder, head)
+    gradients = torch.autograd.grad(loss, list(encoder.values()), materialize_grads=True)
+    tangent = problem.encoder.tangent(problem.row_features, dict(zip(encoder, gradients, strict=True)))
+    alignment = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), tangent)
+    scale = (virtual_lr or 1.0) * problem.unsup_weight * fraction
+    (relative * (-scale * alignment)).sum().backward()
+    return float(loss.detach())
+
+
+def paper_hypergradient(network: PathWeighting, problem: InnerProblem, paths: PathSample, virtual_lr: float) -> float:
+    """Add ∇_{w_A} L_u(w_A, α′) to the gradients of the network's parameters; return L_u(α′)."""
+    weights = network(problem.encoder(problem.row_features).detach(), paths.nodes, paths.length)
+    sources, encoder, _, targets = _virtual_step(problem, paths, weights, virtual_lr)
+    moved = functional_call(problem.encoder, encoder, (problem.row_features,))
+    losses, fraction = paths.objective.losses(sources, moved), paths.fraction.to(weights.dtype)
+    loss_weights = weights.detach() * fraction
+    weight_gradient = losses * fraction  # the explicit term
+    if virtual_lr:
+        to_sources, to_targets = paths.objective.gradient(loss_weights, sources, moved.detach())
+        gradients = torch.autograd.grad(moved, list(encoder.values()), to_targets)
+        tangent = problem.encoder.tangent(problem.row_features, dict(zip(encoder, gradients, strict=True)))
+        alignment = paths.objective.alignment(problem.sources, targets, to_sources, tangent)
+        weight_gradient = (
+            weight_gradient - virtual_lr * problem.unsup_weight * fraction * alignment
+        )  # the implicit term
+    (weights * weight_gradient).sum().backward()
+    return float((loss_weights * losses).sum())

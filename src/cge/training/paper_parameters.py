@@ -1,4 +1,4 @@
-"""The parameters: source vectors w, the encoder of target vectors e, the head θ, and the weighting network w_A."""
+"""Settings and parameters: source vectors w, the encoder of target vectors e, the head θ, the weighting network w_A."""
 
 from __future__ import annotations
 
@@ -12,10 +12,66 @@ from torch import Tensor, nn
 
 from cge.arrays import Array
 from cge.errors import InputError
+from cge.graph import Graph
 from cge.models import FeatureEncoder, InductiveHead, PathWeighting, TableEncoder, TransductiveHead, make_network
 from cge.models.sparse_products import NodeFeatures, take_rows
 from cge.randomness import generator
 from cge.training.torch_state import check_array, load_module, module_arrays, seeded
+
+MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
+_TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
+
+
+@dataclass(frozen=True)
+class TrainingSettings:
+    """Settings of the paper's algorithm; `cge.PaperCGE` documents them."""
+
+    setting: str
+    weighting: str | Callable[[int], PathWeighting]
+    dim: int
+    window: int
+    walk_length: int
+    walks_per_node: int
+    loss: str
+    negatives: int
+    pretrain: int
+    max_epochs: int
+    patience: int
+    optimizer: str
+    learning_rate: float | None
+    unsup_weight: float
+    label_pairs: float
+    supervised_strength: float
+    hidden: int
+    head_steps: int
+    head_lr: float
+    weight_decay: float
+    outer: str
+    virtual_lr: float
+    weighting_lr: float
+    outer_steps: int
+    outer_paths: int
+    seed: int
+    n_jobs: int | None
+
+    @property
+    def total_epochs(self) -> int:
+        """Maximum number of epochs, pretraining included."""
+        return self.pretrain + self.max_epochs
+
+    @property
+    def table_rate(self) -> float:
+        """Initial learning rate of the tables."""
+        return _TABLE_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+
+    @property
+    def network_optimizer(self) -> str:
+        """Kind of the optimizer of encoder, heads and weighting network."""
+        return "adam" if self.optimizer == "auto" else self.optimizer
+
+    def full_softmax(self, graph: Graph) -> bool:
+        """Return whether the path loss sums over all nodes (Eq. 5) instead of over sampled negatives."""
+        return self.loss == "softmax" or (self.loss == "auto" and graph.num_nodes <= MAX_SOFTMAX_NODES)
 
 
 @dataclass(frozen=True)
@@ -39,11 +95,9 @@ class Parameters:
         random = generator(seed, "sources")
         self.sources = (random.random((shape.nodes, shape.dim), np.float32) - np.float32(0.5)) / np.float32(shape.dim)
         with seeded(seed, "parameters"):
-            self.encoder: Any = (
-                TableEncoder(shape.nodes, shape.dim)
-                if shape.setting == "transductive"
-                else FeatureEncoder(shape.features, shape.dim)
-            )
+            table = shape.setting == "transductive"
+            size = shape.nodes if table else shape.features
+            self.encoder: Any = (TableEncoder if table else FeatureEncoder)(size, shape.dim)
             self.head: Any = make_head(shape)
             self.network = make_network(shape.weighting, shape.dim)
             if self.network is not None:
@@ -75,7 +129,7 @@ class Parameters:
         if unknown:
             raise InputError(f"this model has no parameters {unknown[0]}")
         check_array(arrays, "sources", self.sources.shape)
-        self.sources = np.array(arrays["sources"], np.float32)
+        self.sources[:] = arrays["sources"]  # in place: an optimizer may refer to this memory
         for name, module in self._modules():
             load_module(module, name, arrays)
 

@@ -10,32 +10,21 @@ the inner problem never sees, can.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 
-from cge.arrays import Array
-from cge.errors import InputError, Message, Param
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
+from cge.targets import Task
 from cge.training.history import History, PaperEpoch
-from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining
+from cge.training.paper_inner import MIN_PATH_NODES, InnerTraining, WalkBatch
 from cge.training.paper_outer import PathWeightLearner
-from cge.training.paper_parameters import ModelShape, Parameters
-from cge.training.paper_settings import TrainingSettings
-from cge.training.task import Task
-from cge.training.torch_state import (
-    TrainerState,
-    load_module,
-    load_optimizer,
-    module_arrays,
-    one_thread,
-    optimizer_arrays,
-)
+from cge.training.paper_parameters import ModelShape, Parameters, TrainingSettings
+from cge.training.torch_state import Callback, EpochTrainer, StateCallback, TrainerState, check_finite, one_thread
 
 _BATCHES = 32  # batches of walks in an epoch
 _MIN_BATCH = 256  # walks
@@ -58,38 +47,24 @@ def train(
     *,
     stop_after: int | None = None,
     saved: TrainerState | None = None,
-    callback: Callable[[PaperEpoch], None] | None = None,
-    on_state: Callable[[Callable[[], TrainerState]], None] | None = None,
+    callback: Callback = None,
+    on_state: StateCallback = None,
 ) -> TrainingResult:
     """Run Algorithm 1; return the parameters of the epoch with the best validation accuracy, else of the last one.
 
-    Parameters
-    ----------
-    stop_after : int, optional
-        Number of epochs, if it is fixed; the learning rate still decays over the maximum.
-    saved : TrainerState, optional
-        State to continue from.
-    callback : callable, optional
-        Called after each epoch.
-    on_state : callable, optional
-        Called after each epoch with a function that returns the state.
+    `stop_after` fixes the number of epochs; the learning rate still decays over the maximum. `saved` is a state to
+    continue from. After each epoch `callback` is called with it and `on_state` with a function that returns the state.
     """
     with one_thread():
         trainer = Trainer(task, settings, "train" if stop_after is None else "refit")
         if saved is not None:
             trainer.load(saved)
-        last = settings.total_epochs if stop_after is None else stop_after
-        while len(trainer.epochs) < last and not trainer.out_of_patience():  # Algorithm 1, line 3
-            trainer.run_epoch(len(trainer.epochs))
-            if on_state is not None:
-                on_state(trainer.state)
-            if callback is not None:
-                callback(trainer.epochs[-1])
+        trainer.run(stop_after, callback, on_state)  # Algorithm 1, line 3
         trainer.parameters.load(trainer.best)
     return TrainingResult(trainer.parameters, History(trainer.epochs), trainer.best_epoch)
 
 
-class Trainer:
+class Trainer(EpochTrainer):
     """The parameters of a training, those of its best epoch so far, and the steps of an epoch."""
 
     def __init__(self, task: Task, settings: TrainingSettings, stage: str = "train") -> None:
@@ -98,14 +73,8 @@ class Trainer:
         sizes = (task.graph.num_nodes, width, task.classes, settings.dim, settings.hidden)
         self.parameters = Parameters(ModelShape(settings.setting, settings.weighting, *sizes), settings.seed)  # line 1
         self.inner = InnerTraining(task, settings, self.parameters)
-        self.walker = Walker(  # line 2
-            task.graph,
-            settings.walk_length,
-            settings.walks_per_node,
-            seed=settings.seed,
-            n_jobs=settings.n_jobs,
-            shuffle=True,
-        )
+        walks, seed, n_jobs = (settings.walk_length, settings.walks_per_node), settings.seed, settings.n_jobs
+        self.walker = Walker(task.graph, *walks, seed=seed, n_jobs=n_jobs, shuffle=True)  # line 2
         self.batch_size = max(_MIN_BATCH, -(-self.walker.num_walks // _BATCHES))
         if not self.inner.uses_kernel:
             pairs_per_walk = max(1, settings.walk_length * (settings.window - 1))
@@ -113,8 +82,7 @@ class Trainer:
         self.weight_learner: PathWeightLearner | None = None
         if self.parameters.network is not None:
             self.weight_learner = PathWeightLearner(self.inner, self.parameters.network, self.walker, self.batch_size)
-        self.epochs: list[PaperEpoch] = []
-        self.best, self.best_score, self.best_epoch = self.parameters.arrays(), (-np.inf, -np.inf), 0
+        super().__init__(PaperEpoch, self.parameters.arrays(), settings.total_epochs)
 
     def run_epoch(self, number: int) -> None:
         """Run epoch `number` (from 0): line 4 of Algorithm 1 for all walks, then line 5."""
@@ -136,24 +104,14 @@ class Trainer:
                     outer_loss = self.weight_learner.train(number, pretraining)
                 self.weight_learner.update_weights()
         accuracy, loss = self._validate()
-        learner = self.weight_learner
-        mean, std, effective = (None, None, None) if learner is None else learner.weight_statistics()
-        self.epochs.append(
-            PaperEpoch(
-                number + 1,
-                self.settings.total_epochs,
-                "pretrain" if pretraining and self.stage == "train" else self.stage,
-                path_loss,
-                supervised,
-                accuracy if len(self.task.validation) else None,
-                outer_loss,
-                mean,
-                std,
-                effective,
-                time.perf_counter() - start,
-            )
-        )
-        if (accuracy, -loss) > self.best_score or not len(self.task.validation):
+        validated, learner = len(self.task.validation) > 0, self.weight_learner
+        stage = "pretrain" if pretraining and self.stage == "train" else self.stage
+        values: list[Any] = [number + 1, self.max_epochs, stage, path_loss, supervised]
+        values += [accuracy if validated else None, outer_loss]
+        values += [None, None, None] if learner is None else learner.weight_statistics()
+        values.append(time.perf_counter() - start)
+        self.epochs.append(PaperEpoch(*values))
+        if (accuracy, -loss) > self.best_score or not validated:
             self.best, self.best_score, self.best_epoch = self.parameters.arrays(), (accuracy, -loss), number + 1
 
     def out_of_patience(self) -> bool:
@@ -168,7 +126,7 @@ class Trainer:
             progress = (number + first / num_walks) / epochs, (number + (first + len(walks)) / num_walks) / epochs
             learner = self.weight_learner
             weights, base = (None, None) if learner is None else learner.batch_weights(batch, walks)
-            self.inner.train_paths(walks, first, progress, number, weights, base, with_label_pairs=not pretraining)
+            self.inner.train_paths(WalkBatch(walks, first, progress, number, weights, base, not pretraining))
 
     def _validate(self) -> tuple[float, float]:
         """Return accuracy and loss on the validation labels."""
@@ -187,70 +145,27 @@ class Trainer:
         starts, ends = paths.start[::every], paths.end[::every]
         if not len(starts):
             return 0.0
-        objective = self.inner.objective(starts, ends, ["watched"])
-        sources = torch.from_numpy(self.parameters.sources)
-        return float(
-            objective.losses(sources, self.parameters.vectors(self.inner.target_rows.features)).double().mean()
-        )
+        objective, sources = self.inner.objective(starts, ends, ["watched"]), torch.from_numpy(self.parameters.sources)
+        targets = self.parameters.vectors(self.inner.target_rows.features)
+        return float(objective.losses(sources, targets).double().mean())
 
     def _check_finite(self, value: float, cause: str, number: int) -> None:
         """Raise an error if training has overflowed; `cause` is the likely parameter."""
-        if not np.isfinite(value):
-            now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
-            hint = Message("try a tenth of ", Param(cause), f" (now {now:g})")
-            raise InputError(f"training overflowed in epoch {number + 1}", parameter=cause, hint=hint)
-
-    # ------------------------------------------------------------------ state
-
-    def state(self) -> TrainerState:
-        """Return everything that a later run needs to continue to the same bytes."""
-        arrays = {f"now.{name}": array for name, array in self.parameters.arrays().items()}
-        arrays |= {f"best.{name}": array for name, array in self.best.items()}
-        for name, optimizer in self._optimizers().items():
-            arrays |= optimizer_arrays(optimizer, name)
-        for fold, head in enumerate(self._fold_heads()):
-            arrays |= module_arrays(head, f"fold.{fold}")
-        arrays["best_score"] = np.array(self.best_score, np.float64)
-        metadata = {
-            "epochs": [asdict(epoch) for epoch in self.epochs],
-            "best_epoch": self.best_epoch,
-        }
-        return TrainerState(metadata, arrays)
+        now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
+        check_finite(value, f"training overflowed in epoch {number + 1}", cause, now)
 
     def load(self, saved: TrainerState) -> None:
         """Restore what `state` returned."""
-        try:
-            self._load(saved)
-        except (KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise InputError(f"the saved state does not belong to this training: {error}") from error
-
-    def _load(self, saved: TrainerState) -> None:
-        def arrays_below(prefix: str) -> dict[str, Array]:
-            arrays = saved.arrays.items()
-            return {name.removeprefix(prefix): array for name, array in arrays if name.startswith(prefix)}
-
-        sources = self.parameters.sources
-        self.parameters.load(arrays_below("now."))
-        sources[:] = self.parameters.sources  # an optimizer may refer to this memory
-        self.parameters.sources, self.best = sources, arrays_below("best.")
-        for fold, head in enumerate(self._fold_heads()):
-            load_module(head, f"fold.{fold}", saved.arrays)
-        for name, optimizer in self._optimizers().items():
-            load_optimizer(optimizer, name, saved.arrays)
-        self.epochs = [PaperEpoch(**row) for row in saved.metadata["epochs"]]
-        self.best_score = tuple(saved.arrays["best_score"].tolist())
-        self.best_epoch = int(saved.metadata["best_epoch"])
+        super().load(saved)
         if self.weight_learner is not None:
             self.weight_learner.update_weights()
 
-    def _fold_heads(self) -> list[Any]:
-        return [] if self.weight_learner is None else self.weight_learner.heads
-
-    def _optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        optimizers = {"head_optimizer": self.inner.head_optimizer}
-        optimizers |= {f"{name}_optimizer": optimizer for name, optimizer in self.inner.optimizers.items()}
-        if self.weight_learner is not None:
-            optimizers["network_optimizer"] = self.weight_learner.optimizer
-            fold_optimizers = enumerate(self.weight_learner.head_optimizers)
-            optimizers |= {f"fold_optimizer_{fold}": optimizer for fold, optimizer in fold_optimizers}
-        return optimizers
+    def _parts(self) -> dict[str, Any]:
+        parts: dict[str, Any] = {"now": self.parameters, "head_optimizer": self.inner.head_optimizer}
+        parts |= {f"{name}_optimizer": optimizer for name, optimizer in self.inner.optimizers.items()}
+        learner = self.weight_learner
+        if learner is not None:
+            parts["network_optimizer"] = learner.optimizer
+            parts |= {f"fold.{fold}": head for fold, head in enumerate(learner.heads)}
+            parts |= {f"fold_optimizer_{fold}": optimizer for fold, optimizer in enumerate(learner.head_optimizers)}
+        return parts

@@ -54,28 +54,13 @@ def train_walks(
 ) -> int:
     """Train both tables, float32, on the pairs of `walks (b, length)`; return the number of pairs.
 
-    Parameters
-    ----------
-    first : int
-        Number of the first walk, which selects the random numbers.
-    back, ahead : int
-        Contexts before and after the center.
-    learning_rates : (float, float)
-        Learning rate at the first and at the last walk.
-    negatives : int
-        Number of negatives per pair in the loss.
-    negatives_per_context : float
-        Negatives that a center draws for each of its contexts, rounded up to a multiple of four rows.
-    stream : int
-        Selects the random numbers of an epoch.
-    weights, base : (paths,) float32 and (b,) int64, optional
-        Weight of each sub-path of at least `shortest` nodes, in the order of `subpaths`, and the first index of a walk.
-    target_gradient, target_rate : (n, d) array and float, optional
-        Add `target_rate` times the descent direction here instead of updating `targets`.
-    row_of : (n,) array, optional
-        The row of `targets` of each node, if nodes share rows; only nodes of one part may share a row.
-    chunk : int
-        Walks per block: all parts of the graph are trained on them before any part continues with the next ones.
+    The numbers of the first walk, `first`, and of the `stream` select the random numbers. A center has `back` contexts
+    before it and `ahead` after it; `learning_rates` are those at the first and the last walk. A pair has `negatives` in
+    the loss, of which a center draws `negatives_per_context`, rounded up to a multiple of four rows. `weights (paths,)`
+    are those of the sub-paths of at least `shortest` nodes, in the order of `subpaths`, and `base (b,)` the first index
+    of a walk. `target_gradient (n, d)` gets `target_rate` times the descent direction, instead of an update of
+    `targets`. `row_of (n,)` is the row of each node in `targets`, where nodes of one part share rows. All parts of the
+    graph are trained on a `chunk` of walks before any part continues with the next one.
     """
     block = _block_kernel(sources.shape[1])
     output = targets if target_gradient is None else target_gradient
@@ -83,42 +68,32 @@ def train_walks(
     base = np.empty(0, np.int64) if base is None else base
     slope = (learning_rates[1] - learning_rates[0]) / max(len(walks) - 1, 1)
     rates = (np.float32(learning_rates[0]), np.float32(slope), np.float32(target_rate or 0.0))
-    settings = (back, ahead, *rates, negatives, negatives_per_context)
-    arrays = (weights, base, shortest, sources, targets, output, _SIGMOID)
+    settings = ((back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest))
+    tables = (sources, targets, output, _SIGMOID)
     random_keys = [key(seed, "negatives", stream, j) for j in range(partition.count)]
-    rows = np.empty(0, np.int64) if row_of is None else row_of
-    tables = partition.alias_tables(row_of)
+    nodes = (partition.part_of, np.empty(0, np.int64) if row_of is None else row_of)
+    alias_tables = partition.alias_tables(row_of)
     counts = np.zeros(partition.count, np.int64)
 
     def run(step: int, i: int) -> None:
         number, shift = divmod(step, partition.count)
         j = (i + shift) % partition.count
-        start, end = number * chunk, min((number + 1) * chunk, len(walks))
-        where = (walks, start, end, first, partition.part_of, rows, i, j)
-        counts[i] += block(*where, *tables[j], *settings, random_keys[j], *arrays)
+        batch = (walks, number * chunk, min((number + 1) * chunk, len(walks)), first)
+        counts[i] += block(batch, nodes, (i, j), alias_tables[j], settings, random_keys[j], tables)
 
     run_in_waves(run, -(-len(walks) // chunk) * partition.count, partition.count, n_jobs)
     return int(counts.sum())
 
 
 @kernel
-def _find_contexts(
-    walk: Array,
-    part_of: Array,
-    row_of: Array,
-    center_part: int,
-    context_part: int,
-    reach: int,
-    centers: Array,
-    positions: Array,
-    rows: Array,
-    previous: Array,
-) -> tuple[int, int]:
+def _find_contexts(walk: Array, nodes: Any, parts: tuple[int, int], reach: int, places: Any) -> tuple[int, int]:
     """List the positions of a walk's centers and contexts in a block; return its length and the number of centers.
 
     Contexts are identified by their rows. `previous[k]` is the last context before k with the same row, −1 if there is
     none within `reach`.
     """
+    (part_of, row_of), (center_part, context_part) = nodes, parts
+    centers, positions, rows, previous = places
     size = n_contexts = n_centers = 0
     while size < len(walk) and walk[size] >= 0:
         node = walk[size]
@@ -144,34 +119,10 @@ def _block_kernel(dim: int) -> Any:
     lines = -(-dim // _LINE)
 
     @float_kernel
-    def block(
-        walks: Array,
-        walk: int,
-        end: int,
-        first: int,
-        part_of: Array,
-        row_of: Array,
-        center_part: int,
-        context_part: int,
-        drawn_rows: Array,
-        threshold: Array,
-        alias: Array,
-        back: int,
-        ahead: int,
-        first_rate: float,
-        slope: float,
-        target_rate: float,
-        negatives: int,
-        negatives_per_context: float,
-        random_key: np.uint64,
-        weights: Array,
-        base: Array,
-        shortest: int,
-        sources: Array,
-        targets: Array,
-        output: Array,
-        sigmoid: Array,
-    ) -> int:
+    def block(batch: Any, nodes: Any, parts: Any, alias_table: Any, settings: Any, key: np.uint64, tables: Any) -> int:
+        (walks, walk, end, first), (drawn_rows, threshold, alias) = batch, alias_table
+        (back, ahead), rates, (negatives, negatives_per_context), (weights, base, shortest) = settings
+        (first_rate, slope, target_rate), (sources, targets, output, sigmoid) = rates, tables
         length, reach, weighted = walks.shape[1], back + ahead, len(weights) > 0
         capacity = reach + max(int(negatives_per_context * reach), 1) + _TILE
         # While one center is trained, the rows of the next one are prefetched.
@@ -179,11 +130,12 @@ def _block_kernel(dim: int) -> Any:
         plan, plan_rates = np.zeros((2, 3), np.int64), np.zeros((2, 2), np.float32)
         centers, positions = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
         context_rows, previous = np.empty(length + 1, np.int64), np.empty(length + 1, np.int64)
+        places = (centers, positions, context_rows, previous)
         slots = np.empty(length + 1, np.int64)
         negative_rows = np.empty((length + 1) * capacity, np.int64)  # negatives in the order in which a walk draws them
         center, change, step = np.empty(dim, np.float32), np.empty(dim, np.float32), np.empty(capacity, np.float32)
         size = n_centers = window_start = prefetched = n_drawn = turn = pairs = 0
-        next_center, current_rate, state = 0, np.float32(0), random_key
+        next_center, current_rate, state = 0, np.float32(0), key
         walk -= 1
         while True:
             planned = False
@@ -192,21 +144,10 @@ def _block_kernel(dim: int) -> Any:
                     walk += 1
                     if walk >= end:
                         break
-                    size, n_centers = _find_contexts(
-                        walks[walk],
-                        part_of,
-                        row_of,
-                        center_part,
-                        context_part,
-                        reach,
-                        centers,
-                        positions,
-                        context_rows,
-                        previous,
-                    )
+                    size, n_centers = _find_contexts(walks[walk], nodes, parts, reach, places)
                     next_center = window_start = prefetched = n_drawn = 0
                     current_rate = first_rate + slope * np.float32(walk)
-                    state = mix(random_key + np.uint64(first + walk) * STEP)
+                    state = mix(key + np.uint64(first + walk) * STEP)
                     continue
                 position = centers[next_center]
                 next_center += 1
@@ -244,7 +185,7 @@ def _block_kernel(dim: int) -> Any:
                     continue
                 pairs += n_pairs
                 count = max(int(negatives_per_context * n_pairs), 1)
-                count += -(contexts + count) & (_TILE - 1)
+                count += -(contexts + count) & (_TILE - 1)  # the rows of a center are a multiple of four
                 for _ in range(max(-(-count // _REUSE), count - n_drawn)):
                     random = mix(state + np.uint64(n_drawn + 1) * STEP)
                     drawn_slot = below(random, len(threshold))
@@ -269,8 +210,7 @@ def _block_kernel(dim: int) -> Any:
                 for d in range(dim):
                     center[d] = sources[node, d]
                     change[d] = 0
-                whole = count // _TILE * _TILE
-                for k in range(0, whole, _TILE):  # four rows at a time: the center is read once for them
+                for k in range(0, count, _TILE):  # four rows at a time: the center is read once for them
                     a, b, c, e = rows[at + k], rows[at + k + 1], rows[at + k + 2], rows[at + k + 3]
                     score_a = score_b = score_c = score_e = np.float32(0)
                     for d in range(dim):
@@ -280,11 +220,6 @@ def _block_kernel(dim: int) -> Any:
                         score_c += own * targets[c, d]
                         score_e += own * targets[e, d]
                     step[k], step[k + 1], step[k + 2], step[k + 3] = score_a, score_b, score_c, score_e
-                for k in range(whole, count):
-                    score = np.float32(0)
-                    for d in range(dim):
-                        score += center[d] * targets[rows[at + k], d]
-                    step[k] = score
                 for k in range(count):
                     score = min(max(step[k], np.float32(-_LIMIT)), np.float32(_LIMIT - 0.01))
                     probability = sigmoid[int((score + np.float32(_LIMIT)) * np.float32(_PER_UNIT))]
@@ -293,7 +228,7 @@ def _block_kernel(dim: int) -> Any:
                     else:
                         step[k] = -negative_weight * probability
                 if target_rate == 0:
-                    for k in range(0, count - 1, 2):  # more than two at a time, and the compiler would not vectorize
+                    for k in range(0, count, 2):  # more than two at a time, and the compiler would not vectorize
                         a, b = rows[at + k], rows[at + k + 1]
                         step_a, step_b = learning_rate * step[k], learning_rate * step[k + 1]
                         if a == b:  # drawn twice
@@ -307,12 +242,6 @@ def _block_kernel(dim: int) -> Any:
                             change[d] += step_a * x + step_b * y
                             targets[a, d] = x + step_a * own
                             targets[b, d] = y + step_b * own
-                    for k in range(count // 2 * 2, count):
-                        a, step_a = rows[at + k], learning_rate * step[k]
-                        for d in range(dim):
-                            x = targets[a, d]
-                            change[d] += step_a * x
-                            targets[a, d] = x + step_a * center[d]
                 else:
                     for k in range(count):
                         a, step_a, target_step = rows[at + k], learning_rate * step[k], target_rate * step[k]

@@ -1,10 +1,12 @@
-"""PyTorch modules and optimizers as arrays by name; seeds and threads of PyTorch; the state of a training."""
+"""PyTorch modules and optimizers as arrays by name; seeds and threads of PyTorch; epochs and state of a training."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from cge.arrays import Array
-from cge.errors import InputError
+from cge.errors import InputError, Message, Param
 from cge.randomness import key
 
 
@@ -22,6 +24,80 @@ class TrainerState:
 
     metadata: dict[str, Any]
     arrays: Mapping[str, Array]
+
+
+Callback = Callable[[Any], None] | None  # of an epoch
+StateCallback = Callable[[Callable[[], TrainerState]], None] | None  # of a function that returns the state
+
+
+class EpochTrainer(ABC):
+    """Runs epochs; keeps the parameters of the best one, and the state from which a later run continues."""
+
+    def __init__(self, epoch_type: type, best: dict[str, Array], max_epochs: int) -> None:
+        self._epoch_type, self.best, self.max_epochs = epoch_type, best, max_epochs
+        self.epochs: list[Any] = []
+        self.best_epoch, self.best_score = 0, (-np.inf, 0.0)  # accuracy, −loss
+
+    @abstractmethod
+    def run_epoch(self, number: int) -> None:
+        """Run epoch `number` (from 0)."""
+
+    @abstractmethod
+    def out_of_patience(self) -> bool:
+        """Return whether too many epochs were not better than the best one."""
+
+    @abstractmethod
+    def _parts(self) -> dict[str, Any]:
+        """Return modules, optimizers and `Parameters` that training changes, by name."""
+
+    def run(self, stop_after: int | None = None, callback: Callback = None, on_state: StateCallback = None) -> None:
+        """Train up to the last epoch, up to epoch `stop_after`, or until patience ends; a later call continues."""
+        last = self.max_epochs if stop_after is None else min(stop_after, self.max_epochs)
+        with one_thread():
+            while len(self.epochs) < last and not self.out_of_patience():
+                self.run_epoch(len(self.epochs))
+                if on_state is not None:
+                    on_state(self.state)
+                if callback is not None:
+                    callback(self.epochs[-1])
+
+    def state(self) -> TrainerState:
+        """Return everything that a later run needs to continue to the same bytes."""
+        arrays = {f"best.{name}": array for name, array in self.best.items()}
+        for name, part in self._parts().items():
+            if isinstance(part, nn.Module):
+                arrays |= module_arrays(part, name)
+            elif isinstance(part, torch.optim.Optimizer):
+                arrays |= optimizer_arrays(part, name)
+            else:
+                arrays |= {f"{name}.{key}": array for key, array in part.arrays().items()}
+        arrays["best_score"] = np.array(self.best_score, np.float64)  # −∞ before the first eligible epoch
+        return TrainerState({"epochs": [asdict(epoch) for epoch in self.epochs], "best_epoch": self.best_epoch}, arrays)
+
+    def load(self, saved: TrainerState) -> None:
+        """Restore what `state` returned."""
+        try:
+            for name, part in self._parts().items():
+                if isinstance(part, nn.Module):
+                    load_module(part, name, saved.arrays)
+                elif isinstance(part, torch.optim.Optimizer):
+                    load_optimizer(part, name, saved.arrays)
+                else:
+                    part.load(arrays_below(saved.arrays, f"{name}."))
+            best = arrays_below(saved.arrays, "best.")
+            if set(best) != set(self.best):
+                raise ValueError("the best epoch is missing")
+            self.epochs = [self._epoch_type(**row) for row in saved.metadata["epochs"]]
+            self.best, self.best_epoch = best, int(saved.metadata["best_epoch"])
+            score, negative_loss = saved.arrays["best_score"].tolist()
+            self.best_score = (score, negative_loss)
+        except (KeyError, TypeError, ValueError, RuntimeError) as error:
+            raise InputError(f"the saved state does not belong to this training: {error}") from error
+
+
+def arrays_below(arrays: Mapping[str, Array], prefix: str) -> dict[str, Array]:
+    """Return the arrays whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
 @contextmanager
@@ -35,18 +111,12 @@ def one_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-class seeded:  # noqa: N801 - a context manager
+@contextmanager
+def seeded(seed: int, *names: str | int) -> Iterator[None]:
     """Context in which PyTorch's global generator is seeded; its state is restored afterwards."""
-
-    def __init__(self, seed: int, *names: str | int) -> None:
-        self.number = int(key(seed, *names) >> np.uint64(1))
-
-    def __enter__(self) -> None:
-        self._before = torch.random.get_rng_state()
-        torch.manual_seed(self.number)
-
-    def __exit__(self, *_: object) -> None:
-        torch.random.set_rng_state(self._before)
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(key(seed, *names) >> np.uint64(1)))
+        yield
 
 
 def module_arrays(module: nn.Module, name: str) -> dict[str, Array]:
@@ -70,13 +140,19 @@ def check_array(arrays: Mapping[str, Array], name: str, shape: tuple[int, ...]) 
         raise InputError(f"the parameters {name} must have shape {shape}, found {arrays[name].shape}")
 
 
+def check_finite(value: float | Array, problem: str, parameter: str, now: float) -> None:
+    """Raise an error if a training has overflowed; a tenth of `parameter`, which is `now`, may help."""
+    if not np.isfinite(value).all():
+        hint = Message("try a tenth of ", Param(parameter), f" (now {now:g})")
+        raise InputError(problem, parameter=parameter, hint=hint)
+
+
 def make_optimizer(
     kind: str, parameters: Iterable[Tensor], learning_rate: float, weight_decay: float = 0.0
 ) -> torch.optim.Optimizer:
     """Return an optimizer: "sgd" (as in the paper), "adam" or "adagrad"."""
-    if kind == "adam":
-        return torch.optim.Adam(list(parameters), learning_rate, weight_decay=weight_decay, fused=True)
     kinds: dict[str, Any] = {"sgd": torch.optim.SGD, "adagrad": torch.optim.Adagrad}
+    kinds["adam"] = partial(torch.optim.Adam, fused=True)
     optimizer: torch.optim.Optimizer = kinds[kind](list(parameters), lr=learning_rate, weight_decay=weight_decay)
     return optimizer
 
@@ -93,8 +169,7 @@ def optimizer_arrays(optimizer: torch.optim.Optimizer, name: str) -> dict[str, A
 def load_optimizer(optimizer: torch.optim.Optimizer, name: str, arrays: Mapping[str, Array]) -> None:
     """Load the result of `optimizer_arrays`."""
     state: dict[int, dict[str, Any]] = {}
-    for full, array in arrays.items():
-        if full.startswith(f"{name}."):
-            number, part = full.removeprefix(f"{name}.").split(".")
-            state.setdefault(int(number), {})[part] = torch.tensor(array)
+    for part, array in arrays_below(arrays, f"{name}.").items():
+        number, key = part.split(".")
+        state.setdefault(int(number), {})[key] = torch.tensor(array)
     optimizer.load_state_dict({**optimizer.state_dict(), "state": state})

@@ -1,16 +1,22 @@
-"""Unsupervised node vectors: skip-gram on random walks, all paths with weight 1."""
+"""Unsupervised node vectors: skip-gram on random walks, or a factorization of the log co-occurrence on them."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
+import torch
+from torch import Tensor
 
 from cge.arrays import Array
+from cge.graph import Graph
+from cge.models.sparse_products import sparse_product
 from cge.randomness import generator
 from cge.sampling import NegativeSampler, Walker
 from cge.training.skipgram import train_walks
+from cge.training.torch_state import one_thread
 from cge.training.walk_partitions import partition_count, partition_nodes
 
 _CHUNK = 4096  # walks that all parts of the graph see before any sees the next; chosen on validation nodes
@@ -18,15 +24,10 @@ _BATCH = 4 * _CHUNK  # walks in memory at once
 LEARNING_RATE = 0.05
 _LAST_RATE = 1e-4  # final learning rate, relative to the first
 _CACHE_LINE = 64  # bytes: rows aligned with cache lines are read and written faster
-
-
-@dataclass(frozen=True, eq=False)
-class WalkVectors:
-    """Source and target vectors, `(n, dim)` float32 each, and the number of pairs they were trained on."""
-
-    sources: Array
-    targets: Array
-    pairs: int
+MAX_FACTORIZED_NODES = 20_000  # above, the quadratic time is minutes
+_RANK = 256  # eigenvectors of the graph
+_OVERSAMPLING = 32  # additional random directions, for the accuracy of the last eigenvectors
+_BLOCK = 1_000  # rows of the matrix at once
 
 
 def embed_walks(
@@ -40,8 +41,8 @@ def embed_walks(
     seed: int = 0,
     n_jobs: int | None = None,
     progress: Callable[[float], None] | None = None,
-) -> WalkVectors:
-    """Train vectors on all walks of `epochs` epochs.
+) -> tuple[Array, int]:
+    """Train vectors on all walks of `epochs` epochs; return `(n, dim)` float32 and the number of pairs.
 
     `window` counts steps to both sides of a node, as in word2vec (not nodes of a path, as in the paper). The learning
     rate decays linearly. `progress` is called with the fraction of the walks that is done.
@@ -52,32 +53,21 @@ def embed_walks(
     sources -= np.float32(0.5)
     sources /= np.float32(dim)
     if not len(walker.graph.indices):
-        return WalkVectors(sources, targets, 0)
+        return sources, 0
     partition = partition_nodes(NegativeSampler(walker.graph).probability, partition_count(2 * window), seed)
+    options: dict[str, Any] = {"back": window, "ahead": window, "negatives": negatives, "chunk": _CHUNK}
+    options |= {"seed": seed, "n_jobs": n_jobs}
     total, done, pairs = walker.num_walks * epochs, 0, 0
     for epoch in range(epochs):
         for batch, walks in enumerate(walker.batches(_BATCH, epoch=epoch)):
             progress_range = done / total, (done + len(walks)) / total
             first_rate, last_rate = (learning_rate * max(1 - fraction, _LAST_RATE) for fraction in progress_range)
-            pairs += train_walks(
-                walks,
-                batch * _BATCH,
-                sources,
-                targets,
-                partition,
-                back=window,
-                ahead=window,
-                learning_rates=(first_rate, last_rate),
-                negatives=negatives,
-                seed=seed,
-                stream=epoch,
-                n_jobs=n_jobs,
-                chunk=_CHUNK,
-            )
+            arguments = (walks, batch * _BATCH, sources, targets, partition)
+            pairs += train_walks(*arguments, learning_rates=(first_rate, last_rate), stream=epoch, **options)
             done += len(walks)
             if progress is not None:
                 progress(done / total)
-    return WalkVectors(sources, targets, pairs)
+    return sources, pairs
 
 
 def _aligned_zeros(rows: int, columns: int) -> Array:
@@ -85,3 +75,53 @@ def _aligned_zeros(rows: int, columns: int) -> Array:
     buffer = np.zeros(rows * columns + _CACHE_LINE // 4, np.float32)
     start = -buffer.ctypes.data % _CACHE_LINE // 4
     return buffer[start : start + rows * columns].reshape(rows, columns)
+
+
+@one_thread()
+def factorize_walks(graph: Graph, dim: int, window: int = 10, seed: int = 0, n_jobs: int | None = None) -> Array:
+    """Return vectors `(n, dim)` float32 whose products are log max(1, vol / T · Σ_{r ≤ T} (D⁻¹A)^r D⁻¹), T = `window`.
+
+    Skip-gram on walks implicitly factorizes this logarithm (Qiu et al. 2018, "Network Embedding as Matrix
+    Factorization"). The sum is computed on the leading eigenvectors of the graph, the matrix in blocks of rows. Edges
+    of a directed graph count in both directions. A node without edges has a vector of zeros.
+    """
+    adjacency = sp.csr_array(graph.to_scipy(), dtype=np.float64)
+    adjacency = sp.csr_array(adjacency + adjacency.T) if graph.directed else adjacency
+    degrees = np.asarray(adjacency.sum(axis=1)).ravel()
+    inverse_root = np.where(degrees > 0, 1 / np.sqrt(np.maximum(degrees, 1e-300)), 0.0)
+    normalized = sp.csr_array(sp.diags_array(inverse_root) @ adjacency @ sp.diags_array(inverse_root))  # N
+    count = len(graph)
+
+    def lazy_product(x: Tensor) -> Tensor:
+        """Return (I + N) / 2 · x: the largest eigenvalues are those of N, not the largest in absolute value."""
+        base = x.numpy()
+        return torch.from_numpy(sparse_product(normalized, base, n_jobs, factor=0.5, base=base, base_factor=0.5))
+
+    random = generator(seed, "factors")
+    values, vectors = _leading_eigenvectors(lazy_product, count, min(_RANK, count), 30, random)
+    values = 2 * values - 1
+    spectrum = sum((values**power for power in range(1, window + 1)), torch.zeros_like(values)) / window
+    scaled = torch.from_numpy(inverse_root)[:, None] * vectors * torch.sqrt(spectrum.clamp(min=0) * degrees.sum())
+    rows = scaled.float()
+
+    def log_product(x: Tensor) -> Tensor:
+        blocks = [(block @ rows.T).clamp_(min=1).log_() @ x.float() for block in torch.split(rows, _BLOCK)]
+        return torch.cat(blocks).double()
+
+    values, vectors = _leading_eigenvectors(log_product, count, min(dim, count), 3, random)
+    embedding = np.zeros((count, dim), np.float32)
+    embedding[:, : vectors.shape[1]] = (vectors * torch.sqrt(values.clamp(min=0))).numpy()
+    return embedding
+
+
+def _leading_eigenvectors(
+    product: Callable[[Tensor], Tensor], size: int, count: int, iterations: int, random: np.random.Generator
+) -> tuple[Tensor, Tensor]:
+    """Return the `count` largest eigenvalues, descending, and eigenvectors: subspace iteration (Halko et al. 2011)."""
+    basis = torch.from_numpy(random.standard_normal((size, min(count + _OVERSAMPLING, size))))
+    for _ in range(iterations):
+        basis, _ = torch.linalg.qr(product(basis))
+    small = basis.T @ product(basis)
+    values, rotation = torch.linalg.eigh((small + small.T) / 2)
+    order = torch.arange(len(values) - 1, len(values) - 1 - count, -1)
+    return values[order], basis @ rotation[:, order]

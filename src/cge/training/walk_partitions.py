@@ -22,16 +22,12 @@ from cge.sampling.walk_kernels import alias_tables
 
 @dataclass(frozen=True, eq=False)
 class NodePartition:
-    """A random partition of the nodes, with an alias table of negatives for each part.
-
-    `part_of (n,)` int8 is the part of each node. `nodes (n,)` are the nodes by part, from `indptr[j]` to
-    `indptr[j + 1]`; `threshold` and `alias (n,)` are their alias tables.
-    """
+    """A random partition of the nodes, with an alias table of negatives for each part."""
 
     count: int
-    part_of: Array
+    part_of: Array  # (n,) int8
     indptr: Array
-    nodes: Array
+    nodes: Array  # by part, those of part j from `indptr[j]`
     threshold: Array
     alias: Array
 
@@ -48,10 +44,7 @@ def partition_count(contexts: int) -> int:
 
 
 def partition_nodes(probability: Array, count: int, seed: int) -> NodePartition:
-    """Divide nodes into `count` parts of equal size and total probability; negatives are drawn with `probability (n,)`.
-
-    Nodes with probability 0 (isolated ones) belong to a part, but not to its alias table.
-    """
+    """Divide nodes into `count` parts of equal size and total probability; negatives have `probability (n,)`."""
     order = generator(seed, "parts").permutation(len(probability))
     order = order[np.argsort(-probability[order], kind="stable")]
     part_of = np.empty(len(probability), np.int8)
@@ -84,11 +77,6 @@ def run_in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_job
     wrote the same sources, and (step - 1, i + 1), which wrote the same targets, and nothing else.
     """
     workers = min(resolve_jobs(n_jobs), parts)
-    if workers == 1:
-        for step in range(steps):
-            for i in range(parts):
-                work(step, i)
-        return
     done, busy, failed = [0] * parts, [False] * parts, False
     changed = Condition()
 
@@ -97,17 +85,16 @@ def run_in_waves(work: Callable[[int, int], None], steps: int, parts: int, n_job
         ready = [i for i in range(parts) if not busy[i] and done[i] < steps and done[(i + 1) % parts] >= done[i]]
         return min(ready, key=lambda i: done[i], default=None)
 
+    def ready_or_done() -> bool:
+        return failed or min(done) == steps or next_part() is not None
+
     def worker(_number: int) -> None:
         nonlocal failed
         while True:
             with changed:
+                changed.wait_for(ready_or_done)
                 part = next_part()
-                while part is None:
-                    if failed or min(done) == steps:
-                        return
-                    changed.wait()
-                    part = next_part()
-                if failed:
+                if failed or part is None:
                     return
                 busy[part] = True
             try:

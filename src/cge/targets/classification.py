@@ -1,0 +1,158 @@
+"""Classes: exactly one for each node (softmax, cross-entropy, accuracy), or any number (sigmoids, F1)."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from cge.arrays import Array
+from cge.metrics import accuracy, micro_f1
+from cge.targets.label_encoding import members
+from cge.targets.target import Target, same_shape
+
+_SMOOTHING = 0.05  # share of the propagated labels given to all classes alike, so that no class is impossible
+_CONFIDENT = 0.75  # probability above which a mean of two classes is confident; with c classes 2 / c is enough
+
+
+class SingleLabel(Target):
+    """Labels `(n,)` are class numbers, −1 for unlabeled nodes."""
+
+    kind: ClassVar[str] = "single-label"
+    metric: ClassVar[str] = "accuracy"
+    has_class_prior: ClassVar[bool] = True
+
+    def matrix(self, labels: Array) -> Array:
+        """Return one-hot rows."""
+        return np.eye(len(self.classes), dtype=np.int64)[labels]
+
+    def from_matrix(self, matrix: Array) -> Array:
+        """Return class numbers."""
+        return np.asarray(matrix.argmax(1)) if len(matrix) else np.empty(0, np.int64)
+
+    def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
+        """Return the entropy of the class frequencies."""
+        if class_weights is not None:
+            return float(np.log(len(self.classes)))
+        prior = torch.bincount(labels, minlength=len(self.classes)).double() / len(labels)
+        return float(-(prior * prior.clamp(min=1e-12).log()).sum())
+
+    def outputs(self, scores: Tensor) -> Tensor:
+        """Return the softmax."""
+        return torch.softmax(scores, dim=1)
+
+    def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
+        """Return the sharpened mean, and the nodes where the mean is confident."""
+        confident = (mean.max(1).values > min(2 / mean.shape[1], _CONFIDENT)).float()
+        return torch.softmax(torch.log(mean.clamp(min=1e-30)) / sharpening, dim=1), confident
+
+    def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
+        """Return the cross-entropy from the posterior of label propagation."""
+        return -(torch.softmax(label_scores, dim=1) * torch.log_softmax(scores, dim=1)).sum(1)
+
+    def balanced_weights(self, matrix: Array) -> Array:
+        """Return n / (c · count)."""
+        count = np.maximum(matrix.sum(axis=0), 1)
+        return np.asarray(len(matrix) / (len(count) * count))
+
+    def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:  # noqa: ARG002 - sums are normalized
+        """Return the logarithm of the posterior."""
+        sums, n_classes = np.maximum(sums, 0), sums.shape[1]
+        normalized = (1 - _SMOOTHING) * sums / np.maximum(sums.sum(axis=1, keepdims=True), 1e-12)
+        posterior = normalized + _SMOOTHING / n_classes
+        return np.where(reachable, np.log(posterior) + np.log(n_classes), 0).astype(np.float32)
+
+    def informative(self, matrix: Array) -> Array:
+        """Return False for a label that is alone in its class."""
+        alone = matrix * (matrix.sum(axis=0) == 1) > 0
+        return np.asarray(~alone.any(axis=1, keepdims=True), bool)
+
+    def predict(self, outputs: Array) -> Array:
+        """Return the most probable classes, `(k,)`."""
+        return np.asarray(self.classes[outputs.argmax(1)])
+
+    def confidence(self, outputs: Array) -> Array:
+        """Return the highest probability."""
+        return np.asarray(outputs.max(axis=1, initial=0))
+
+    def score_predictions(self, predicted: Array, labels: Any) -> float:
+        """Return the accuracy."""
+        return accuracy(predicted, same_shape(np.asarray(labels), predicted))
+
+    def format_score(self, score: float) -> str:
+        """Return the accuracy in percent."""
+        return f"{score:.1%}"
+
+    def centered(self, slopes: Array) -> Array:
+        """Subtract the mean over classes, which does not change probabilities."""
+        return np.asarray(slopes - slopes.mean(1, keepdims=True))
+
+
+class MultiLabel(Target):
+    """Labels `(n, c)` are zeros and ones; a row of zeros is an unlabeled node."""
+
+    kind: ClassVar[str] = "multilabel"
+    metric: ClassVar[str] = "micro-F1"
+    multilabel: ClassVar[bool] = True
+
+    def unlabeled(self, count: int) -> Array:
+        """Return rows of zeros."""
+        return np.zeros((count, len(self.classes)), np.int64)
+
+    def labeled(self, labels: Array) -> Array:
+        """Return which nodes have a class."""
+        return np.asarray(labels.any(axis=1), bool)
+
+    def constant_loss(self, labels: Tensor, class_weights: Tensor | None = None) -> float:
+        """Return the sum over classes of the least binary cross-entropy of a constant."""
+        prior = labels.double().mean(0)
+        positive = prior if class_weights is None else class_weights.double() * prior
+        best = (positive / (positive + 1 - prior)).clamp(1e-9, 1 - 1e-9)
+        return float(-(positive * best.log() + (1 - prior) * (1 - best).log()).sum())
+
+    def outputs(self, scores: Tensor) -> Tensor:
+        """Return the sigmoid of each score."""
+        return torch.sigmoid(scores)
+
+    def consistency_target(self, mean: Tensor, sharpening: float) -> tuple[Tensor, Tensor]:
+        """Return each probability moved towards 0 or 1; all nodes count."""
+        return torch.sigmoid(torch.logit(mean, 1e-7) / sharpening), torch.ones(len(mean))
+
+    def distillation_losses(self, scores: Tensor, label_scores: Tensor) -> Tensor:
+        """Return the binary cross-entropy from label propagation, summed over classes."""
+        target = torch.sigmoid(label_scores)
+        return functional.binary_cross_entropy_with_logits(scores, target, reduction="none").sum(1)
+
+    def balanced_weights(self, matrix: Array) -> Array:
+        """Return the number of negatives over that of positives."""
+        count = np.maximum(matrix.sum(axis=0), 1)
+        return np.asarray((len(matrix) - count) / count)
+
+    def label_scores(self, sums: Array, count: Array, reachable: Array) -> Array:
+        """Return log-odds of each class."""
+        share = np.clip(np.where(reachable, np.maximum(sums, 0) / np.maximum(count, 1e-12), 0.5), 0, 1)
+        share = (1 - _SMOOTHING) * share + _SMOOTHING / 2
+        return np.where(reachable, np.log(share) - np.log1p(-share), 0).astype(np.float32)
+
+    def informative(self, matrix: Array) -> Array:
+        """Return False for a class that only one node has, at that node."""
+        return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
+
+    def predict(self, outputs: Array) -> Array:
+        """Return zeros and ones, `(k, c)`: classes with a probability above one half."""
+        return (outputs > 0.5).astype(np.int64)
+
+    def listed(self, outputs: Array) -> list[Any]:
+        """Return the predicted classes of each node."""
+        return [self.classes[row.astype(bool)].tolist() for row in self.predict(outputs)]
+
+    def confidence(self, outputs: Array) -> Array:
+        """Return the probability of the least certain decision."""
+        return np.asarray(np.maximum(outputs, 1 - outputs).min(axis=1, initial=1))
+
+    def score_predictions(self, predicted: Array, labels: Any) -> float:
+        """Return micro-F1."""
+        return micro_f1(predicted > 0, same_shape(members(labels, self.classes), predicted) > 0)
