@@ -6,7 +6,8 @@ Each selects one hyperparameter, the strength of regularization or of propagatio
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,19 +16,8 @@ from sklearn.linear_model import LogisticRegression
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.classifier import NodeClassifier, TaskLabels
-from cge.estimators.embeddings import (
-    DeepWalk,
-    Dim,
-    InOut,
-    Jobs,
-    Node2Vec,
-    Return,
-    Seed,
-    WalkLength,
-    WalksPerNode,
-    Window,
-)
-from cge.estimators.settings import Setting, documented
+from cge.estimators.embeddings import DeepWalk, Node2Vec, stored_vectors
+from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
 from cge.models.sparse_products import unit_rows
 
@@ -53,11 +43,11 @@ class FeatureClassifier(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SGC(NodeClassifier):
     """Logistic regression on features propagated along edges (Wu et al. 2019)."""
 
-    def __init__(self, hops: Annotated[int, Setting("hops of feature propagation", low=1, high=100)] = 2) -> None:
-        self.hops = hops
+    hops: int = param(2, "hops of feature propagation", low=1, high=100)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         adjacency, x = _normalized_adjacency(graph, self_loops=True), _unit(graph)
@@ -67,6 +57,7 @@ class SGC(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LabelPropagation(NodeClassifier):
     """Label propagation along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
 
@@ -77,13 +68,7 @@ class LabelPropagation(NodeClassifier):
     ['a', 'b']
     """
 
-    def __init__(
-        self,
-        class_mass: Annotated[
-            bool, Setting("class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
-        ] = False,
-    ) -> None:
-        self.class_mass = class_mass
+    class_mass: bool = param(False, "class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         n_classes = len(task.classes)
@@ -105,6 +90,7 @@ class LabelPropagation(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class WalkClassifier(NodeClassifier):
     """Logistic regression on vectors of random walks, which are trained without labels.
 
@@ -114,30 +100,17 @@ class WalkClassifier(NodeClassifier):
         Vectors, a row for each of `node_ids_`.
     """
 
-    def __init__(
-        self,
-        vectors: Annotated[str, Setting("method of the vectors", choices=("deepwalk", "node2vec"))] = "deepwalk",
-        *,
-        features: Annotated[bool, Setting("append the node features to the vectors")] = False,
-        dim: Dim = 128,
-        walk_length: WalkLength = 80,
-        walks_per_node: WalksPerNode = 10,
-        window: Window = 10,
-        p: Return = 1.0,
-        q: InOut = 0.5,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.vectors = vectors
-        self.features = features
-        self.dim = dim
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.window = window
-        self.p = p
-        self.q = q
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    vectors: str = param("deepwalk", "method of the vectors", choices=("deepwalk", "node2vec"))
+    _: KW_ONLY
+    features: bool = param(False, "append the node features to the vectors")
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    walk_length: int = param(80, "nodes in a walk", low=2)
+    walks_per_node: int = param(10, "walks from each node", low=1)
+    window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
+    p: float = param(1.0, "return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)
+    q: float = param(0.5, "in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)
+    random_state: int = random_state_param()
+    n_jobs: int | None = n_jobs_param()
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         features = _unit(graph) if self.features else None
@@ -162,9 +135,7 @@ class WalkClassifier(NodeClassifier):
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._unpack(graph, metadata, arrays)
-        if arrays["embedding"].shape != (len(graph), self.dim) or arrays["embedding"].dtype != np.float32:
-            raise InputError(f"the vectors must be ({len(graph)}, {self.dim}) of float32")
-        self.embedding_ = arrays["embedding"]
+        self.embedding_ = stored_vectors(arrays, graph, self.dim)
 
 
 def _normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:

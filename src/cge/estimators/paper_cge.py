@@ -3,41 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.cge_parameters import (
-    HiddenUnits,
-    LabelPairs,
-    NFolds,
-    Outer,
-    OuterLabels,
-    PaperDim,
-    PaperOuterProblem,
-    PaperTraining,
-    PaperWeighting,
-    PathLoss,
-    PathWindow,
-    Refit,
-    SettingName,
-    UnsupWeight,
-    ValidationFraction,
-    Walks,
-)
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
-from cge.estimators.configs import PaperTrainingConfig, as_config
-from cge.estimators.embeddings import Jobs, Negatives, Seed, WalkLength
+from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config
 from cge.estimators.paper_fit import fit_paper
 from cge.estimators.paper_model import PaperModel
 from cge.estimators.paper_store import paper_arrays, paper_metadata, restore_paper
-from cge.estimators.path_estimator import PathEstimator
-from cge.estimators.settings import documented
+from cge.estimators.path_estimator import PathEstimator, refit_param, validation_fraction_param
+from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import network_descriptions
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PaperCGE(PathEstimator):
     """The algorithm of Hou et al., Customized Graph Embedding: CGE-T ("transductive") and CGE-I ("inductive").
 
@@ -56,50 +41,57 @@ class PaperCGE(PathEstimator):
     [1.0]
     """
 
-    def __init__(
-        self,
-        setting: SettingName = "transductive",
-        weighting: PaperWeighting = "lstm",
-        dim: PaperDim = 128,
-        *,
-        window: PathWindow = 6,
-        walk_length: WalkLength = 10,
-        walks_per_node: Walks = 5,
-        loss: PathLoss = "auto",
-        negatives: Negatives = 5,
-        unsup_weight: UnsupWeight = 1.0,
-        label_pairs: LabelPairs = 0.1,
-        hidden: HiddenUnits = 64,
-        validation_fraction: ValidationFraction = 0.2,
-        refit: Refit = True,
-        outer: Outer = "unrolled",
-        outer_labels: OuterLabels = "folds",
-        n_folds: NFolds = 3,
-        training: PaperTraining = None,
-        outer_problem: PaperOuterProblem = None,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.setting = setting
-        self.weighting = weighting
-        self.dim = dim
-        self.window = window
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.loss = loss
-        self.negatives = negatives
-        self.unsup_weight = unsup_weight
-        self.label_pairs = label_pairs
-        self.hidden = hidden
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.outer = outer
-        self.outer_labels = outer_labels
-        self.n_folds = n_folds
-        self.training = training
-        self.outer_problem = outer_problem
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    setting: str = param(
+        "transductive",
+        "'transductive' (CGE-T) learns a vector for each node, 'inductive' (CGE-I) computes vectors from features, for "
+        "new nodes too",
+        choices=("transductive", "inductive"),
+    )
+    weighting: str | Callable[[int], PathWeighting] = param(
+        "lstm",
+        "network that computes path weights A(p): {registry}; 'uniform' has no network, A(p) = 1, which is Planetoid",
+        choices=("uniform",),
+        registry=network_descriptions,
+        callables="a callable takes the size of its input and returns a PathWeighting",
+    )
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    _: KW_ONLY
+    window: int = param(6, "largest number of nodes in a path", low=2, high=100)
+    walk_length: int = param(10, "nodes in a walk", low=2)
+    walks_per_node: int = param(5, "random walks from each node", low=1)
+    loss: str = param(
+        "auto",
+        "path loss (Eq. 5): 'softmax' over all nodes, or 'negative' sampling; 'auto' depends on the size of the graph",
+        choices=("auto", "softmax", "negative"),
+    )
+    negatives: int = param(5, "negative samples per pair", low=1, high=100)
+    unsup_weight: float = param(1.0, "λ: weight of the path loss (Eq. 3)", low=0, high=1000)
+    label_pairs: float = param(
+        0.1, "pairs of nodes with the same label, as a fraction of the pairs from walks", low=0, high=1
+    )
+    hidden: int = param(64, "hidden units of the transductive classification head (Eq. 8)", low=1, high=65536)
+    validation_fraction: float = validation_fraction_param()
+    refit: bool = refit_param()
+    outer: str = param(
+        "unrolled",
+        "gradient of the weighting network: 'unrolled' is the exact gradient through one unrolled inner step, 'paper' "
+        "is Eq. 15 as printed",
+        choices=("unrolled", "paper"),
+    )
+    outer_labels: str = param(
+        "folds",
+        "labels of the outer problem: 'folds' of the training labels, or half of the 'validation' labels",
+        choices=("folds", "validation"),
+    )
+    n_folds: int = param(3, "folds of the training labels", low=2, high=100)
+    training: PaperTrainingConfig | dict[str, Any] | None = param(
+        None, "how vectors and classification head are trained", config=PaperTrainingConfig
+    )
+    outer_problem: PaperOuterConfig | dict[str, Any] | None = param(
+        None, "how the weighting network is trained", config=PaperOuterConfig
+    )
+    random_state: int = random_state_param()
+    n_jobs: int | None = n_jobs_param()
 
     @property
     def inductive(self) -> bool:

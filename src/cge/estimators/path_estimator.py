@@ -18,11 +18,23 @@ from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.not_fitted import NotFittedError
-from cge.estimators.settings import check_settings
+from cge.estimators.settings import check_settings, param
 from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
+
+
+def validation_fraction_param() -> Any:
+    """Return the setting `validation_fraction`."""
+    text = "fraction of the training labels held out as validation labels where none are passed to fit"
+    return param(0.2, text, low=0, high=0.5)
+
+
+def refit_param() -> Any:
+    """Return the setting `refit`."""
+    text = "train again on all labels, for the best number of epochs, after labels were held out for validation"
+    return param(True, text)
 
 
 class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
