@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
-    from cge.estimators.edge_vectors import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.loading import load
     from cge.estimators.methods import Method, register_method
     from cge.estimators.paper_cge import PaperCGE
-    from cge.estimators.subgraphs import subgraph_vectors
+    from cge.estimators.vectors import edge_vectors, subgraph_vectors
     from cge.graph import Graph
     from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
     from cge.training.classifier_registry import ClassifierSpec, register_classifier
@@ -80,7 +79,7 @@ _HOMES = {
     "Split": "cge.data",
     "TrainingConfig": "cge.estimators.configs",
     "WeightingSpec": "cge.models",
-    "edge_vectors": "cge.estimators.edge_vectors",
+    "edge_vectors": "cge.estimators.vectors",
     "load": "cge.estimators.loading",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
@@ -90,7 +89,7 @@ _HOMES = {
     "register_format": "cge.data",
     "register_method": "cge.estimators.methods",
     "register_weighting": "cge.models",
-    "subgraph_vectors": "cge.estimators.subgraphs",
+    "subgraph_vectors": "cge.estimators.vectors",
 }
 
 

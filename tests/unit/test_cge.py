@@ -13,6 +13,7 @@ import sklearn.exceptions
 from sklearn.base import clone
 
 import cge
+from cge.estimators.base import NotFittedError
 from cge.estimators.configs import (
     OuterConfig,
     PaperOuterConfig,
@@ -23,7 +24,6 @@ from cge.estimators.configs import (
     make_estimator,
 )
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import settings_of
 from cge.explain.explainer import Explainer
 from cge.targets.label_encoding import encode_labels
@@ -206,7 +206,7 @@ def test_a_trained_model(fitted: Any) -> None:
 
 def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     model: FittedModel = fitted.fitted_
-    members = [name for name in vars(FittedModel) if not name.startswith("_")]
+    members = [name for name in [*vars(FittedModel), *FittedModel.__annotations__] if not name.startswith("_")]
     assert len(members) == 15
     assert [name for name in members if not hasattr(model, name)] == []
     assert model.graph is fitted.graph_

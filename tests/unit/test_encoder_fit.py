@@ -16,8 +16,8 @@ import torch
 import cge
 from cge import metrics
 from cge.data.graph_update import GraphUpdate
+from cge.estimators.calibration import uncalibrated_probabilities
 from cge.estimators.encoder_fit import _rate_limited, encoder_settings
-from cge.estimators.encoder_model import uncalibrated_probabilities
 from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
 from cge.estimators.predictions import predict_nodes
 from cge.graph import Graph

@@ -1,6 +1,7 @@
 """Baselines: logistic regression on features, on smoothed features and on vectors of walks; label propagation.
 
-Each selects one hyperparameter, the strength of regularization or of propagation, on the validation labels.
+Each selects one hyperparameter, the strength of regularization or of propagation, on the validation labels. Common
+neighbors are the baseline of link prediction.
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from cge.arrays import Array
@@ -19,6 +22,7 @@ from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Node2Vec, stored_vectors
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
+from cge.models.node_pairs import shared_neighbors
 from cge.models.sparse_products import unit_rows
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of LogisticRegression, the inverse of regularization
@@ -136,6 +140,38 @@ class WalkClassifier(NodeClassifier):
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._unpack(graph, metadata, arrays)
         self.embedding_ = stored_vectors(arrays, graph, self.dim)
+
+
+class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
+    """Scores pairs of nodes by their common neighbors; directions and weights of edges are ignored.
+
+    Attributes
+    ----------
+    node_ids_ : (n,)
+        The node ids of the graph.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> CommonNeighbors().fit(graph).link_scores([[0, 2], [0, 1]])["common neighbors"].tolist()
+    [2.0, 0.0]
+    """
+
+    def fit(self, graph: Graph, y: None = None) -> CommonNeighbors:  # noqa: ARG002 - scikit-learn passes it
+        """Store the neighbors of all nodes of a graph."""
+        matrix = graph.to_scipy()
+        matrix = sp.csr_array(matrix + matrix.T)
+        matrix.setdiag(0)
+        matrix.eliminate_zeros()
+        matrix.data[:] = 1
+        self.node_ids_, self._matrix = graph.node_ids, matrix
+        return self
+
+    def link_scores(self, pairs: npt.ArrayLike) -> dict[str, Array]:
+        """Return scores of pairs of node numbers `(k, 2)`, by the name of the score."""
+        first, second = np.asarray(pairs).T
+        scores = shared_neighbors(self._matrix, first, second)
+        return dict(zip(("common neighbors", "Adamic-Adar"), scores, strict=True))
 
 
 def _normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:

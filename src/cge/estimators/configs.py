@@ -5,16 +5,21 @@ An estimator takes such a group as an object, or as a dict with some of its fiel
     CGE(training=TrainingConfig(max_epochs=200))
     CGE(training={"max_epochs": 200})
 
-The command line and `cge tune` have one flat list of names instead; `flat_settings` and `make_estimator` translate.
+The command line, TOML files and `cge tune` have one flat list of names instead; `flat_settings` and `make_estimator`
+translate.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+import tomllib
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from cge.errors import InputError, format_list
+from cge.errors import FileFormatError, InputError, Message, format_list, format_value
 from cge.estimators.settings import Setting, documented, param, settings_of
 
 Config = TypeVar("Config")
@@ -169,3 +174,58 @@ def make_estimator(estimator: type, settings: Mapping[str, Any]) -> Any:
             if config != spec.config():
                 params[name] = config
     return estimator(**params)
+
+
+def read_settings(
+    file: str | Path,
+    known: Mapping[str, tuple[Any, ...]] | None = None,
+    options: Collection[str] = (),
+) -> dict[str, Any]:
+    """Return the settings in a TOML file; "none" stands for None.
+
+    Parameters
+    ----------
+    file : path
+    known : {name: (kind, setting, …)}, optional
+        The settings there are, as from `flat_settings`: another name is refused, and so is an illegal value.
+    options : names, optional
+        Further names that are allowed; their values are not checked.
+    """
+    path = Path(file)
+    text, content = read_toml(path)
+    table = next((name for name, value in content.items() if isinstance(value, dict)), None)
+    if table is not None:
+        raise FileFormatError(path, f"found the table [{table}]", hint="write all settings at the top level")
+    settings = {name: None if value == "none" else value for name, value in content.items()}
+    for name, value in settings.items() if known is not None else ():
+        if name in options:
+            continue
+        if known is None or name not in known:
+            close = get_close_matches(name, [*(known or ()), *options], n=1, cutoff=0.0)
+            hint = f"the closest name is {close[0]!r}" if close else "there are none"
+            raise FileFormatError(path, f"there is no setting {name!r}", _line(text, name), hint=hint)
+        kind, setting = known[name][:2]
+        if not setting.allows(kind, value):
+            problem = Message(f"{name} must be ", setting.expected(kind, value), f", found {format_value(value)}")
+            raise FileFormatError(path, problem, _line(text, name), parameter=name)
+    return settings
+
+
+def read_toml(file: str | Path) -> tuple[str, dict[str, Any]]:
+    """Return the text of a TOML file and its content."""
+    path = Path(file)
+    try:
+        text = path.read_text(encoding="utf-8")
+        return text, tomllib.loads(text)
+    except FileNotFoundError:
+        raise FileFormatError(path, "there is no such file") from None
+    except OSError as error:
+        raise FileFormatError(path, f"the file cannot be read ({error.strerror})") from None
+    except (ValueError, RecursionError) as error:
+        raise FileFormatError(path, f"the file is not valid TOML: {error}") from None
+
+
+def _line(text: str, name: str) -> int | None:
+    """Return the line that sets a name."""
+    assignment = re.compile(rf"""\s*(["']?){re.escape(name)}\1\s*=""")
+    return next((number for number, line in enumerate(text.splitlines(), 1) if assignment.match(line)), None)

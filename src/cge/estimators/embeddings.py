@@ -11,10 +11,9 @@ import numpy as np
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
-from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
-from cge.estimators.not_fitted import NotFittedError
+from cge.errors import InputError, Message
+from cge.estimators.base import NotFittedError, check_graph, save_estimator
 from cge.estimators.settings import check_settings, documented, n_jobs_param, param, random_state_param
-from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.sampling import Walker
 from cge.training.walk_embedding import embed_walks
@@ -64,8 +63,7 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
             Called with the finished fraction of the training.
         """
         check_settings(self)
-        if not isinstance(graph, Graph):
-            raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
+        check_graph(graph)
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
         options: Any = {"seed": self.random_state, "n_jobs": self.n_jobs}

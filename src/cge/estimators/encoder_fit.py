@@ -13,15 +13,13 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.calibration import Calibration, calibrate
+from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.classifier import TaskLabels, folds_of, hold_out
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.encoder_store import restore_selection, selection_metadata
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.label_roles import folds_of, hold_out
-from cge.estimators.missing_inputs import missing_input_temperatures
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows

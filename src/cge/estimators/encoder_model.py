@@ -4,56 +4,44 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
-from cge.estimators.calibration import Calibration, mean_outputs
-from cge.estimators.encoder_explainer import encoder_explainer
-from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
+from cge.errors import InputError
+from cge.estimators.calibration import Calibration, uncalibrated_probabilities
+from cge.estimators.fitted_model import (
+    FitLog,
+    FittedModel,
+    LabeledNodes,
+    ValidationNodes,
+    label_table,
+    normalized_by_start,
+)
+from cge.explain.all_paths import AllPaths
+from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer
+from cge.explain.explanation import ClassifierInfo
+from cge.explain.linear_scores import ScoreFunction
+from cge.explain.path_search import PathSet
+from cge.explain.sampled_paths import SampledPaths
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
-from cge.models.propagation import propagate_to
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
-
-
-def uncalibrated_probabilities(
-    data: EncoderData,
-    selection: Selection,
-    classifiers: Sequence[tuple[str, PathClassifier]],
-    labels: tuple[Array, Array] | None,
-    target: Target,
-    rows: Array,
-) -> Array:
-    """Return the probability of each class for some nodes, `(k, c)`, before calibration.
-
-    `labels` are the nodes whose labels are propagated, and the labels as a matrix.
-    """
-    nodes, propagation, label_scores = torch.from_numpy(rows), selection.weighting.propagation(data), None
-    if selection.label_propagation and labels is not None:
-        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
-    scores = []
-    with torch.no_grad():
-        for name, classifier in classifiers:
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
-            class_scores = classifier.scores(propagate_to(propagation, inputs, nodes) + classifier.offset())
-            scores.append(
-                class_scores if label_scores is None else class_scores + classifier.label_weight * label_scores
-            )
-    return mean_outputs(scores, target)
+from cge.training.named_weighting import NamedWeighting
 
 
 @dataclass(eq=False, kw_only=True)
-class EncoderModel:
-    """A trained path encoder; implements `FittedModel`.
+class EncoderModel(FittedModel):
+    """A trained path encoder.
 
     `selection` holds the weighting and what else the search selected, `ensemble` the classifiers whose probabilities
     are averaged, and `embedder` the one that gives the vectors.
@@ -70,17 +58,14 @@ class EncoderModel:
     weighting_selected: bool
     log: FitLog
 
-    inductive: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
+    inductive = True
+    exact = True
 
     def __post_init__(self) -> None:
+        self.graph, self.label_propagation = self.data.graph, self.selection.label_propagation
+        self.weighting_name, self.gain_over_uniform = self.selection.weighting.name, self.selection.gain_over_uniform
         self._own_vectors = self._vectors(self.data)
         self._last: tuple[Graph, EncoderData] | None = None
-
-    @property
-    def graph(self) -> Graph:
-        """The training graph."""
-        return self.data.graph
 
     @property
     def temperature(self) -> float:
@@ -88,29 +73,14 @@ class EncoderModel:
         return self.calibration.temperature
 
     @property
-    def weighting_name(self) -> str:
-        """The path weighting in use."""
-        return self.selection.weighting.name
-
-    @property
     def classifier_names(self) -> list[str]:
         """The classifiers of the ensemble."""
         return list(dict.fromkeys(name for name, _ in self.ensemble))
 
     @property
-    def label_propagation(self) -> bool:
-        """Whether propagated training labels are added to the class scores."""
-        return self.selection.label_propagation
-
-    @property
     def search_results(self) -> list[dict[str, Any]]:
         """What the model search compared, as rows."""
         return [asdict(result) for result in self.selection.results]
-
-    @property
-    def gain_over_uniform(self) -> tuple[float, float] | None:
-        """Validation accuracy of the weighting above that of uniform weights, with its standard error."""
-        return self.selection.gain_over_uniform
 
     @property
     def weight_parameters(self) -> dict[str, Any]:
@@ -125,18 +95,14 @@ class EncoderModel:
             "hops": module.hop_weights().tolist(),
         }
 
-    def data_of(self, graph: Graph) -> EncoderData:
-        """Return another graph with inputs that are scaled as those of training."""
-        if self.data.uses_features:
-            check_same_features(self.data.graph, graph)
-        return EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
-
-    def _data_of(self, graph: Graph | None) -> EncoderData:
-        """Return the data of a graph, by default that of training; the last other one is kept."""
+    def data_of(self, graph: Graph | None) -> EncoderData:
+        """Return a graph, by default that of training, with inputs scaled as in training; the last one is kept."""
         if graph is None:
             return self.data
         if self._last is None or self._last[0] is not graph:
-            self._last = graph, self.data_of(graph)
+            if self.data.uses_features:
+                check_same_features(self.graph, graph)
+            self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
         return self._last[1]
 
     def _vectors(self, data: EncoderData) -> Array:
@@ -148,12 +114,12 @@ class EncoderModel:
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        return self._own_vectors if graph is None else self._vectors(self._data_of(graph))
+        return self._own_vectors if graph is None else self._vectors(self.data_of(graph))
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
         labels = self._labels_in(graph) if self.label_propagation else None
-        return self.probabilities_in(self._data_of(graph), labels, rows, self.temperature)
+        return self.probabilities_in(self.data_of(graph), labels, rows, self.temperature)
 
     def probabilities_in(
         self, data: EncoderData, labels: tuple[Array, Array] | None, rows: Array, temperature: float | Array
@@ -176,4 +142,72 @@ class EncoderModel:
 
     def explainer(self, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths
         """Return what explains the predictions of one classifier of the ensemble."""
-        return encoder_explainer(self, classifier)
+        return _explainer(self, classifier)
+
+
+def _explainer(model: EncoderModel, place: int) -> Explainer:
+    """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
+    count = len(model.ensemble)
+    if place >= count:
+        legal = f"a whole number below {count}, the number of classifiers of this model"
+        raise InputError(parameter="classifier", expected=legal, found=place)
+    name, classifier = model.ensemble[place]
+    data, weighting, label_scores = model.data, model.selection.weighting, None
+    with torch.no_grad():
+        inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm)).double().numpy()
+        offset = classifier.offset().double().numpy()
+    if model.label_propagation:
+        propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.target)
+        label_scores = float(classifier.label_weight.detach()) * propagated.astype(np.float64)
+    exact = isinstance(weighting.module, EdgeWeighting)
+    return Explainer(
+        _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
+        ScoreFunction(inputs, _ClassifierScores(classifier), offset, label_scores),
+        model.probabilities(None, np.arange(len(model.graph))),
+        data.graph.node_ids,
+        label_table(model.train, model.target),
+        model.temperature,
+        ClassifierInfo(place, count, name),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassifierScores:
+    """The scores of a classifier; they do not depend on the node."""
+
+    classifier: PathClassifier
+
+    def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG002 - same call as the paper's heads
+        return self.classifier.scores(vectors)
+
+
+def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
+    uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+    with torch.no_grad():
+        values, walk = (
+            module.edge_weights(data.transitions, data.edge_inputs).double().numpy() for module in (weighting, uniform)
+        )
+        hops = weighting.hop_weights().tolist()
+    return AllPaths(data.transitions, values, hops, walk, EdgeTypes.of(data.graph, data.transitions))
+
+
+def _sampled_paths(model: EncoderModel) -> SampledPaths:
+    data, weighting = model.data, model.selection.weighting
+    sizes = len(weighting.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
+    types = EdgeTypes.of(data.graph, data.transitions)
+    return SampledPaths(_NetworkPaths(data, weighting), *sizes, model.path_weights, types)
+
+
+@dataclass(frozen=True, eq=False)
+class _NetworkPaths:
+    """The sampled paths of some nodes, each with its share of their weighted mean."""
+
+    data: EncoderData
+    weighting: NamedWeighting
+
+    def __call__(self, nodes: Array) -> PathSet:
+        propagation = self.weighting.trainable(self.data, nodes)
+        paths = propagation.prefixes
+        weights = paths.count * propagation.weights().astype(np.float64)
+        share = normalized_by_start(paths.start, weights, self.data.transitions.num_nodes)
+        return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)

@@ -10,10 +10,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.classifier import TaskLabels, hold_out
 from cge.estimators.configs import OuterConfig, as_config, flat_params
 from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
-from cge.estimators.label_roles import hold_out
 from cge.estimators.paper_cge import PaperCGE
 from cge.graph import Graph
 from cge.models.weightings import is_learned

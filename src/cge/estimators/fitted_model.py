@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -50,6 +50,12 @@ def label_table(labeled: LabeledNodes, target: Target) -> Labels:
     return Labels(target, labeled.nodes[order], labeled.matrix[order])
 
 
+def normalized_by_start(start: Array, values: Array, nodes: int) -> Array:
+    """Return values as shares of all values of the same start."""
+    share: Array = values / np.maximum(np.bincount(start, values, minlength=nodes), 1e-12)[start]
+    return share
+
+
 def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
     """Return the labeled nodes that a model folder stores under a name."""
     labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.labels"])
@@ -79,71 +85,45 @@ class FitLog:
     notices: tuple[Message, ...] = ()
 
 
-class FittedModel(Protocol):
-    """A trained model, by node numbers.
+class FittedModel:
+    """A trained model, by node numbers."""
 
-    Attributes
-    ----------
-    graph : Graph
-        The training graph.
-    target : Target
-        What is predicted.
-    train, validation : LabeledNodes, ValidationNodes
-        The labels that trained the model, and those that selected it.
-    log : FitLog
-        How training went.
-    weighting_name : str
-        The path weighting in use, "custom" for one of the user's own.
-    temperature : float
-        The temperature of the calibrated probabilities.
-    inductive : bool
-        Whether nodes of other graphs can be predicted.
-    exact : bool
-        Whether class scores are a sum over paths, or are only attributed to paths.
-    weighting_selected : bool
-        Whether validation labels selected the weighting.
-    gain_over_uniform : (gain, standard error) or None
-        Validation accuracy of the weighting above that of uniform weights, where the search measured it.
-    """
+    graph: Graph
+    target: Target
+    train: LabeledNodes
+    validation: ValidationNodes
+    log: FitLog
+    weighting_name: str
+    """The path weighting in use, "custom" for one of the user's own."""
+    inductive: bool
+    """Whether nodes of other graphs can be predicted."""
+    exact: ClassVar[bool]
+    """Whether class scores are a sum over paths, or are only attributed to paths."""
+    weighting_selected: bool
+    """Whether validation labels selected the weighting."""
+    gain_over_uniform: tuple[float, float] | None
+    """Validation accuracy above that of uniform weights, with its standard error, where the search measured it."""
 
     @property
-    def graph(self) -> Graph: ...  # noqa: D102
-    @property
-    def target(self) -> Target: ...  # noqa: D102
-    @property
-    def train(self) -> LabeledNodes: ...  # noqa: D102
-    @property
-    def validation(self) -> ValidationNodes: ...  # noqa: D102
-    @property
-    def log(self) -> FitLog: ...  # noqa: D102
-    @property
-    def weighting_name(self) -> str: ...  # noqa: D102
-    @property
-    def temperature(self) -> float: ...  # noqa: D102
-    @property
-    def inductive(self) -> bool: ...  # noqa: D102
-    @property
-    def exact(self) -> bool: ...  # noqa: D102
-    @property
-    def weighting_selected(self) -> bool: ...  # noqa: D102
-    @property
-    def gain_over_uniform(self) -> tuple[float, float] | None: ...  # noqa: D102
+    def temperature(self) -> float:
+        """The temperature of the calibrated probabilities."""
+        raise NotImplementedError
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        ...
+        raise NotImplementedError
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
-        ...
+        raise NotImplementedError
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return the weights of paths of node indices, `(k,)`."""
-        ...
+        raise NotImplementedError
 
     def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what explains predictions; `classifier` is the place of one in an ensemble."""
-        ...
+        raise NotImplementedError
 
 
 def learned_weights_unused(model: FittedModel) -> bool:

@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from cge.errors import CgeError, FileFormatError, InputError, format_value
+from cge.estimators.base import CUSTOM, name_of
 from cge.estimators.configs import make_estimator
 from cge.estimators.methods import estimator_classes
 from cge.estimators.settings import check_settings
-from cge.estimators.storing import CUSTOM, name_of
 from cge.models.path_networks import PathWeighting
 from cge.parallel import resolve_jobs
 from cge.store import Stored, read_folder, unpack_graph

@@ -153,7 +153,7 @@ _TABLE = [
     _walks("node2vec+features", "node2vec", features=True, space=_NODE2VEC),
     Method(
         "common-neighbors",
-        "cge.estimators.common_neighbors:CommonNeighbors",
+        "cge.estimators.baselines:CommonNeighbors",
         "the number of common neighbors, or their Adamic-Adar index",
         tasks=("links",),
     ),

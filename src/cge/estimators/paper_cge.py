@@ -12,8 +12,7 @@ from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config
 from cge.estimators.paper_fit import fit_paper
-from cge.estimators.paper_model import PaperModel
-from cge.estimators.paper_store import paper_arrays, paper_metadata, restore_paper
+from cge.estimators.paper_model import PaperModel, paper_arrays, paper_metadata, restore_paper
 from cge.estimators.path_estimator import PathEstimator, refit_param, validation_fraction_param
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph

@@ -12,10 +12,9 @@ import torch
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.classifier import TaskLabels, folds_of, hold_out
 from cge.estimators.configs import flat_params
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.label_roles import folds_of, hold_out
 from cge.estimators.paper_model import PaperModel, normalized_features
 from cge.graph import Graph
 from cge.training.candidates import MIN_VALIDATION

@@ -13,13 +13,12 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
+from cge.estimators.base import check_fitted, save_estimator
 from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import check_settings, param
-from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
@@ -237,13 +236,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """
         self._need_fit()
         metadata, arrays = self._stored()
-        save_estimator(
-            self,
-            folder,
-            self.graph_,
-            metadata | {"fit_call": self.fit_call_},
-            arrays | pack_values(self.classes_, "classes."),
-        )
+        arrays |= pack_values(self.classes_, "classes.")
+        save_estimator(self, folder, self.graph_, metadata | {"fit_call": self.fit_call_}, arrays)
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Restore what `save` wrote."""
@@ -264,7 +258,6 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         self._explainers: dict[int, Explainer] = {}
 
     def _need_fit(self) -> FittedModel:
-        if not hasattr(self, "fitted_"):
-            raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
+        check_fitted(self)
         model: FittedModel = self.fitted_
         return model

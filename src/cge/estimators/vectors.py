@@ -1,4 +1,4 @@
-"""Vectors of sub-graphs: means of their nodes' vectors, weighted by the paths within the sub-graph."""
+"""Vectors of pairs of nodes and of sub-graphs, from the vectors of their nodes."""
 
 from __future__ import annotations
 
@@ -9,11 +9,39 @@ import numpy as np
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.checks import edge_columns
 from cge.errors import InputError, format_value
-from cge.estimators.edge_vectors import vectors_of
+from cge.estimators.base import NotFittedError
 from cge.estimators.encoder_model import EncoderModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_weighting import EdgePropagation
+from cge.models.node_pairs import PAIR_OPERATORS, pair_vectors
+
+
+def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
+    """Return a vector for each pair of nodes, `(m, dim)`, whether there is an edge between them or not.
+
+    Parameters
+    ----------
+    model
+        A trained estimator: anything with `node_ids_` and `embedding_`.
+    pairs : (m, 2) array or sequence of pairs
+        Node ids.
+    how : {"hadamard", "average", "l1", "l2", "concat"}
+        Elementwise: the product, the mean, the absolute or the squared difference; or the concatenation of both
+        vectors, `(m, 2 dim)`, the only one that depends on the order of the pair.
+
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(node_ids_=np.array(["x", "y"], object), embedding_=np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> edge_vectors(model, [("x", "y"), ("y", "y")]).tolist()
+    [[3.0, 8.0], [9.0, 16.0]]
+    """
+    if how not in PAIR_OPERATORS:
+        raise InputError(parameter="how", expected=f"one of {', '.join(map(repr, PAIR_OPERATORS))}", found=how)
+    ids, vectors = _vectors_of(model)
+    index = IdIndex(ids)
+    first, second = (find_nodes(index, column, "pairs") for column in edge_columns(pairs, "pair"))
+    return pair_vectors(vectors, first, second, how)
 
 
 def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iterable[Iterable[Hashable]]) -> Array:
@@ -38,7 +66,7 @@ def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iter
     >>> subgraph_vectors(model, {"one": ["x"], "both": ["x", "y"]}).tolist()
     [[1.0, 2.0], [2.0, 3.0]]
     """
-    ids, vectors = vectors_of(model)
+    ids, vectors = _vectors_of(model)
     index, fitted, edge_weights = IdIndex(ids), getattr(model, "fitted_", None), None
     if isinstance(fitted, EncoderModel):
         propagation = EdgePropagation(
@@ -71,3 +99,11 @@ def inner_weight(edge_weights: sp.csr_array, hops: Array, nodes: Array) -> Array
         reached = np.bincount(end, weights * reached[start], minlength=len(nodes))
         total = total + hop * reached
     return total
+
+
+def _vectors_of(model: Any) -> tuple[Array, Array]:
+    """Return the ids `(n,)` and vectors `(n, dim)` of a trained model."""
+    if not hasattr(model, "embedding_") or not hasattr(model, "node_ids_"):
+        kind = type(model).__name__
+        raise NotFittedError(f"this {kind} has no node vectors; train a model that has, such as cge.CGE")
+    return model.node_ids_, np.asarray(model.embedding_)
