@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
     from cge.estimators.embeddings import DeepWalk, Node2Vec
-    from cge.estimators.loading import load
     from cge.estimators.methods import Method, register_method
     from cge.estimators.paper_cge import PaperCGE
+    from cge.estimators.persistence import load
     from cge.estimators.vectors import edge_vectors, subgraph_vectors
     from cge.graph import Graph
     from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
@@ -80,7 +80,7 @@ _HOMES = {
     "TrainingConfig": "cge.estimators.configs",
     "WeightingSpec": "cge.models",
     "edge_vectors": "cge.estimators.vectors",
-    "load": "cge.estimators.loading",
+    "load": "cge.estimators.persistence",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
     "read_graph": "cge.data",

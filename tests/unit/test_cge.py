@@ -13,7 +13,7 @@ import sklearn.exceptions
 from sklearn.base import clone
 
 import cge
-from cge.estimators.base import NotFittedError
+from cge.estimators.classifier import NotFittedError
 from cge.estimators.configs import (
     OuterConfig,
     PaperOuterConfig,

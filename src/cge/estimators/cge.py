@@ -8,13 +8,13 @@ from typing import Any
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_fit import fit_encoder
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
 from cge.estimators.path_estimator import PathEstimator, refit_param, validation_fraction_param
+from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting

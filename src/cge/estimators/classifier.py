@@ -9,18 +9,38 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn.exceptions
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.data.splits import folds as stratified_folds
-from cge.errors import InputError, Message
-from cge.estimators.base import check_fitted, check_graph, save_estimator
+from cge.errors import MAKE_GRAPH, CgeError, InputError, Message, qualified_type
+from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
 
 _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
+
+
+class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
+    """`fit` was not called; an error of `cge` as well as of scikit-learn.
+
+    Not in `cge.errors`, since scikit-learn is slow to import.
+    """
+
+
+def check_fitted(estimator: Any) -> None:
+    """Refuse to use an estimator before `fit`."""
+    if not hasattr(estimator, "graph_"):
+        raise NotFittedError(f"this {type(estimator).__name__} has not been trained yet; call fit first")
+
+
+def check_graph(graph: Any) -> None:
+    """Refuse to fit anything but a `Graph`."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,11 +164,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
                 _, choice = self._train(graph, replace(labels, train=train_idx, validation=validation_idx))
                 labels = replace(labels, choice=choice)
         self._set_model(graph, labels.target, self._train(graph, labels)[0])
-        self.labels_seen_ = {
-            "train": len(labels.train),
-            "outer": self._outer_labels,
-            "validation": validation_labels,
-        }
+        self.labels_seen_ = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
         return self
 
     def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:

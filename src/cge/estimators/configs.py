@@ -177,19 +177,12 @@ def make_estimator(estimator: type, settings: Mapping[str, Any]) -> Any:
 
 
 def read_settings(
-    file: str | Path,
-    known: Mapping[str, tuple[Any, ...]] | None = None,
-    options: Collection[str] = (),
+    file: str | Path, known: Mapping[str, tuple[Any, ...]] | None = None, options: Collection[str] = ()
 ) -> dict[str, Any]:
     """Return the settings in a TOML file; "none" stands for None.
 
-    Parameters
-    ----------
-    file : path
-    known : {name: (kind, setting, …)}, optional
-        The settings there are, as from `flat_settings`: another name is refused, and so is an illegal value.
-    options : names, optional
-        Further names that are allowed; their values are not checked.
+    `known` are the settings there are, as from `flat_settings`: another name is refused, and so is an illegal value.
+    `options` are further names that are allowed; their values are not checked.
     """
     path = Path(file)
     text, content = read_toml(path)
@@ -197,11 +190,13 @@ def read_settings(
     if table is not None:
         raise FileFormatError(path, f"found the table [{table}]", hint="write all settings at the top level")
     settings = {name: None if value == "none" else value for name, value in content.items()}
-    for name, value in settings.items() if known is not None else ():
+    if known is None:
+        return settings
+    for name, value in settings.items():
         if name in options:
             continue
-        if known is None or name not in known:
-            close = get_close_matches(name, [*(known or ()), *options], n=1, cutoff=0.0)
+        if name not in known:
+            close = get_close_matches(name, [*known, *options], n=1, cutoff=0.0)
             hint = f"the closest name is {close[0]!r}" if close else "there are none"
             raise FileFormatError(path, f"there is no setting {name!r}", _line(text, name), hint=hint)
         kind, setting = known[name][:2]

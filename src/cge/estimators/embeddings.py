@@ -12,7 +12,8 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.base import NotFittedError, check_graph, save_estimator
+from cge.estimators.classifier import NotFittedError, check_graph
+from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings, documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
 from cge.sampling import Walker

@@ -14,12 +14,12 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
-from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels, folds_of, hold_out
+from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.encoder_store import restore_selection, selection_metadata
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
+from cge.estimators.persistence import Checkpoints
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows
@@ -128,27 +128,18 @@ class _EncoderFit:
 
     def run(self) -> EncoderModel:
         """Return the trained model."""
-        all_train, validation_idx = self.labels.train, self.labels.validation
-        validation_given, train_idx = len(validation_idx) > 0, all_train
-        if not validation_given:
-            fraction, seed = self.model.validation_fraction, self.model.random_state
-            train_idx, validation_idx = hold_out(self.labels.strata, all_train, fraction, seed)
-        refit = self.model.refit and not validation_given and len(validation_idx) > 0
+        train_idx, validation_idx, refit = self.labels.split(self.model)
         stage = "select" if refit else "train"
         evaluator = self._evaluator(train_idx, validation_idx)
         selection = self._select(evaluator)
         members = self._train_members(evaluator, selection, stage)
         ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
-        probabilities, calibration, prior_shift = self._calibrate(ensemble, validation_given)
+        probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION:
+            classifiers, labeled = _classifiers(ensemble, prior_shift), self._labeled(train_idx)
             temperatures = missing_input_temperatures(
-                self.data,
-                selection,
-                _classifiers(ensemble, prior_shift),
-                self._labeled(train_idx),
-                validation,
-                self.labels.target,
+                self.data, selection, classifiers, labeled, validation, self.labels.target
             )
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
@@ -157,13 +148,11 @@ class _EncoderFit:
         embedder = next((member for member in members if not CLASSIFIERS[member.classifier].linear), members[0])
         if refit:
             selection_history = history
-            evaluator = self._evaluator(all_train, np.empty(0, np.int64))
-            again = {
-                id(member): self._refit(evaluator, selection, member) for member in dict.fromkeys([*ensemble, embedder])
-            }
+            evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
+            again = {id(each): self._refit(evaluator, selection, each) for each in dict.fromkeys([*ensemble, embedder])}
             ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
             history = _history(ensemble[0], "refit")
-        final_train = all_train if refit else train_idx
+        final_train = self.labels.train if refit else train_idx
         seen = {
             "train": len(final_train),
             "outer": len(train_idx) if selection.any_learned else 0,
@@ -185,15 +174,13 @@ class _EncoderFit:
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
         return nodes, self.labels.matrix(nodes)
 
-    def _calibrate(
-        self, ensemble: list[_EnsembleMember], validation_given: bool
-    ) -> tuple[Array, Calibration, Array | None]:
+    def _calibrate(self, ensemble: list[_EnsembleMember]) -> tuple[Array, Calibration, Array | None]:
         """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
         counts, target = None, task.target
         correct = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
-        if validation_given and correct and target.has_class_prior:
+        if len(self.labels.validation) and correct and target.has_class_prior:
             counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts)

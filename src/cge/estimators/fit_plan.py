@@ -6,11 +6,11 @@ The candidates are those that the search itself runs (`cge.training.candidates`)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cge.estimators.cge import CGE
-from cge.estimators.classifier import TaskLabels, hold_out
+from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
 from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
 from cge.estimators.paper_cge import PaperCGE
@@ -24,31 +24,14 @@ from cge.training.paper_settings import MAX_SOFTMAX_NODES
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A fit before it starts.
+    """A fit before it starts."""
 
-    Attributes
-    ----------
-    labels : dict
-        Numbers of labels for training ("train"), for learning weights ("outer") and for validation ("validation").
-    refit : bool
-        Whether a second training on all labels follows.
-    sizes : dict
-        Settings with the values that will be used.
-    peak_bytes : float
-        Memory, estimated.
-    inputs : str or None
-        Node inputs of the path encoder; None for the paper's algorithm.
-    candidates : tuple of Candidate
-        What the model search may evaluate, in order; the last is the model that is trained until it stops. Empty
-        for the paper's algorithm.
-    """
-
-    labels: dict[str, int]
-    refit: bool
-    sizes: dict[str, Any]
-    peak_bytes: float
-    inputs: str | None = None
-    candidates: tuple[Candidate, ...] = field(default=())
+    labels: dict[str, int]  # numbers of labels for training ("train"), learning weights ("outer") and "validation"
+    refit: bool  # whether a second training on all labels follows
+    sizes: dict[str, Any]  # settings with the values that will be used
+    peak_bytes: float  # estimated memory
+    inputs: str | None = None  # node inputs of the path encoder
+    candidates: tuple[Candidate, ...] = ()  # of the model search, in order; the last is trained until it stops
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the candidates as rows of a table."""
@@ -67,11 +50,7 @@ def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None
     [('training', 'degree', 'mlp')]
     """
     labels = model._checked_labels(graph, y, validation)
-    train_idx, validation_idx, refit = labels.train, labels.validation, False
-    if not len(validation_idx):
-        fraction, seed = model.validation_fraction, model.random_state
-        train_idx, validation_idx = hold_out(labels.strata, labels.train, fraction, seed)
-        refit = bool(model.refit and len(validation_idx))
+    train_idx, validation_idx, refit = labels.split(model)
     counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
     if isinstance(model, CGE):
         return _plan_encoder(model, graph, labels, len(train_idx), counts, refit)

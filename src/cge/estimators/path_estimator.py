@@ -13,11 +13,10 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
-from cge.estimators.base import check_fitted, save_estimator
-from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels, task_labels
+from cge.estimators.classifier import TaskLabels, check_fitted, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
+from cge.estimators.persistence import Checkpoints, save_estimator
 from cge.estimators.settings import check_settings, param
 from cge.explain.explainer import Explainer
 from cge.graph import Graph

@@ -169,8 +169,7 @@ class SimilarNodes:
         """
         vectors, norms = self.vectors[rows], self._norms[rows]
         if self.metric == "cosine":
-            unit: Array = (vectors / np.maximum(norms, _TINY)[:, None]).astype(np.float32)
-            return unit
+            return _scaled(vectors, norms)
         largest = max(float(self._norms.max()), _TINY)
         additional = np.sqrt(np.maximum(1 - (norms / largest) ** 2, 0))
         return np.column_stack([vectors / largest, additional]).astype(np.float32)
@@ -180,10 +179,9 @@ def _usearch() -> Any:
     try:
         return import_module("usearch.index")
     except ImportError:
-        raise MissingDataError(
-            "the approximate search needs the package usearch, which is not installed",
-            hint=Message.of("run 'pip install usearch', or use {method}", method="exact"),
-        ) from None
+        problem = "the approximate search needs the package usearch, which is not installed"
+        hint = Message.of("run 'pip install usearch', or use {method}", method="exact")
+        raise MissingDataError(problem, hint=hint) from None
 
 
 def row_norms(vectors: Array) -> Array:
@@ -212,22 +210,10 @@ def inner_products(vectors: Array, row: int, others: Array, norms: Array | None 
 def nearest_rows(vectors: Array, queries: Array, top: int, norms: Array, *, cosine: bool = True) -> tuple[Array, Array]:
     """Return the `top` other rows with the highest scores for each of `queries`, and the scores, `(k, top)` each.
 
-    Parameters
-    ----------
-    vectors : (n, d) float32
-    queries : (k,) int
-        Row numbers.
-    top : int
-        From 1 to n − 1.
-    norms : (n,)
-        The `row_norms` of the vectors.
-    cosine : bool
-        Whether scores are cosines, else inner products. A row of zeros has cosine 0 with every other.
-
-    Notes
-    -----
-    All rows within rounding errors of the best are scored again by `inner_products`, so that the result is exact and
-    ties are in the order of rows. Only one block of products is in memory at a time.
+    `queries` are row numbers, `top` is from 1 to n − 1, and `norms` are the `row_norms` of the vectors. Scores are
+    cosines, else inner products; a row of zeros has cosine 0 with every other. All rows within rounding errors of the
+    best are scored again by `inner_products`, so that the result is exact and ties are in the order of rows. Only one
+    block of products is in memory at a time.
     """
     largest = max(float(norms.max(initial=0)), _TINY)
     scale = norms if cosine else np.full(len(norms), largest)  # so that all products are between −1 and 1

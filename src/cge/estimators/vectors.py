@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from cge.arrays import Array
 from cge.checks import edge_columns
 from cge.errors import InputError, format_value
-from cge.estimators.base import NotFittedError
+from cge.estimators.classifier import NotFittedError
 from cge.estimators.encoder_model import EncoderModel
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_weighting import EdgePropagation
