@@ -11,9 +11,8 @@ from cge.errors import InputError, Message
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_fit import fit_encoder
-from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
-from cge.estimators.path_estimator import PathEstimator, refit_param, validation_fraction_param
+from cge.estimators.encoder_model import EncoderModel, restore_encoder
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
@@ -120,8 +119,8 @@ class CGE(PathEstimator):
         "kind of target: 'classification' (single-label or multilabel) or 'regression' (numbers)",
         choices=TASKS,
     )
-    validation_fraction: float = validation_fraction_param()
-    refit: bool = refit_param()
+    validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
+    refit: bool = param(True, REFIT)
     training: TrainingConfig | dict[str, Any] | None = param(
         None, "how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig
     )
@@ -159,10 +158,6 @@ class CGE(PathEstimator):
         self.classifiers_, self.label_propagation_ = model.classifier_names, model.label_propagation
         self.prior_correction_, self.search_results_ = model.calibration.prior_corrected, model.search_results
         self.weight_parameters_ = model.weight_parameters
-
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        model: Any = self.fitted_
-        return encoder_metadata(model), encoder_arrays(model)
 
     def _restore(
         self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]

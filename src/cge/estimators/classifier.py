@@ -25,10 +25,7 @@ _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels
 
 
 class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
-    """`fit` was not called; an error of `cge` as well as of scikit-learn.
-
-    Not in `cge.errors`, since scikit-learn is slow to import.
-    """
+    """`fit` was not called. The error is not in `cge.errors`, since scikit-learn is slow to import."""
 
 
 def check_fitted(estimator: Any) -> None:
@@ -192,14 +189,16 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def predict(self, nodes: Iterable[Hashable] | None = None) -> Array:
         """Return the most probable class, `(k,)`; in a multilabel task zeros and ones, `(k, c)`."""
-        return self.target_.predict(self.predict_proba(nodes))
+        probabilities = self.predict_proba(nodes)
+        return self.target_.predict(probabilities)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
         """Return the accuracy of the predictions; in a multilabel task, micro-F1.
 
         `labels` has an entry for each of `nodes`: a class, or zeros and ones, or a list of classes.
         """
-        return self.target_.score_predictions(self.predict(nodes), labels)
+        predicted = self.predict(nodes)
+        return self.target_.score_predictions(predicted, labels)
 
     def save(self, folder: str | Path) -> None:
         """Write the predictions to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""

@@ -153,11 +153,8 @@ class _EncoderFit:
             ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
             history = _history(ensemble[0], "refit")
         final_train = self.labels.train if refit else train_idx
-        seen = {
-            "train": len(final_train),
-            "outer": len(train_idx) if selection.any_learned else 0,
-            "validation": len(validation_idx),
-        }
+        n_outer = len(train_idx) if selection.any_learned else 0
+        seen = {"train": len(final_train), "outer": n_outer, "validation": len(validation_idx)}
         return EncoderModel(
             data=self.data,
             selection=selection,
@@ -222,9 +219,8 @@ class _EncoderFit:
             classifiers.append(DEFAULT_CLASSIFIER)
         members = []
         for classifier in classifiers:
-            count = self.model.n_estimators if classifier in selection.classifiers else 1
-            for number in range(count):
-                candidate = (selection.weighting.name, classifier, selection.label_propagation)
+            candidate = (selection.weighting.name, classifier, selection.label_propagation)
+            for number in range(self.model.n_estimators if classifier in selection.classifiers else 1):
                 trainer = evaluator.trainers.get(candidate) if number == 0 else None
                 if trainer is None:
                     weighting, seed = selection.weighting, self._seed(number)
@@ -256,14 +252,11 @@ class _EncoderFit:
 
 def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
     """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
-    return tuple((member.classifier, _shifted(member.trainer.best_classifier(), prior_shift)) for member in members)
-
-
-def _shifted(classifier: PathClassifier, prior_shift: Array | None) -> PathClassifier:
-    if prior_shift is not None:
+    classifiers = tuple((member.classifier, member.trainer.best_classifier()) for member in members)
+    for _, classifier in classifiers if prior_shift is not None else ():
         with torch.no_grad():
             classifier.class_bias().add_(torch.from_numpy(prior_shift))
-    return classifier
+    return classifiers
 
 
 def _history(member: _EnsembleMember, stage: str) -> History:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.calibration import Calibration, uncalibrated_probabilities
+from cge.estimators.encoder_store import restore_calibration, restore_data, restore_selection, selection_metadata
 from cge.estimators.fitted_model import (
     FitLog,
     FittedModel,
@@ -21,6 +21,8 @@ from cge.estimators.fitted_model import (
     ValidationNodes,
     label_table,
     normalized_by_start,
+    restore_log,
+    stored_labels,
 )
 from cge.explain.all_paths import AllPaths
 from cge.explain.edge_types import EdgeTypes
@@ -32,11 +34,15 @@ from cge.explain.sampled_paths import SampledPaths
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeWeighting
-from cge.targets import Target
-from cge.training.classifier_registry import CLASSIFIERS
+from cge.targets import Target, restore_target
+from cge.training.classifier_registry import CLASSIFIERS, make_classifier
 from cge.training.encoder_data import EncoderData
+from cge.training.history import Epoch
 from cge.training.model_search import Selection
-from cge.training.named_weighting import NamedWeighting
+from cge.training.torch_state import TrainerState, load_module, module_arrays
+
+if TYPE_CHECKING:
+    from cge.estimators.cge import CGE
 
 
 @dataclass(eq=False, kw_only=True)
@@ -144,6 +150,38 @@ class EncoderModel(FittedModel):
         """Return what explains the predictions of one classifier of the ensemble."""
         return _explainer(self, classifier)
 
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        return self.log.metadata() | {
+            "by_features": self.data.uses_features,
+            "calibration": asdict(self.calibration),
+            "edge_inputs": list(self.data.edge_scale.names),
+            "embedder": self.embedder[0],
+            "ensemble": [name for name, _ in self.ensemble],
+            "selection": selection_metadata(self.selection),
+            "target": self.target.metadata(),
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
+        scale, dense, table = self.data.edge_scale, self.data.dense_scale, self.data.walk_vectors
+        arrays: dict[str, Array] = {} if table is None else {"walks.vectors": table}
+        arrays |= {
+            "scale.mean": scale.mean,
+            "scale.spread": scale.spread,
+            "scale.idf": scale.idf,
+            "dense.center": dense[0],
+            "dense.spread": dense[1],
+        }
+        arrays |= self.train.arrays("train") | self.validation.arrays("validation")
+        closed_walks = self.data.closed_walks.get(self.weighting_name)
+        if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
+            arrays["train.closed_walks"] = closed_walks[1]
+        for place, (_, classifier) in enumerate(self.ensemble):
+            arrays |= module_arrays(classifier, f"ensemble.{place}")
+        arrays |= module_arrays(self.embedder[1], "embedder")
+        return arrays | module_arrays(self.selection.weighting.module, "weighting")
+
 
 def _explainer(model: EncoderModel, place: int) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
@@ -162,23 +200,13 @@ def _explainer(model: EncoderModel, place: int) -> Explainer:
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
         _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
-        ScoreFunction(inputs, _ClassifierScores(classifier), offset, label_scores),
+        ScoreFunction(inputs, lambda _, vectors: classifier.scores(vectors), offset, label_scores),
         model.probabilities(None, np.arange(len(model.graph))),
         data.graph.node_ids,
         label_table(model.train, model.target),
         model.temperature,
         ClassifierInfo(place, count, name),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _ClassifierScores:
-    """The scores of a classifier; they do not depend on the node."""
-
-    classifier: PathClassifier
-
-    def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG002 - same call as the paper's heads
-        return self.classifier.scores(vectors)
 
 
 def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
@@ -194,20 +222,52 @@ def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
 def _sampled_paths(model: EncoderModel) -> SampledPaths:
     data, weighting = model.data, model.selection.weighting
     sizes = len(weighting.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
-    types = EdgeTypes.of(data.graph, data.transitions)
-    return SampledPaths(_NetworkPaths(data, weighting), *sizes, model.path_weights, types)
 
-
-@dataclass(frozen=True, eq=False)
-class _NetworkPaths:
-    """The sampled paths of some nodes, each with its share of their weighted mean."""
-
-    data: EncoderData
-    weighting: NamedWeighting
-
-    def __call__(self, nodes: Array) -> PathSet:
-        propagation = self.weighting.trainable(self.data, nodes)
+    def paths_of(nodes: Array) -> PathSet:
+        """Return the sampled paths of some nodes, each with its share of their weighted mean."""
+        propagation = weighting.trainable(data, nodes)
         paths = propagation.prefixes
         weights = paths.count * propagation.weights().astype(np.float64)
-        share = normalized_by_start(paths.start, weights, self.data.transitions.num_nodes)
+        share = normalized_by_start(paths.start, weights, data.transitions.num_nodes)
         return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
+
+    return SampledPaths(paths_of, *sizes, model.path_weights, EdgeTypes.of(data.graph, data.transitions))
+
+
+def restore_encoder(
+    estimator: CGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
+) -> EncoderModel:
+    """Return the model that a folder holds."""
+    from cge.estimators.encoder_fit import encoder_settings
+
+    data = restore_data(estimator, graph, metadata, arrays)
+    if not (len(classes) and len(arrays["embedder.bias"])):
+        raise InputError("there must be a class, and vectors of at least one number")
+    settings = replace(encoder_settings(estimator, len(classes)), dim=len(arrays["embedder.bias"]))
+    selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
+
+    def restored(name: str, prefix: str) -> tuple[str, PathClassifier]:
+        classifier = make_classifier(name, data, settings.dim, len(classes), 0)
+        load_module(classifier, prefix, dict(arrays))
+        return name, classifier
+
+    train, validation = stored_labels(arrays, len(graph), len(classes))
+    if "train.closed_walks" in arrays:
+        closed_walks = np.array(arrays["train.closed_walks"], np.float64)
+        if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():
+            raise InputError("the training labels and the weights of their closed walks do not agree")
+        data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
+    if not metadata["ensemble"]:
+        raise InputError("there is no classifier")
+    return EncoderModel(
+        data=data,
+        selection=selection,
+        ensemble=tuple(restored(name, f"ensemble.{place}") for place, name in enumerate(metadata["ensemble"])),
+        embedder=restored(metadata["embedder"], "embedder"),
+        train=train,
+        validation=validation,
+        target=restore_target(metadata["target"], classes),
+        calibration=restore_calibration(metadata["calibration"]),
+        weighting_selected=estimator.weighting == "auto",
+        log=restore_log(metadata, Epoch),
+    )

@@ -12,6 +12,7 @@ from sklearn.base import clone
 from cge.arrays import Array
 from cge.checks import checked_integer
 from cge.errors import CgeWarning, InputError, format_list, format_value
+from cge.estimators.classifier import check_fitted
 from cge.estimators.fitted_model import FittedModel
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
@@ -28,12 +29,14 @@ class ExplanationMixin:
 
     graph_: Graph
     classes_: Array
+    fitted_: FittedModel
     weighting_: str
     random_state: int
     _explainers: dict[int, Explainer]
 
     def _need_fit(self) -> FittedModel:
-        raise NotImplementedError
+        check_fitted(self)
+        return self.fitted_
 
     def explain(
         self, node: Hashable, top: int = 10, *, hop: int | None = None, classifier: int = 0, target_class: Any = None
@@ -193,23 +196,15 @@ def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Arr
     Where the model held validation labels out of the training labels, and then trained on them as well, they are
     validation labels here; with `as_passed` they are training labels, as they were passed to `fit`.
     """
-    fitted = model.fitted_
-    was_held_out = model.selection_history_ is not None
-    y = _for_all_nodes(model, fitted.train.nodes, fitted.train.matrix)
-    if was_held_out and as_passed:
-        return y, None
-    validation = fitted.validation
-    if was_held_out:
-        y[validation.nodes] = fitted.target.unlabeled(len(validation))
-    return y, _for_all_nodes(model, validation.nodes, validation.matrix) if len(validation) else None
-
-
-def _for_all_nodes(model: PathEstimator, nodes: Array, matrix: Array) -> Array:
-    """Return the labels of some nodes in an array for all nodes, others unlabeled."""
-    target = model.fitted_.target
-    labels = target.unlabeled(len(model.graph_))
-    labels[nodes] = target.from_matrix(matrix)
-    return labels
+    target, train, validation = model.fitted_.target, model.fitted_.train, model.fitted_.validation
+    y, validation_y = (target.unlabeled(len(model.graph_)) for _ in range(2))
+    y[train.nodes] = target.from_matrix(train.matrix)
+    if model.selection_history_ is not None:
+        if as_passed:
+            return y, None
+        y[validation.nodes] = target.unlabeled(len(validation))
+    validation_y[validation.nodes] = target.from_matrix(validation.matrix)
+    return y, validation_y if len(validation) else None
 
 
 def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
@@ -227,16 +222,11 @@ def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> A
 
     For its own validation nodes these are the probabilities of the training that had not seen their labels.
     """
-    fitted = getattr(method, "fitted_", None)
-    validation = None if fitted is None else fitted.validation
-    if (
-        validation is not None
-        and np.array_equal(validation.nodes, nodes)
-        and validation.probabilities.shape[1] == probabilities.shape[1]
-    ):
-        unseen: Array = validation.probabilities
-        return unseen
-    return probabilities[nodes]
+    fitted: FittedModel | None = getattr(method, "fitted_", None)
+    if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
+        return probabilities[nodes]
+    unseen = fitted.validation.probabilities
+    return unseen if unseen.shape[1] == probabilities.shape[1] else probabilities[nodes]
 
 
 def gain_over_uniform(model: PathEstimator) -> Gain | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cge.errors import InputError, Message
 from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
 from cge.models.weightings import is_learned
+from cge.store import metadata_field, metadata_record
 from cge.targets import Target
 from cge.training.history import History
 
@@ -56,19 +57,25 @@ def normalized_by_start(start: Array, values: Array, nodes: int) -> Array:
     return share
 
 
-def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
-    """Return the labeled nodes that a model folder stores under a name."""
+def stored_labels(arrays: Mapping[str, Array], nodes: int, classes: int) -> tuple[LabeledNodes, ValidationNodes]:
+    """Return the training and validation labels that a model folder stores."""
+    if "validation.probabilities" not in arrays:
+        raise InputError("the probabilities of the validation labels are missing")
+    probabilities = np.array(arrays["validation.probabilities"], np.float32)
+    validation = _stored_labels(arrays, "validation", nodes, classes)
+    if probabilities.shape != validation.matrix.shape:
+        raise InputError("the validation labels and their probabilities do not agree")
+    train = _stored_labels(arrays, "train", nodes, classes)
+    return train, ValidationNodes(validation.nodes, validation.matrix, probabilities)
+
+
+def _stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
     labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.labels"])
     matrix = matrix.astype(np.int64) if matrix.dtype.kind in "iub" else matrix
     inside = labeled.dtype == np.int64 and (not len(labeled) or 0 <= labeled.min() <= labeled.max() < nodes)
     if matrix.shape != (len(labeled), classes) or not inside:
         raise InputError(f"the {name} labels do not belong to this graph")
-    if f"{name}.probabilities" not in arrays:
-        return LabeledNodes(labeled, matrix)
-    probabilities = np.array(arrays[f"{name}.probabilities"], np.float32)
-    if probabilities.shape != matrix.shape:
-        raise InputError(f"the {name} labels and their probabilities do not agree")
-    return ValidationNodes(labeled, matrix, probabilities)
+    return LabeledNodes(labeled, matrix)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +90,26 @@ class FitLog:
     selection_history: History | None
     labels_seen: dict[str, int]
     notices: tuple[Message, ...] = ()
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the log for the metadata of a model folder."""
+        selection = self.selection_history
+        return {
+            "best_epoch": self.best_epoch,
+            "history": self.history.rows(),
+            "labels_seen": self.labels_seen,
+            "selection_history": None if selection is None else selection.rows(),
+        }
+
+
+def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
+    """Return how a fit went; `epoch` is the class of a row of its history."""
+    rows = metadata_field(metadata, "selection_history", list, type(None))
+    selection = None if rows is None else History([metadata_record(epoch, row) for row in rows])
+    history = History([metadata_record(epoch, row) for row in metadata_field(metadata, "history", list)])
+    counts = metadata_field(metadata, "labels_seen", dict)
+    labels_seen = {name: int(metadata_field(counts, name, int)) for name in ("train", "outer", "validation")}
+    return FitLog(history, metadata_field(metadata, "best_epoch", int), selection, labels_seen)
 
 
 class FittedModel:
@@ -123,6 +150,14 @@ class FittedModel:
 
     def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what explains predictions; `classifier` is the place of one in an ensemble."""
+        raise NotImplementedError
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
         raise NotImplementedError
 
 

@@ -21,28 +21,16 @@ from cge.training.network_training import NetworkSettings, train_network
 from cge.training.torch_state import seeded
 
 
-def _hidden(default: int) -> Any:
-    return param(default, "hidden units", low=1, high=4096)
-
-
-def _weight_decay(default: float) -> Any:
-    return param(default, "weight decay of the first layer", low=0, high=10)
-
-
-def _epochs(default: int) -> Any:
-    return param(default, "largest number of epochs", low=1, high=1_000_000)
-
-
 @dataclass(eq=False, repr=False)
 class _Network(NodeClassifier):
     """A classifier that trains a network; a subclass implements `_network`."""
 
     _: KW_ONLY
-    hidden: int = _hidden(16)
+    hidden: int = param(16, "hidden units", low=1, high=4096)
     dropout: float = param(0.5, "dropout of the features and of the hidden layer", low=0, high=0.95)
     learning_rate: float = param(0.01, "learning rate of Adam", above=0, high=10)
-    weight_decay: float = _weight_decay(5e-4)
-    epochs: int = _epochs(200)
+    weight_decay: float = param(5e-4, "weight decay of the first layer", low=0, high=10)
+    epochs: int = param(200, "largest number of epochs", low=1, high=1_000_000)
     patience: int = param(
         100, "epochs without a better validation accuracy after which training stops", low=1, high=1_000_000
     )
@@ -110,9 +98,9 @@ class APPNP(_Network):
     hops: int = param(10, "steps of propagation", low=1, high=1000)
     alpha: float = param(0.1, "teleport probability of personalized PageRank", above=0, high=1)
     _: KW_ONLY
-    hidden: int = _hidden(64)
-    weight_decay: float = _weight_decay(5e-3)
-    epochs: int = _epochs(500)
+    hidden: int = param(64, "hidden units", low=1, high=4096)
+    weight_decay: float = param(5e-3, "weight decay of the first layer", low=0, high=10)
+    epochs: int = param(500, "largest number of epochs", low=1, high=1_000_000)
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Appnp:
         return Appnp(data.transitions, features, self.hidden, classes, _weights(data), self.hops, self.alpha)

@@ -123,8 +123,10 @@ _CGE: Space = {
 _BASELINES = "cge.estimators.baselines"
 _NETWORKS = "cge.estimators.graph_networks"
 _EMBEDDINGS = "cge.estimators.embeddings"
-_PROPAGATION, _COMMON_NEIGHBORS = f"{_BASELINES}:LabelPropagation", f"{_BASELINES}:CommonNeighbors"
+_PROPAGATION, _CLASS_MASS = f"{_BASELINES}:LabelPropagation", {"class_mass": True}
 _CGE_CLASS, _PAPER_CLASS = "cge.estimators.cge:CGE", "cge.estimators.paper_cge:PaperCGE"
+_COMMON_NEIGHBORS = "the number of common neighbors, or their Adamic-Adar index"
+_GCN_CGE = "GCN with the class probabilities of cge as further features"
 _LINKS, _BOTH = ("links",), ("nodes", "links")
 
 
@@ -143,19 +145,12 @@ def _paper(name: str, setting: str, weighting: str, description: str) -> Method:
 _TABLE = [
     Method("features", f"{_BASELINES}:FeatureClassifier", "logistic regression on the node features"),
     Method("label-propagation", _PROPAGATION, "labels propagated along edges"),
-    Method(
-        "label-propagation-mass", _PROPAGATION, "label propagation with class mass normalization", {"class_mass": True}
-    ),
+    Method("label-propagation-mass", _PROPAGATION, "label propagation with class mass normalization", _CLASS_MASS),
     _walks("deepwalk", "deepwalk", features=False, space=_DIM),
     _walks("deepwalk+features", "deepwalk", features=True, space=_DIM),
     _walks("node2vec", "node2vec", features=False, space=_NODE2VEC),
     _walks("node2vec+features", "node2vec", features=True, space=_NODE2VEC),
-    Method(
-        "common-neighbors",
-        _COMMON_NEIGHBORS,
-        "the number of common neighbors, or their Adamic-Adar index",
-        tasks=_LINKS,
-    ),
+    Method("common-neighbors", f"{_BASELINES}:CommonNeighbors", _COMMON_NEIGHBORS, tasks=_LINKS),
     Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=_LINKS),
     Method("node2vec", f"{_EMBEDDINGS}:Node2Vec", "node2vec vectors, trained without labels", {}, {"q": 0.5}, _LINKS),
     _paper("planetoid-t", "transductive", "uniform", "Planetoid, transductive: uniform weights"),
@@ -168,13 +163,7 @@ _TABLE = [
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
     Method("appnp", f"{_NETWORKS}:APPNP", "predictions propagated by personalized PageRank", space=_APPNP),
-    Method(
-        "gcn+cge",
-        f"{_NETWORKS}:GCN",
-        "GCN with the class probabilities of cge as further features",
-        {"append": "cge"},
-        space=_NETWORK,
-    ),
+    Method("gcn+cge", f"{_NETWORKS}:GCN", _GCN_CGE, {"append": "cge"}, space=_NETWORK),
     Method("cge", _CGE_CLASS, "the defaults of this package", tasks=_BOTH, space=_CGE),
     Method("cge-uniform", _CGE_CLASS, "cge with uniform weights", {"weighting": "uniform"}, tasks=_BOTH, space=_CGE),
 ]

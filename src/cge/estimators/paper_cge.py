@@ -14,8 +14,8 @@ from cge.errors import InputError, Message
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config, flat_params
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.paper_model import PaperModel, normalized_features, paper_arrays, paper_metadata, restore_paper
-from cge.estimators.path_estimator import PathEstimator, refit_param, validation_fraction_param
+from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
@@ -78,8 +78,8 @@ class PaperCGE(PathEstimator):
         0.1, "pairs of nodes with the same label, as a fraction of the pairs from walks", low=0, high=1
     )
     hidden: int = param(64, "hidden units of the transductive classification head (Eq. 8)", low=1, high=65536)
-    validation_fraction: float = validation_fraction_param()
-    refit: bool = refit_param()
+    validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
+    refit: bool = param(True, REFIT)
     outer: str = param(
         "unrolled",
         "gradient of the weighting network: 'unrolled' is the exact gradient through one unrolled inner step, 'paper' "
@@ -178,10 +178,6 @@ class PaperCGE(PathEstimator):
             )
         model.log = replace(model.log, notices=_notices(model.log, self.outer))
         return model
-
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        model: Any = self.fitted_
-        return paper_metadata(model), paper_arrays(model)
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> PaperModel:
         return restore_paper(self, graph, classes, metadata, arrays)

@@ -14,7 +14,6 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
-from cge.estimators.encoder_store import history_metadata, restore_log
 from cge.estimators.fitted_model import (
     FitLog,
     FittedModel,
@@ -22,6 +21,7 @@ from cge.estimators.fitted_model import (
     ValidationNodes,
     label_table,
     normalized_by_start,
+    restore_log,
     stored_labels,
 )
 from cge.explain.edge_types import EdgeTypes
@@ -30,7 +30,7 @@ from cge.explain.linear_scores import ScoreFunction
 from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.graph import Graph
-from cge.models import PathWeighting, TransductiveHead
+from cge.models import TransductiveHead
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.path_tree import PathTree
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows, unit_rows
@@ -118,6 +118,21 @@ class PaperModel(FittedModel):
         """Return what attributes predictions to paths."""
         return _explainer(self, classifier, seed)
 
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        shape = asdict(self.parameters.shape)
+        del shape["weighting"]  # is in the settings
+        return self.log.metadata() | {
+            "shape": shape,
+            "target": self.target.metadata(),
+            "temperature": self.temperature,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
+        arrays = {f"{_PREFIX}{name}": array for name, array in self.parameters.arrays().items()}
+        return arrays | self.train.arrays("train") | self.validation.arrays("validation")
+
 
 def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeatures | None:
     """Return features with rows of unit length (rows of zeros stay)."""
@@ -128,23 +143,6 @@ def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeature
         scaled = sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ features).astype(np.float32)
         return SparseFeatures(scaled, n_jobs)
     return torch.from_numpy(unit_rows(features))
-
-
-def paper_metadata(model: PaperModel) -> dict[str, Any]:
-    """Return the metadata of a model folder."""
-    shape = asdict(model.parameters.shape)
-    del shape["weighting"]  # is in the settings
-    return history_metadata(model.log) | {
-        "shape": shape,
-        "target": model.target.metadata(),
-        "temperature": model.temperature,
-    }
-
-
-def paper_arrays(model: PaperModel) -> dict[str, Array]:
-    """Return the arrays of a model folder, by name."""
-    arrays = {f"{_PREFIX}{name}": array for name, array in model.parameters.arrays().items()}
-    return arrays | model.train.arrays("train") | model.validation.arrays("validation")
 
 
 def restore_paper(
@@ -161,14 +159,12 @@ def restore_paper(
     temperature = float(metadata["temperature"])
     if not 0 < temperature < np.inf:
         raise InputError("the temperature must be positive and finite")
-    validation = stored_labels(arrays, "validation", len(graph), len(classes))
-    if not isinstance(validation, ValidationNodes):
-        raise InputError("the probabilities of the validation labels are missing")
+    train, validation = stored_labels(arrays, len(graph), len(classes))
     return PaperModel(
         graph=graph,
         features=normalized_features(graph.features, estimator.n_jobs),
         parameters=parameters,
-        train=stored_labels(arrays, "train", len(graph), len(classes)),
+        train=train,
         validation=validation,
         target=restore_target(metadata["target"], classes),
         log=restore_log(metadata, PaperEpoch),
@@ -188,58 +184,41 @@ def _explainer(model: PaperModel, place: int, seed: int) -> Explainer:
         raise InputError(parameter="classifier", expected="0 (this model has one classifier)", found=place)
     graph, parameters, own = model.graph, model.parameters, model.vectors()
     vectors = unit_rows(own.astype(np.float64))
-    score = _HeadScores(parameters.head, model.features)
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
+
+    def head_scores(nodes: Tensor, parts: Tensor) -> Tensor:
+        """Return the scores of the head for vectors of unit length, or for parts of them."""
+        head: Any = parameters.head
+        scores: Tensor = head.from_e(parts)
+        if isinstance(head, TransductiveHead):
+            scores = head.score_e(torch.relu(scores))
+        if model.features is None:
+            return scores
+        with torch.no_grad():
+            *_, of_x = head.branches(take_rows(model.features, nodes), torch.zeros_like(parts))
+        return scores + of_x
+
+    def prefixes_of(nodes: Array) -> PathSet:
+        """Return the prefixes of walks from some nodes, weighted; of at least two nodes, as in training."""
+        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, steps.num_nodes
+        starts = [turn * size + first for turn in range(walker.walks_per_node)]
+        walks = np.concatenate([walker.sample(start, count)[nodes - first] for start in starts])
+        paths = sample_prefixes(walks, steps)
+        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
+        prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
+        if parameters.network is not None:
+            tree = PathTree.grow(prefixes.nodes(steps.indices), paths.length, paths.parents)
+            values = values * parameters.network.weigh(torch.from_numpy(own), tree, steps.n_jobs)
+        prefixes = prefixes.take(long)
+        share = normalized_by_start(prefixes.start, values[long], size)
+        return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)
+
     sizes = model.window - 1, steps.indices, steps.num_nodes
-    paths = _WalkPrefixes(walker, steps, parameters.network, own)
     return Explainer(
-        SampledPaths(paths, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
-        ScoreFunction(vectors, score, np.zeros(vectors.shape[1]), vectors=vectors),
+        SampledPaths(prefixes_of, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
+        ScoreFunction(vectors, head_scores, np.zeros(vectors.shape[1]), vectors=vectors),
         model.probabilities(None, np.arange(len(graph))),
         graph.node_ids,
         label_table(model.train, model.target),
     )
-
-
-@dataclass(frozen=True, eq=False)
-class _HeadScores:
-    """The scores of a head for vectors of unit length, or for parts of them."""
-
-    head: Any
-    features: NodeFeatures | None
-
-    def __call__(self, nodes: Tensor, vectors: Tensor) -> Tensor:
-        scores: Tensor = self.head.from_e(vectors)
-        if isinstance(self.head, TransductiveHead):
-            scores = self.head.score_e(torch.relu(scores))
-        if self.features is None:
-            return scores
-        with torch.no_grad():
-            *_, of_x = self.head.branches(take_rows(self.features, nodes), torch.zeros_like(vectors))
-        total: Tensor = scores + of_x
-        return total
-
-
-@dataclass(frozen=True, eq=False)
-class _WalkPrefixes:
-    """The prefixes of walks from some nodes, weighted; of at least two nodes, as in training."""
-
-    walker: Walker
-    steps: TransitionMatrix
-    network: PathWeighting | None
-    vectors: Array
-
-    def __call__(self, nodes: Array) -> PathSet:
-        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, self.steps.num_nodes
-        starts = [turn * size + first for turn in range(self.walker.walks_per_node)]
-        walks = np.concatenate([self.walker.sample(start, count)[nodes - first] for start in starts])
-        paths = sample_prefixes(walks, self.steps)
-        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
-        prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
-        if self.network is not None:
-            tree = PathTree.grow(prefixes.nodes(self.steps.indices), paths.length, paths.parents)
-            values = values * self.network.weigh(torch.from_numpy(self.vectors), tree, self.steps.n_jobs)
-        prefixes = prefixes.take(long)
-        share = normalized_by_start(prefixes.start, values[long], size)
-        return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)

@@ -13,26 +13,17 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
-from cge.estimators.classifier import TaskLabels, check_fitted, task_labels
+from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.persistence import Checkpoints, save_estimator
-from cge.estimators.settings import check_settings, param
+from cge.estimators.settings import check_settings
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 
-
-def validation_fraction_param() -> Any:
-    """Return the setting `validation_fraction`."""
-    text = "fraction of the training labels held out as validation labels where none are passed to fit"
-    return param(0.2, text, low=0, high=0.5)
-
-
-def refit_param() -> Any:
-    """Return the setting `refit`."""
-    text = "train again on all labels, for the best number of epochs, after labels were held out for validation"
-    return param(True, text)
+VALIDATION_FRACTION = "fraction of the training labels held out as validation labels where none are passed to fit"
+REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
 class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
@@ -141,10 +132,6 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Return the trained model."""
 
     @abstractmethod
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the metadata and the arrays that a model folder holds."""
-
-    @abstractmethod
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         """Return the model from the metadata and arrays of a model folder."""
 
@@ -187,8 +174,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         `graph` are as for `predict_proba`.
         """
         model = self._need_fit()
-        validation = model.validation
-        residuals = validation.probabilities, validation.matrix
+        residuals = model.validation.probabilities, model.validation.matrix
         return model.target.interval(self._outputs(nodes, graph), residuals, level)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
@@ -233,10 +219,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
 
         Graph and features are part of it. An existing model in the folder is replaced atomically.
         """
-        self._need_fit()
-        metadata, arrays = self._stored()
-        arrays |= pack_values(self.classes_, "classes.")
-        save_estimator(self, folder, self.graph_, metadata | {"fit_call": self.fit_call_}, arrays)
+        model = self._need_fit()
+        metadata = model.metadata() | {"fit_call": self.fit_call_}
+        save_estimator(self, folder, self.graph_, metadata, model.arrays() | pack_values(self.classes_, "classes."))
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Restore what `save` wrote."""
@@ -255,8 +240,3 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen
         self.weighting_ = model.weighting_name
         self._explainers: dict[int, Explainer] = {}
-
-    def _need_fit(self) -> FittedModel:
-        check_fitted(self)
-        model: FittedModel = self.fitted_
-        return model

@@ -87,15 +87,13 @@ def load(
         raise FileFormatError(folder, "the settings are missing; save the model again")
     custom = settings.get("weighting")
     if isinstance(custom, dict):
+        problem = f"this model has the weighting {custom.get(_CUSTOM)!r}, "
         if weighting is None:
-            problem = f"this model has the weighting {custom.get(_CUSTOM)!r}, which is not part of the folder"
+            problem += "which is not part of the folder"
             raise InputError(problem, parameter="weighting", hint="pass it as load(…, weighting=…)")
         if name_of(weighting) != custom.get(_CUSTOM):
-            raise InputError(
-                f"this model has the weighting {custom.get(_CUSTOM)!r}, but weighting is {name_of(weighting)!r}",
-                parameter="weighting",
-                hint="pass the one it was trained with",
-            )
+            problem += f"but weighting is {name_of(weighting)!r}"
+            raise InputError(problem, parameter="weighting", hint="pass the one it was trained with")
         settings = settings | {"weighting": weighting}
     elif weighting is not None:
         raise InputError("this model was not trained with a weighting of your own; leave weighting out")
@@ -110,9 +108,8 @@ def load(
         raise FileFormatError(folder, "this model needs more memory than this machine has") from None
     except _PROBLEMS as error:
         reason = error if isinstance(error, CgeError) else format_value(str(error))
-        raise FileFormatError(
-            folder, f"this folder does not hold a complete {stored.kind} model ({reason}); save the model again"
-        ) from None
+        problem = f"this folder does not hold a complete {stored.kind} model ({reason}); save the model again"
+        raise FileFormatError(folder, problem) from None
 
 
 def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
@@ -147,10 +144,8 @@ class Checkpoints:
             return None
         stored = read_folder(self.folder, _KIND, name=stage)
         if stored.metadata.get("fit") != self.fit:
-            raise CheckpointError(
-                f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)",
-                hint=Message.of("give {resume} another folder, or remove this one"),
-            )
+            problem = f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)"
+            raise CheckpointError(problem, hint=Message.of("give {resume} another folder, or remove this one"))
         metadata = {name: value for name, value in stored.metadata.items() if name != "fit"}
         return TrainerState(metadata, stored.arrays)
 

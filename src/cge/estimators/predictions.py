@@ -98,18 +98,16 @@ def predict_nodes(
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
         raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
     if fitted.graph.features is None and not update.num_edges:
-        raise InputError(
-            "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
-        )
+        problem = "this model was trained without features, so new nodes need edges"
+        raise InputError(problem, hint=Message.of("pass {edges}"))
     grown = extend_graph(fitted.graph, update, _feature_means(fitted))
     ids = grown.graph.node_ids
-    if wanted is None and len(ids) == grown.num_existing_nodes:
-        raise InputError(
-            "the new edges and features hold no node that was not there in training",
-            hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
-        )
     if wanted is None:
         rows = np.arange(grown.num_existing_nodes, len(ids))
+        if not len(rows):
+            problem = "the new edges and features hold no node that was not there in training"
+            hint = Message.of("pass {nodes} to predict, or leave {edges} and {features} out")
+            raise InputError(problem, hint=hint)
     else:
         try:
             rows = grown.graph.indices_of(wanted)
@@ -121,19 +119,18 @@ def predict_nodes(
 
 
 def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
-    graph = model.graph_
-    ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
-    target = model.target_ if fitted is None else fitted.target
-    evidence = np.full(len(ids), _TRAINED)
-    return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target)
+    ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
+    target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
+    return Predictions(ids, model.classes_, model._outputs(wanted, None), np.full(len(ids), _TRAINED), target)
 
 
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
     trained = np.full(grown.num_existing_nodes, _TRAINED)
     if not isinstance(fitted, EncoderModel):
-        evidence = np.concatenate([trained, _feature_evidence(grown)])[rows]
+        features: Any = grown.graph.features
+        featured = abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0
+        evidence = np.concatenate([trained, np.where(featured, _FEATURES, _NONE)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
     data = fitted.data_of(grown.graph)
     evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_existing_nodes)])[rows]
@@ -166,19 +163,12 @@ def _feature_means(fitted: FittedModel) -> Array | None:
     return None
 
 
-def _feature_evidence(grown: ExtendedGraph) -> Array:
-    """Return the evidence for new nodes that are predicted from features alone."""
-    features: Any = grown.graph.features
-    return np.where(abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0, _FEATURES, _NONE)
-
-
 def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
     """Return the evidence for new nodes that are predicted from the ends of paths."""
     graph, label_propagation = data.graph, fitted.label_propagation
     hops = np.flatnonzero(fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy())
-    longest = max(
-        int(hops.max(initial=0)), int(data.walk_vectors is not None)
-    )  # new nodes get their neighbors' vectors
+    # Where inputs are vectors of walks, new nodes get their neighbors' vectors.
+    longest = max(int(hops.max(initial=0)), int(data.walk_vectors is not None))
     has_inputs = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
     featured, edges = has_inputs[old:], _without_loops(graph)
     connected = (np.diff(edges.indptr[old:]) > 0) & (longest > 0 or label_propagation)
