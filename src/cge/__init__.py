@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cge.estimators.methods import Method, register_method
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.persistence import load
-    from cge.estimators.vectors import edge_vectors, subgraph_vectors
+    from cge.estimators.predictions import edge_vectors, subgraph_vectors
     from cge.graph import Graph
     from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
     from cge.training.classifier_registry import ClassifierSpec, register_classifier
@@ -79,7 +79,7 @@ _HOMES = {
     "Split": "cge.data",
     "TrainingConfig": "cge.estimators.configs",
     "WeightingSpec": "cge.models",
-    "edge_vectors": "cge.estimators.vectors",
+    "edge_vectors": "cge.estimators.predictions",
     "load": "cge.estimators.persistence",
     "load_dataset": "cge.data",
     "read_features": "cge.data",
@@ -89,7 +89,7 @@ _HOMES = {
     "register_format": "cge.data",
     "register_method": "cge.estimators.methods",
     "register_weighting": "cge.models",
-    "subgraph_vectors": "cge.estimators.vectors",
+    "subgraph_vectors": "cge.estimators.predictions",
 }
 
 

@@ -75,7 +75,7 @@ class LabelPropagation(NodeClassifier):
     class_mass: bool = param(False, "class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        n_classes = len(task.classes)
+        n_classes, multilabel = len(task.classes), task.target.multilabel
         labels = np.zeros((len(graph), n_classes + 1))  # the last column is 1 for each labeled node
         labels[task.train, :n_classes] = task.matrix(task.train)
         labels[task.train, n_classes] = 1
@@ -87,7 +87,7 @@ class LabelPropagation(NodeClassifier):
                 scores = alpha * (adjacency @ scores) + (1 - alpha) * labels
             if self.class_mass:
                 scores = scores * (prior / np.maximum(scores.sum(axis=0), 1e-12))
-            total = scores[:, n_classes:] if task.multilabel else scores[:, :n_classes].sum(axis=1, keepdims=True)
+            total = scores[:, n_classes:] if multilabel else scores[:, :n_classes].sum(axis=1, keepdims=True)
             probabilities = np.minimum(scores[:, :n_classes] / np.maximum(total, 1e-300), 1.0)
             candidates[alpha] = np.where(total > 0, probabilities, prior[:n_classes])
         return _best(candidates, task)
@@ -202,12 +202,11 @@ def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
         probabilities = np.zeros((x.shape[0], len(task.classes)))
-        if task.multilabel:
+        if task.target.multilabel:
             for number, column in enumerate(labels.T):
-                varied = column.min() < column.max()  # else all training nodes have the class, or none has
-                probabilities[:, number] = (
-                    model.fit(x[task.train], column).predict_proba(x)[:, 1] if varied else column[0]
-                )
+                probabilities[:, number] = column[0]
+                if column.min() < column.max():  # else all training nodes have the class, or none has
+                    probabilities[:, number] = model.fit(x[task.train], column).predict_proba(x)[:, 1]
         else:
             with warnings.catch_warnings():  # scikit-learn takes many classes for a regression task
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

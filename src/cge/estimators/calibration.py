@@ -155,11 +155,5 @@ def _without_edges(graph: Graph, nodes: Array) -> Graph:
     """Return some nodes of a graph without any edge."""
     edges = {name: getattr(graph, name) for name in ("indices", "weights", "edge_types")}
     none = {name: value[:0] for name, value in edges.items() if value is not None}
-    features: Any = graph.features
-    return replace(
-        graph,
-        indptr=np.zeros(len(nodes) + 1, graph.indptr.dtype),
-        node_ids=graph.node_ids[nodes],
-        features=features[nodes],
-        **none,
-    )
+    indptr, features = np.zeros(len(nodes) + 1, graph.indptr.dtype), cast(Any, graph.features)[nodes]
+    return replace(graph, indptr=indptr, node_ids=graph.node_ids[nodes], features=features, **none)

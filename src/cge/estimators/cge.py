@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
 from cge.arrays import Array
@@ -12,7 +12,8 @@ from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_fit import fit_encoder
 from cge.estimators.encoder_model import EncoderModel, restore_encoder
-from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, PathEstimator
+from cge.estimators.fitted_model import FittedModel
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
@@ -137,10 +138,8 @@ class CGE(PathEstimator):
             if spec.min_hops > self.hops:
                 problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} edges", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        requires_label_propagation = (
-            self.classifier != "auto" and CLASSIFIERS[self.classifier].requires_label_propagation
-        )
-        if requires_label_propagation and self.label_propagation == "no":
+        classifier = None if self.classifier == "auto" else CLASSIFIERS[self.classifier]
+        if classifier is not None and classifier.requires_label_propagation and self.label_propagation == "no":
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
             problem = Message.of(template, classifier=self.classifier, label_propagation="no")
             raise InputError(problem, parameter="classifier")
@@ -148,18 +147,15 @@ class CGE(PathEstimator):
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> EncoderModel:
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         return fit_encoder(self, graph, labels, checkpoints, callback)
 
     def _set_model(self, model: Any) -> None:
         super()._set_model(model)
-        self.classifiers_, self.label_propagation_ = model.classifier_names, model.label_propagation
-        self.prior_correction_, self.search_results_ = model.calibration.prior_corrected, model.search_results
+        self.classifiers_ = list(dict.fromkeys(name for name, _ in model.ensemble))
+        self.label_propagation_, self.prior_correction_ = model.label_propagation, model.calibration.prior_corrected
+        self.search_results_ = [asdict(result) for result in model.selection.results]
         self.weight_parameters_ = model.weight_parameters
 
-    def _restore(
-        self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]
-    ) -> EncoderModel:
+    def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         return restore_encoder(self, graph, classes, metadata, arrays)

@@ -59,11 +59,6 @@ class TaskLabels:
         return self.target.classes
 
     @property
-    def multilabel(self) -> bool:
-        """Whether a node can have several classes."""
-        return self.target.multilabel
-
-    @property
     def strata(self) -> Array:
         """The classes that folds are stratified by."""
         return self.target.strata(self.codes)

@@ -28,8 +28,8 @@ _PATIENCE = "epochs without a better validation accuracy after which training st
 _AUGMENTED = "probability that an augmentation drops "
 
 
-def _by_classifier(text: str, **bounds: float) -> Any:
-    return param(None, text, optional=True, none="the default of the classifier", **bounds)
+def _optional(text: str, owner: str = "classifier", **bounds: float) -> Any:
+    return param(None, text, optional=True, none=f"the default of the {owner}", **bounds)
 
 
 @documented
@@ -37,18 +37,18 @@ def _by_classifier(text: str, **bounds: float) -> Any:
 class TrainingConfig:
     """How the classifiers of `CGE` are trained; None in a field uses the default of the classifier."""
 
-    learning_rate: float | None = _by_classifier("learning rate of Adam", above=0, high=10)
-    weight_decay: float | None = _by_classifier("weight decay", low=0, high=10)
-    max_epochs: int | None = _by_classifier("largest number of epochs", low=1)
+    learning_rate: float | None = _optional("learning rate of Adam", above=0, high=10)
+    weight_decay: float | None = _optional("weight decay", low=0, high=10)
+    max_epochs: int | None = _optional("largest number of epochs", low=1)
     patience: int = param(100, _PATIENCE, low=1)
-    n_augmentations: int | None = _by_classifier("augmented forward passes per epoch", low=1, high=100)
-    drop_node: float | None = _by_classifier(_AUGMENTED + "all inputs of a node (DropNode)", low=0, high=0.95)
-    drop_feature: float | None = _by_classifier(_AUGMENTED + "a single feature", low=0, high=0.95)
-    dropout: float | None = _by_classifier("dropout probability of hidden units", low=0, high=0.95)
-    consistency_weight: float | None = _by_classifier(
+    n_augmentations: int | None = _optional("augmented forward passes per epoch", low=1, high=100)
+    drop_node: float | None = _optional(_AUGMENTED + "all inputs of a node (DropNode)", low=0, high=0.95)
+    drop_feature: float | None = _optional(_AUGMENTED + "a single feature", low=0, high=0.95)
+    dropout: float | None = _optional("dropout probability of hidden units", low=0, high=0.95)
+    consistency_weight: float | None = _optional(
         "weight of the consistency loss between augmentations", low=0, high=100
     )
-    sharpening: float | None = _by_classifier(
+    sharpening: float | None = _optional(
         "temperature that sharpens the mean prediction in the consistency loss, lower is sharper", low=0.01, high=1
     )
 
@@ -84,13 +84,8 @@ class PaperTrainingConfig:
         "'sgd' (as in the paper), 'adam' or 'adagrad'; 'auto' is sgd for embedding tables and adam for networks",
         choices=("auto", "sgd", "adam", "adagrad"),
     )
-    learning_rate: float | None = param(
-        None,
-        "initial learning rate of the vectors, which falls linearly",
-        above=0,
-        high=10,
-        optional=True,
-        none="the default of the optimizer",
+    learning_rate: float | None = _optional(
+        "initial learning rate of the vectors, which falls linearly", "optimizer", above=0, high=10
     )
     supervised_strength: float = param(
         0.0, "step size of the supervised gradient of the vectors in each epoch", low=0, high=100

@@ -16,9 +16,9 @@ from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
-from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_store import restore_selection, selection_metadata
+from cge.estimators.encoder_model import EncoderModel, restore_selection, selection_metadata
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
+from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
@@ -45,8 +45,6 @@ from cge.training.walk_factorization import MAX_FACTORIZED_NODES, factorize_walk
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
-Callback = Callable[[Any], None] | None
-
 _CHECKPOINT_SECONDS = 5.0
 _WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
@@ -62,33 +60,20 @@ def fit_encoder(
 
 def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
     """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
-    if inputs != "auto":
-        return inputs
-    if graph.features is not None:
-        return "features"
-    return "walks" if target.multilabel else "learned"
+    without_features = "walks" if target.multilabel else "learned"
+    automatic = without_features if graph.features is None else "features"
+    return automatic if inputs == "auto" else inputs
 
 
 def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
     """Return the settings of the path encoder, with those that depend on the number of classes."""
     training, outer = as_config(TrainingConfig, model.training), as_config(OuterConfig, model.outer_problem)
     dim = (_DIM_MANY_CLASSES if classes > _DIM else _DIM) if model.dim is None else model.dim
-    return EncoderSettings(
-        weighting=model.weighting,
-        classifier=model.classifier,
-        label_propagation=model.label_propagation,
-        dim=dim,
-        hops=model.hops,
-        walks_per_node=model.walks_per_node,
-        seed=model.random_state,
-        outer_settings=OuterSettings(
-            steps=outer.outer_steps,
-            warmup_steps=outer.warmup_steps,
-            weighting_lr=outer.weighting_lr,
-            penalty=outer.prior_penalty,
-        ),
-        **asdict(training),
-    )
+    names = ("weighting", "classifier", "label_propagation", "hops", "walks_per_node")
+    options: dict[str, Any] = {name: getattr(model, name) for name in names} | asdict(training)
+    steps: Any = {"steps": outer.outer_steps, "warmup_steps": outer.warmup_steps}
+    outer_settings = OuterSettings(**steps, weighting_lr=outer.weighting_lr, penalty=outer.prior_penalty)
+    return EncoderSettings(dim=dim, seed=model.random_state, outer_settings=outer_settings, **options)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,29 +1,21 @@
-"""A trained path encoder: vectors, probabilities and path weights, for its own graph and for others."""
+"""A trained path encoder: predictions for its graph and for others, explanations, and its stored form."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.calibration import Calibration, uncalibrated_probabilities
-from cge.estimators.encoder_store import restore_calibration, restore_data, restore_selection, selection_metadata
-from cge.estimators.fitted_model import (
-    FitLog,
-    FittedModel,
-    LabeledNodes,
-    ValidationNodes,
-    label_table,
-    normalized_by_start,
-    restore_log,
-    stored_labels,
-)
+from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
 from cge.explain.all_paths import AllPaths
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer
@@ -33,12 +25,17 @@ from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
-from cge.models.edge_weighting import EdgeWeighting
-from cge.targets import Target, restore_target
+from cge.models.edge_weighting import EdgeScale, EdgeWeighting
+from cge.models.weightings import closed_form, make_network
+from cge.store import metadata_field, metadata_record
+from cge.targets import restore_target
+from cge.training.candidate_evaluation import SearchResult
 from cge.training.classifier_registry import CLASSIFIERS, make_classifier
 from cge.training.encoder_data import EncoderData
+from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import Epoch
 from cge.training.model_search import Selection
+from cge.training.named_weighting import NamedWeighting
 from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 if TYPE_CHECKING:
@@ -57,12 +54,8 @@ class EncoderModel(FittedModel):
     selection: Selection
     ensemble: tuple[tuple[str, PathClassifier], ...]
     embedder: tuple[str, PathClassifier]
-    train: LabeledNodes
-    validation: ValidationNodes
-    target: Target
     calibration: Calibration
     weighting_selected: bool
-    log: FitLog
 
     inductive = True
     exact = True
@@ -77,16 +70,6 @@ class EncoderModel(FittedModel):
     def temperature(self) -> float:
         """The temperature of the calibrated probabilities."""
         return self.calibration.temperature
-
-    @property
-    def classifier_names(self) -> list[str]:
-        """The classifiers of the ensemble."""
-        return list(dict.fromkeys(name for name, _ in self.ensemble))
-
-    @property
-    def search_results(self) -> list[dict[str, Any]]:
-        """What the model search compared, as rows."""
-        return [asdict(result) for result in self.selection.results]
 
     @property
     def weight_parameters(self) -> dict[str, Any]:
@@ -200,10 +183,10 @@ def _explainer(model: EncoderModel, place: int) -> Explainer:
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
         _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
-        ScoreFunction(inputs, lambda _, vectors: classifier.scores(vectors), offset, label_scores),
+        ScoreFunction(inputs, partial(_scores, classifier), offset, label_scores),
         model.probabilities(None, np.arange(len(model.graph))),
         data.graph.node_ids,
-        label_table(model.train, model.target),
+        model.train.table(model.target),
         model.temperature,
         ClassifierInfo(place, count, name),
     )
@@ -219,19 +202,24 @@ def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
     return AllPaths(data.transitions, values, hops, walk, EdgeTypes.of(data.graph, data.transitions))
 
 
+def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - as for PaperModel
+    return classifier.scores(vectors)
+
+
 def _sampled_paths(model: EncoderModel) -> SampledPaths:
     data, weighting = model.data, model.selection.weighting
     sizes = len(weighting.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
+    types = EdgeTypes.of(data.graph, data.transitions)
+    return SampledPaths(partial(_network_paths, data, weighting), *sizes, model.path_weights, types)
 
-    def paths_of(nodes: Array) -> PathSet:
-        """Return the sampled paths of some nodes, each with its share of their weighted mean."""
-        propagation = weighting.trainable(data, nodes)
-        paths = propagation.prefixes
-        weights = paths.count * propagation.weights().astype(np.float64)
-        share = normalized_by_start(paths.start, weights, data.transitions.num_nodes)
-        return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
 
-    return SampledPaths(paths_of, *sizes, model.path_weights, EdgeTypes.of(data.graph, data.transitions))
+def _network_paths(data: EncoderData, weighting: NamedWeighting, nodes: Array) -> PathSet:
+    """Return the sampled paths of some nodes, each with its share of their weighted mean."""
+    propagation = weighting.trainable(data, nodes)
+    paths = propagation.prefixes
+    weights = paths.count * propagation.weights().astype(np.float64)
+    share = normalized_by_start(paths.start, weights, data.transitions.num_nodes)
+    return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
 
 
 def restore_encoder(
@@ -240,7 +228,7 @@ def restore_encoder(
     """Return the model that a folder holds."""
     from cge.estimators.encoder_fit import encoder_settings
 
-    data = restore_data(estimator, graph, metadata, arrays)
+    data = _restore_data(estimator, graph, metadata, arrays)
     if not (len(classes) and len(arrays["embedder.bias"])):
         raise InputError("there must be a class, and vectors of at least one number")
     settings = replace(encoder_settings(estimator, len(classes)), dim=len(arrays["embedder.bias"]))
@@ -267,7 +255,75 @@ def restore_encoder(
         train=train,
         validation=validation,
         target=restore_target(metadata["target"], classes),
-        calibration=restore_calibration(metadata["calibration"]),
+        calibration=_restore_calibration(metadata["calibration"]),
         weighting_selected=estimator.weighting == "auto",
         log=restore_log(metadata, Epoch),
+    )
+
+
+def _restore_data(
+    estimator: CGE, graph: Graph, metadata: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> EncoderData:
+    """Return the graph as the encoder sees it, with the scales of training."""
+    names = tuple(str(name) for name in metadata["edge_inputs"])
+    scale = EdgeScale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "idf")))
+    if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
+        raise InputError("the edge inputs and their scale do not agree")
+    if not (scale.spread > 0).all():
+        raise InputError("the scale of edge inputs must be positive")
+    dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
+    table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
+    if table is not None and (table.ndim != 2 or len(table) != len(graph)):
+        raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
+    inputs = "auto" if metadata["by_features"] else "learned"
+    return EncoderData(graph, inputs, estimator.n_jobs, edge_scale=scale, dense_scale=dense, walk_vectors=table)
+
+
+def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
+    calibration = metadata_record(Calibration, metadata)
+    by_evidence = [metadata_field(calibration.by_evidence, name, float) for name in calibration.by_evidence]
+    if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence)):
+        raise InputError("temperatures must be positive and finite")
+    return calibration
+
+
+def selection_metadata(selection: Selection) -> dict[str, Any]:
+    """Return what the model search selected; the parameters of the weighting are arrays."""
+    prior = selection.weighting.base
+    return {
+        "weighting": selection.weighting.name,
+        "sampled": list(selection.weighting.sampled),
+        "prior": None if prior is None else prior.name,
+        "hops": len(selection.weighting.edge_weighting.hops),
+        "classifiers": list(selection.classifiers),
+        "label_propagation": selection.label_propagation,
+        "search_results": [asdict(result) for result in selection.results],
+        "gain_over_uniform": selection.gain_over_uniform,
+    }
+
+
+def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
+    """Return what `selection_metadata` and the arrays of the weighting hold."""
+    metadata = saved.metadata["selection"]
+    sampled, prior, hops = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hops"])
+    if not 1 <= hops <= settings.hops + 1:
+        raise InputError(f"{hops:,} hop weights, but paths have at most {settings.hops:,} edges")
+    if metadata["prior"] is None:
+        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * hops)
+    else:
+        name = str(metadata["prior"])
+        prior = NamedWeighting(name, closed_form(name, data.edge_scale.names, hops - 1))
+        module = make_network(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
+        if module is None:
+            raise InputError("the weighting network is missing")
+        module.eval()
+    load_module(module, "weighting", saved.arrays)
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), prior)
+    gain = metadata["gain_over_uniform"]
+    return Selection(
+        weighting,
+        tuple(str(name) for name in metadata["classifiers"]),
+        bool(metadata["label_propagation"]),
+        tuple(metadata_record(SearchResult, row) for row in metadata_field(metadata, "search_results", list)),
+        None if gain is None else (float(gain[0]), float(gain[1])),
     )

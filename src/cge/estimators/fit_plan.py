@@ -1,8 +1,4 @@
-"""What a fit is going to do, before anything is trained: label counts, candidates of the model search, memory.
-
-The candidates are those that the search itself runs (`cge.training.candidates`). There is no estimate of seconds; see
-`cge.training.memory_estimate`.
-"""
+"""What a fit is going to do, before anything is trained: label counts, candidates of the model search, memory."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +28,11 @@ class LabeledNodes:
     def __len__(self) -> int:
         return len(self.nodes)
 
+    def table(self, target: Target) -> Labels:
+        """Return the labels as explanations show them."""
+        order = np.argsort(self.nodes)
+        return Labels(target, self.nodes[order], self.matrix[order])
+
     def arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays that a model folder stores, by name."""
         kind = np.int8 if self.matrix.dtype.kind in "iub" else np.float64
@@ -43,12 +48,6 @@ class ValidationNodes(LabeledNodes):
     def arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays that a model folder stores, by name."""
         return super().arrays(name) | {f"{name}.probabilities": self.probabilities.astype(np.float32)}
-
-
-def label_table(labeled: LabeledNodes, target: Target) -> Labels:
-    """Return the training labels that explanations show."""
-    order = np.argsort(labeled.nodes)
-    return Labels(target, labeled.nodes[order], labeled.matrix[order])
 
 
 def normalized_by_start(start: Array, values: Array, nodes: int) -> Array:
@@ -112,24 +111,25 @@ def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
     return FitLog(history, metadata_field(metadata, "best_epoch", int), selection, labels_seen)
 
 
+@dataclass(eq=False, kw_only=True)
 class FittedModel:
-    """A trained model, by node numbers."""
+    """A trained model, by node numbers.
 
-    graph: Graph
+    `inductive`: nodes of other graphs can be predicted. `exact`: class scores are a sum over paths, not only attributed
+    to paths. `weighting_selected`: validation labels selected the weighting. `gain_over_uniform`: validation accuracy
+    above that of uniform weights, with its standard error, where the search measured it.
+    """
+
+    exact: ClassVar[bool]
     target: Target
     train: LabeledNodes
     validation: ValidationNodes
     log: FitLog
-    weighting_name: str
-    """The path weighting in use, "custom" for one of the user's own."""
-    inductive: bool
-    """Whether nodes of other graphs can be predicted."""
-    exact: ClassVar[bool]
-    """Whether class scores are a sum over paths, or are only attributed to paths."""
-    weighting_selected: bool
-    """Whether validation labels selected the weighting."""
-    gain_over_uniform: tuple[float, float] | None
-    """Validation accuracy above that of uniform weights, with its standard error, where the search measured it."""
+    graph: Graph = field(init=False)
+    weighting_name: str = field(init=False)
+    inductive: bool = field(init=False)
+    weighting_selected: bool = field(init=False)
+    gain_over_uniform: tuple[float, float] | None = field(init=False)
 
     @property
     def temperature(self) -> float:

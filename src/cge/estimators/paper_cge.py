@@ -15,7 +15,7 @@ from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config, flat_params
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
-from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, PathEstimator
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
 from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
 from cge.graph import Graph
@@ -101,11 +101,6 @@ class PaperCGE(PathEstimator):
     random_state: int = random_state_param()
     n_jobs: int | None = n_jobs_param()
 
-    @property
-    def inductive(self) -> bool:
-        """Whether nodes of other graphs than the one of training can be predicted."""
-        return self.setting == "inductive"
-
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         if self.window > self.walk_length:
             problem = Message(
@@ -127,9 +122,7 @@ class PaperCGE(PathEstimator):
             hint = Message.of("use {pretrain} or more, or {outer_labels}", pretrain=1, outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=hint)
 
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> PaperModel:
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
         """Train, with labels held out for validation and a second training where no validation labels are given."""
         train_idx, validation_idx, refit = labels.split(self)
         settings, features = _settings(self), normalized_features(graph.features, self.n_jobs)

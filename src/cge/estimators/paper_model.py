@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,29 +15,20 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
-from cge.estimators.fitted_model import (
-    FitLog,
-    FittedModel,
-    LabeledNodes,
-    ValidationNodes,
-    label_table,
-    normalized_by_start,
-    restore_log,
-    stored_labels,
-)
+from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
 from cge.explain.edge_types import EdgeTypes
 from cge.explain.explainer import Explainer
 from cge.explain.linear_scores import ScoreFunction
 from cge.explain.path_search import PathSet
 from cge.explain.sampled_paths import SampledPaths
 from cge.graph import Graph
-from cge.models import TransductiveHead
+from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_prefixes import sample_prefixes
 from cge.models.path_tree import PathTree
 from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows, unit_rows
 from cge.models.transitions import TransitionMatrix
 from cge.sampling import Walker
-from cge.targets import Target, restore_target
+from cge.targets import restore_target
 from cge.training.history import PaperEpoch
 from cge.training.paper_inner import MIN_PATH_NODES
 from cge.training.paper_parameters import ModelShape, Parameters
@@ -56,10 +48,6 @@ class PaperModel(FittedModel):
     graph: Graph
     features: NodeFeatures | None
     parameters: Parameters
-    train: LabeledNodes
-    validation: ValidationNodes
-    target: Target
-    log: FitLog
     window: int
     n_jobs: int | None
     temperature: float = 1.0
@@ -186,39 +174,45 @@ def _explainer(model: PaperModel, place: int, seed: int) -> Explainer:
     vectors = unit_rows(own.astype(np.float64))
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
-
-    def head_scores(nodes: Tensor, parts: Tensor) -> Tensor:
-        """Return the scores of the head for vectors of unit length, or for parts of them."""
-        head: Any = parameters.head
-        scores: Tensor = head.from_e(parts)
-        if isinstance(head, TransductiveHead):
-            scores = head.score_e(torch.relu(scores))
-        if model.features is None:
-            return scores
-        with torch.no_grad():
-            *_, of_x = head.branches(take_rows(model.features, nodes), torch.zeros_like(parts))
-        return scores + of_x
-
-    def prefixes_of(nodes: Array) -> PathSet:
-        """Return the prefixes of walks from some nodes, weighted; of at least two nodes, as in training."""
-        first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, steps.num_nodes
-        starts = [turn * size + first for turn in range(walker.walks_per_node)]
-        walks = np.concatenate([walker.sample(start, count)[nodes - first] for start in starts])
-        paths = sample_prefixes(walks, steps)
-        values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
-        prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
-        if parameters.network is not None:
-            tree = PathTree.grow(prefixes.nodes(steps.indices), paths.length, paths.parents)
-            values = values * parameters.network.weigh(torch.from_numpy(own), tree, steps.n_jobs)
-        prefixes = prefixes.take(long)
-        share = normalized_by_start(prefixes.start, values[long], size)
-        return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)
-
+    prefixes = partial(_walk_prefixes, walker, steps, parameters.network, own)
     sizes = model.window - 1, steps.indices, steps.num_nodes
     return Explainer(
-        SampledPaths(prefixes_of, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
-        ScoreFunction(vectors, head_scores, np.zeros(vectors.shape[1]), vectors=vectors),
+        SampledPaths(prefixes, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
+        ScoreFunction(
+            vectors, partial(_head_scores, parameters.head, model.features), np.zeros(vectors.shape[1]), vectors=vectors
+        ),
         model.probabilities(None, np.arange(len(graph))),
         graph.node_ids,
-        label_table(model.train, model.target),
+        model.train.table(model.target),
     )
+
+
+def _head_scores(head: Any, features: NodeFeatures | None, nodes: Tensor, vectors: Tensor) -> Tensor:
+    """Return the scores of a head for vectors of unit length, or for parts of them."""
+    scores: Tensor = head.from_e(vectors)
+    if isinstance(head, TransductiveHead):
+        scores = head.score_e(torch.relu(scores))
+    if features is None:
+        return scores
+    with torch.no_grad():
+        *_, of_x = head.branches(take_rows(features, nodes), torch.zeros_like(vectors))
+    total: Tensor = scores + of_x
+    return total
+
+
+def _walk_prefixes(
+    walker: Walker, steps: TransitionMatrix, network: PathWeighting | None, vectors: Array, nodes: Array
+) -> PathSet:
+    """Return the prefixes of walks from some nodes, weighted; of at least two nodes, as in training."""
+    first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, steps.num_nodes
+    starts = [turn * size + first for turn in range(walker.walks_per_node)]
+    walks = np.concatenate([walker.sample(start, count)[nodes - first] for start in starts])
+    paths = sample_prefixes(walks, steps)
+    values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
+    prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
+    if network is not None:
+        tree = PathTree.grow(prefixes.nodes(steps.indices), paths.length, paths.parents)
+        values = values * network.weigh(torch.from_numpy(vectors), tree, steps.n_jobs)
+    prefixes = prefixes.take(long)
+    share = normalized_by_start(prefixes.start, values[long], size)
+    return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)

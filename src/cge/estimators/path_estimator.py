@@ -22,6 +22,8 @@ from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 
+Callback = Callable[[Any], None] | None
+
 VALIDATION_FRACTION = "fraction of the training labels held out as validation labels where none are passed to fit"
 REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
@@ -63,7 +65,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def inductive(self) -> bool:
         """Whether nodes of other graphs than the training graph can be predicted."""
-        return True
+        return bool(self.get_params().get("setting") != "transductive")
 
     # ------------------------------------------------------------------ training
 
@@ -74,7 +76,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         validation: Any = None,
         *,
         resume: str | Path | None = None,
-        callback: Callable[[Any], None] | None = None,
+        callback: Callback = None,
     ) -> Self:
         """Train on the labels `y`.
 
@@ -104,10 +106,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check settings, graph and labels as `fit` does, and return the labels as arrays.
-
-        `y` may be such a result, which is returned as it is.
-        """
+        """Return labels as arrays, with the checks of `fit`; `y` may be such a result, which is returned as it is."""
         if isinstance(y, TaskLabels):
             return y
         check_settings(self)
@@ -126,9 +125,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse settings that do not fit each other, the graph or the labels."""
 
     @abstractmethod
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> FittedModel:
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> FittedModel:
         """Return the trained model."""
 
     @abstractmethod

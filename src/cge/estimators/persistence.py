@@ -131,23 +131,18 @@ class Checkpoints:
     def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:
         self.folder = None if folder is None else Path(folder)
         self.fit = "" if folder is None else _digest(estimator, graph, labels)
+        self._unread: dict[str, TrainerState] = {}
         # Checkpoints of another fit are refused even if this fit would never read them.
-        files = [] if self.folder is None or not self.folder.is_dir() else sorted(self.folder.glob("*.json"))
-        self._unread = {file.stem: self._stored(file.stem) for file in files}
+        for file in [] if self.folder is None else sorted(self.folder.glob("*.json")):
+            stored = read_folder(file.parent, _KIND, name=file.stem)
+            if stored.metadata.pop("fit", None) != self.fit:
+                problem = f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)"
+                raise CheckpointError(problem, hint=Message.of("give {resume} another folder, or remove this one"))
+            self._unread[file.stem] = TrainerState(stored.metadata, stored.arrays)
 
     def read(self, stage: str) -> TrainerState | None:
         """Return the checkpoint of a stage, such as "select", "train" or "refit"; None where there is none."""
         return self._unread.pop(stage, None)
-
-    def _stored(self, stage: str) -> TrainerState | None:
-        if self.folder is None or not (self.folder / f"{stage}.json").exists():
-            return None
-        stored = read_folder(self.folder, _KIND, name=stage)
-        if stored.metadata.get("fit") != self.fit:
-            problem = f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)"
-            raise CheckpointError(problem, hint=Message.of("give {resume} another folder, or remove this one"))
-        metadata = {name: value for name, value in stored.metadata.items() if name != "fit"}
-        return TrainerState(metadata, stored.arrays)
 
     def writer(self, stage: str) -> Callable[[Callable[[], TrainerState]], None] | None:
         """Return a function that writes the checkpoints of a stage, None without a folder."""

@@ -103,12 +103,9 @@ def tune(
     parts += [f"from seed {first_seed}"] * (first_seed > 0)
     parts += [f"{per_class} per class"] * (per_class != 20) + [f"share {train_share}"] * (train_share is not None)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    name, pruner = ", ".join([f"{data.name}/{method}", *parts]), optuna.pruners.MedianPruner(5, n_warmup_steps=50)
     study = optuna.create_study(
-        storage=storage,
-        study_name=", ".join([f"{data.name}/{method}", *parts]),
-        direction="maximize",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50),
+        storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
     )
     _check_data(study, splits)
     reason = "increase the number of trials"
