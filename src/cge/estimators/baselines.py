@@ -1,7 +1,6 @@
 """Baselines: logistic regression on features, on smoothed features and on vectors of walks; label propagation.
 
-Each selects one hyperparameter, the strength of regularization or of propagation, on the validation labels. Common
-neighbors are the baseline of link prediction.
+Each selects its strength of regularization or propagation on the validation labels. Common neighbors predict links.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.classifier import NodeClassifier, TaskLabels
 from cge.estimators.embeddings import DeepWalk, Node2Vec, stored_vectors
-from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.node_pairs import shared_neighbors
 from cge.models.sparse_products import unit_rows
@@ -113,8 +112,8 @@ class WalkClassifier(NodeClassifier):
     window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
     p: float = param(1.0, "return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)
     q: float = param(0.5, "in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)
-    random_state: int = random_state_param()
-    n_jobs: int | None = n_jobs_param()
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         features = _unit(graph) if self.features else None

@@ -15,7 +15,7 @@ from cge.estimators.encoder_model import EncoderModel, restore_encoder
 from cge.estimators.fitted_model import FittedModel
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
-from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, weighting_descriptions
@@ -128,8 +128,8 @@ class CGE(PathEstimator):
     outer_problem: OuterConfig | dict[str, Any] | None = param(
         None, "how a learned weighting is trained (bi-level optimization)", config=OuterConfig
     )
-    random_state: int = random_state_param()
-    n_jobs: int | None = n_jobs_param()
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None

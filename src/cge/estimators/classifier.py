@@ -99,8 +99,7 @@ def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "class
 
 def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Array, Array]:
     """Return the nodes that remain for training and those held out for validation; no class loses its last label."""
-    none = np.empty(0, np.int64)
-    exact = Fraction(fraction).limit_denominator(100)
+    none, exact = np.empty(0, np.int64), Fraction(fraction).limit_denominator(100)
     parts = exact.denominator
     if not 0 < exact < 1 or parts > len(nodes):
         return nodes, none

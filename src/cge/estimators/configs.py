@@ -1,10 +1,6 @@
 """Groups of settings: how the networks are trained, and how the outer problem is solved.
 
-An estimator takes such a group as an object, or as a dict with some of its fields:
-
-    CGE(training=TrainingConfig(max_epochs=200))
-    CGE(training={"max_epochs": 200})
-
+An estimator takes such a group as an object, or as a dict with some of its fields: `CGE(training={"max_epochs": 200})`.
 The command line, TOML files and `cge tune` have one flat list of names instead; `flat_settings` and `make_estimator`
 translate.
 """
@@ -127,12 +123,7 @@ class FlatSetting(NamedTuple):
 
 
 def flat_settings(estimator: type) -> dict[str, FlatSetting]:
-    """Return all settings of an estimator class by name, with those of its groups in the place of the groups.
-
-    >>> from cge.estimators.cge import CGE
-    >>> flat_settings(CGE)["max_epochs"].group
-    'training'
-    """
+    """Return all settings of an estimator class by name, with those of its groups in the place of the groups."""
     flat: dict[str, FlatSetting] = {}
     for name, spec in settings_of(estimator).items():
         config = spec[1].config
@@ -151,12 +142,7 @@ def flat_params(model: Any) -> dict[str, Any]:
 
 
 def make_estimator(estimator: type, settings: Mapping[str, Any]) -> Any:
-    """Return an untrained estimator from settings by their flat names.
-
-    >>> from cge.estimators.cge import CGE
-    >>> make_estimator(CGE, {"hops": 2, "max_epochs": 10}).training.max_epochs
-    10
-    """
+    """Return an untrained estimator from settings by their flat names."""
     known = flat_settings(estimator)
     unknown = [name for name in settings if name not in known]
     if unknown:
@@ -176,8 +162,7 @@ def read_settings(
 ) -> dict[str, Any]:
     """Return the settings in a TOML file; "none" stands for None.
 
-    `known` are the settings there are, as from `flat_settings`: another name is refused, and so is an illegal value.
-    `options` are further names that are allowed; their values are not checked.
+    Names other than `known` and `options`, and illegal values of `known` (from `flat_settings`), are refused.
     """
     path = Path(file)
     text, content = read_toml(path)

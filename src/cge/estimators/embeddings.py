@@ -14,7 +14,7 @@ from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.classifier import NotFittedError, check_graph
 from cge.estimators.persistence import save_estimator
-from cge.estimators.settings import check_settings, documented, n_jobs_param, param, random_state_param
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, check_settings, documented, param
 from cge.graph import Graph
 from cge.sampling import Walker
 from cge.training.walk_embedding import embed_walks
@@ -42,8 +42,8 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
     negatives: int = param(5, "negative samples per pair", low=1, high=100)
     epochs: int = param(1, "passes over new walks", low=1)
     learning_rate: float = param(0.05, "initial learning rate, which falls linearly", above=0, high=10)
-    random_state: int = random_state_param()
-    n_jobs: int | None = n_jobs_param()
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def fit(
         self,

@@ -149,13 +149,8 @@ class EncoderModel(FittedModel):
         """Return the arrays of a model folder, by name."""
         scale, dense, table = self.data.edge_scale, self.data.dense_scale, self.data.walk_vectors
         arrays: dict[str, Array] = {} if table is None else {"walks.vectors": table}
-        arrays |= {
-            "scale.mean": scale.mean,
-            "scale.spread": scale.spread,
-            "scale.idf": scale.idf,
-            "dense.center": dense[0],
-            "dense.spread": dense[1],
-        }
+        arrays |= {"scale.mean": scale.mean, "scale.spread": scale.spread, "scale.idf": scale.idf}
+        arrays |= {"dense.center": dense[0], "dense.spread": dense[1]}
         arrays |= self.train.arrays("train") | self.validation.arrays("validation")
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):

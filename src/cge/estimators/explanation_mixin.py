@@ -177,14 +177,11 @@ def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | 
 
 
 def uniform_copy(model: PathEstimator) -> Any:
-    """Return an untrained copy of an estimator with uniform weights.
-
-    Where the model held labels out for validation, the copy is passed them (`labels_of`), and must not use them to
-    correct class priors either.
-    """
+    """Return an untrained copy of an estimator with uniform weights."""
     copy = clone(model).set_params(weighting="uniform")
     if "outer" in copy.get_params():
         copy.set_params(outer="unrolled")
+    # The copy is passed validation labels that the model held out, and must not correct class priors by them.
     if model.selection_history_ is not None and "prior_correction" in copy.get_params():
         copy.set_params(prior_correction="no")
     return copy
@@ -218,10 +215,7 @@ def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | Non
 
 
 def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> Array:
-    """Return a method's probabilities for some nodes, from those of all, `(n, c)`.
-
-    For its own validation nodes these are the probabilities of the training that had not seen their labels.
-    """
+    """Return probabilities of some nodes; for own validation nodes, those of a training without their labels."""
     fitted: FittedModel | None = getattr(method, "fitted_", None)
     if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
         return probabilities[nodes]
@@ -233,12 +227,11 @@ def gain_over_uniform(model: PathEstimator) -> Gain | None:
     """Train a copy with uniform weights and return the gain over it on the validation labels; None for uniform."""
     if model.weighting_ == "uniform":
         return None
-    fitted = model.fitted_
-    validation = fitted.validation
+    target, validation = model.fitted_.target, model.fitted_.validation
     if not len(validation):
         raise InputError("this model has no validation labels to compare on; fit it with validation labels")
     baseline = uniform_copy(model)
     other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
-    labels, target = fitted.target.from_matrix(validation.matrix), fitted.target
+    labels = target.from_matrix(validation.matrix)
     own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
-    return Gain.between(own, uniform, selected=fitted.weighting_selected)
+    return Gain.between(own, uniform, selected=model.fitted_.weighting_selected)

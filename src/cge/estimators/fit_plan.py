@@ -35,16 +35,7 @@ class FitPlan:
 
 
 def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
-    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained.
-
-    Examples
-    --------
-    >>> from cge import CGE, Graph
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
-    >>> plan = plan_fit(CGE(), graph, {0: "left", 1: "left", 3: "right", 4: "right"})
-    >>> [(row["stage"], row["weighting"], row["classifier"]) for row in plan.rows()]  # too few labels to compare
-    [('training', 'degree', 'mlp')]
-    """
+    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained."""
     labels = model._checked_labels(graph, y, validation)
     train_idx, validation_idx, refit = labels.split(model)
     counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
@@ -66,13 +57,9 @@ def _plan_encoder(
     elif inputs == "walks":
         entries, columns = graph.num_nodes * WALK_VECTORS["dim"], WALK_VECTORS["dim"]
     dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
-    size = ProblemSize(
-        transitions=len(graph.indices) + graph.num_nodes,
-        entries=entries // DENSE if dense else entries,
-        columns=columns if dense else 0,
-        labeled=n_train + counts["validation"],
-        classes=len(labels.classes),
-    )
+    inputs_size = {"entries": entries // DENSE, "columns": columns} if dense else {"entries": entries, "columns": 0}
+    n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
+    size = ProblemSize(transitions=transitions, labeled=n_labeled, classes=len(labels.classes), **inputs_size)
     folds = min(n_folds, n_train) if n_train > 3 else 0
     problem = SearchProblem(size, n_train, counts["validation"], folds, features is not None, inputs)
     candidates, work = list_candidates(problem, settings), Work(settings, size)
@@ -96,11 +83,6 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
     if name != "uniform" and model.outer == "unrolled":
         half = (counts["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
         counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
-    more = {
-        "setting": model.setting,
-        "weighting": name,
-        "loss": "softmax" if softmax else "negative",
-        "negatives": params["negatives"],
-        "max_epochs": params["pretrain"] + params["max_epochs"],
-    }
+    more = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
+    more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
     return FitPlan(counts, refit, sizes | more, paper_memory(PaperSize(graph.num_nodes, entries, **sizes), name))

@@ -79,16 +79,13 @@ def _stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: 
 
 @dataclass(frozen=True, eq=False)
 class FitLog:
-    """How a fit went: epochs, the best one, how many labels served what, and the epochs that selected the best one.
-
-    `selection_history` is None where no second training on all labels followed. `notices` are what `fit` warns of.
-    """
+    """How a fit went: epochs, the best one, and how many labels served what."""
 
     history: History
     best_epoch: int
-    selection_history: History | None
+    selection_history: History | None  # the epochs that selected the best one, where a second training followed
     labels_seen: dict[str, int]
-    notices: tuple[Message, ...] = ()
+    notices: tuple[Message, ...] = ()  # what `fit` warns of
 
     def metadata(self) -> dict[str, Any]:
         """Return the log for the metadata of a model folder."""

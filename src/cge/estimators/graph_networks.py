@@ -12,7 +12,7 @@ import torch
 from cge.arrays import Array
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import NodeClassifier, TaskLabels
-from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.convolutions import Appnp, Gcn
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
@@ -34,8 +34,8 @@ class _Network(NodeClassifier):
     patience: int = param(
         100, "epochs without a better validation accuracy after which training stops", low=1, high=1_000_000
     )
-    random_state: int = random_state_param()
-    n_jobs: int | None = n_jobs_param()
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
         data = EncoderData(graph, n_jobs=self.n_jobs)

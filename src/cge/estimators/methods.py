@@ -1,8 +1,6 @@
 """Every method that can be named in `cge evaluate`, `cge tune` and the studies, in one table.
 
-A method is an estimator class with the settings that define it. To add one, write its estimator and add a line to the
-table. Code outside of this package calls `register_method`, or names a class of its own on the command line:
-`cge evaluate cora --method my_module:MyClassifier`.
+Code outside of this package calls `register_method`, or names a class of its own: `--method my_module:MyClassifier`.
 """
 
 from __future__ import annotations

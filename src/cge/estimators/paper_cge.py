@@ -17,7 +17,7 @@ from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
 from cge.estimators.persistence import Checkpoints
-from cge.estimators.settings import documented, n_jobs_param, param, random_state_param
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import network_descriptions
@@ -98,8 +98,8 @@ class PaperCGE(PathEstimator):
     outer_problem: PaperOuterConfig | dict[str, Any] | None = param(
         None, "how the weighting network is trained", config=PaperOuterConfig
     )
-    random_state: int = random_state_param()
-    n_jobs: int | None = n_jobs_param()
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         if self.window > self.walk_length:
@@ -125,7 +125,9 @@ class PaperCGE(PathEstimator):
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
         """Train, with labels held out for validation and a second training where no validation labels are given."""
         train_idx, validation_idx, refit = labels.split(self)
-        settings, features = _settings(self), normalized_features(graph.features, self.n_jobs)
+        params, features = flat_params(self), normalized_features(graph.features, self.n_jobs)
+        names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
+        settings = TrainingSettings(**{name: params[name] for name in names}, seed=self.random_state)
 
         def make_task(nodes: Array, validation: Array) -> tuple[Task, dict[str, int]]:
             folds, remaining = _outer_folds(self, labels.codes, nodes, validation)
@@ -174,12 +176,6 @@ class PaperCGE(PathEstimator):
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> PaperModel:
         return restore_paper(self, graph, classes, metadata, arrays)
-
-
-def _settings(estimator: PaperCGE) -> TrainingSettings:
-    params = flat_params(estimator)
-    names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
-    return TrainingSettings(**{name: params[name] for name in names}, seed=estimator.random_state)
 
 
 def _outer_folds(

@@ -174,13 +174,12 @@ def _explainer(model: PaperModel, place: int, seed: int) -> Explainer:
     vectors = unit_rows(own.astype(np.float64))
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
+    scores = partial(_head_scores, parameters.head, model.features)
     prefixes = partial(_walk_prefixes, walker, steps, parameters.network, own)
     sizes = model.window - 1, steps.indices, steps.num_nodes
     return Explainer(
         SampledPaths(prefixes, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
-        ScoreFunction(
-            vectors, partial(_head_scores, parameters.head, model.features), np.zeros(vectors.shape[1]), vectors=vectors
-        ),
+        ScoreFunction(vectors, scores, np.zeros(vectors.shape[1]), vectors=vectors),
         model.probabilities(None, np.arange(len(graph))),
         graph.node_ids,
         model.train.table(model.target),

@@ -96,7 +96,10 @@ def predict_nodes(
     """
     wanted = None if nodes is None else list(nodes)
     if update is None:
-        return _of_training(model, wanted), []
+        ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
+        target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
+        evidence = np.full(len(ids), _TRAINED)
+        return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
@@ -126,12 +129,6 @@ def predict_nodes(
     return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
 
 
-def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
-    ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
-    target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
-    return Predictions(ids, model.classes_, model._outputs(wanted, None), np.full(len(ids), _TRAINED), target)
-
-
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
     trained = np.full(grown.num_existing_nodes, _TRAINED)
@@ -150,10 +147,7 @@ def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tupl
 
 
 def training_labels(model: Any) -> list[list[Any]] | None:
-    """Return the training labels of each node, None for a baseline, which does not keep them.
-
-    A node without a label has an empty list.
-    """
+    """Return a list of the training labels of each node; None for a baseline, which does not keep them."""
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     if fitted is None:
         return None

@@ -1,10 +1,7 @@
 """Settings of estimators: name, default, legal values and help, in one place for checks, command line and docs.
 
-Estimators are dataclasses whose fields are settings:
-
-    dim: int = param(128, "size of the vectors", low=1)
-
-The constructor only stores; `check_settings` is called by `fit`.
+Estimators are dataclasses with fields such as `dim: int = param(128, "size of the vectors", low=1)`. The constructor
+only stores; `check_settings` is called by `fit`.
 """
 
 from __future__ import annotations
@@ -20,8 +17,10 @@ from cge.errors import InputError, Message, Spelling
 
 T = TypeVar("T")
 
-_ATTRIBUTES = "Attributes\n----------"
+RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
+N_JOBS: dict[str, Any] = {"text": "threads", "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
 
+_ATTRIBUTES = "Attributes\n----------"
 _MAX_INT = 2**63 - 1  # the largest integer of 64 bits
 
 
@@ -49,11 +48,7 @@ class Setting:
     registry: Callable[[], Mapping[str, str]] | None = None
 
     def resolved(self) -> Setting:
-        """Return the setting with the choices that are registered now.
-
-        >>> Setting("{registry}", registry=lambda: {"a": "is first", "b": "is last"}).resolved().help
-        "'a' is first; 'b' is last"
-        """
+        """Return the setting with the choices that are registered now."""
         if self.registry is None:
             return self
         registered = self.registry()
@@ -62,11 +57,7 @@ class Setting:
         return replace(self, help=self.help.format(registry=descriptions), choices=choices, registry=None)
 
     def legal(self, kind: str) -> Message:
-        """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`).
-
-        >>> Setting("", low=1, optional=True).legal("int")
-        'a whole number of at least 1 or None'
-        """
+        """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
         if self.config is not None:
             article = "an" if self.config.__name__[0] in "AEIOU" else "a"
             return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
@@ -119,16 +110,6 @@ def _too_large(value: Any) -> bool:
 def param(default: Any, text: str, **options: Any) -> Any:
     """Return a dataclass field for a setting; `options` are those of `Setting`."""
     return field(default=default, metadata={"setting": Setting(text, **options)})
-
-
-def random_state_param() -> Any:
-    """Return the setting `random_state`, the same in all estimators."""
-    return param(0, "seed; results do not depend on the number of threads", low=0)
-
-
-def n_jobs_param() -> Any:
-    """Return the setting `n_jobs`, the same in all estimators."""
-    return param(None, "threads", low=1, also=(-1,), optional=True, none="all cores")
 
 
 def settings_of(owner: Any) -> dict[str, tuple[str, Setting, Any]]:

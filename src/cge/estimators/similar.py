@@ -1,7 +1,4 @@
-"""Search for nodes with similar vectors.
-
-In the exact search, products of blocks in float32 give candidates, and sums in float64 rank them.
-"""
+"""Nodes with similar vectors: products of blocks in float32, or an index, give candidates; float64 ranks them."""
 
 from __future__ import annotations
 
@@ -185,11 +182,7 @@ def _usearch() -> Any:
 
 
 def row_norms(vectors: Array) -> Array:
-    """Return the Euclidean norm of each vector, `(n,)` float64, block by block.
-
-    >>> row_norms(np.array([[3, 4], [0, 0]], np.float32)).tolist()
-    [5.0, 0.0]
-    """
+    """Return the Euclidean norm of each vector, `(n,)` float64, block by block."""
     norms = np.empty(len(vectors))
     with np.errstate(over="ignore", invalid="ignore"):
         for start in range(0, len(vectors), _ROWS):

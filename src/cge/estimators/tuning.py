@@ -203,12 +203,5 @@ class _Pruning:
 
 
 def as_toml(settings: Mapping[str, Any]) -> str:
-    """Return settings as TOML, which `read_settings` reads.
-
-    >>> print(as_toml({"dim": 64, "classifier": "mlp", "n_jobs": None, "refit": True}), end="")
-    dim = 64
-    classifier = "mlp"
-    n_jobs = "none"
-    refit = true
-    """
+    """Return settings as TOML, which `read_settings` reads."""
     return "".join(f"{name} = {json.dumps('none' if value is None else value)}\n" for name, value in settings.items())
