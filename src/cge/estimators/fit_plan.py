@@ -83,6 +83,6 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
     if name != "uniform" and model.outer == "unrolled":
         half = (counts["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
         counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
-    more = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
+    more: dict[str, Any] = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
     more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
     return FitPlan(counts, refit, sizes | more, paper_memory(PaperSize(graph.num_nodes, entries, **sizes), name))
