@@ -68,13 +68,13 @@ def test_labels_in_every_form_have_the_same_codes() -> None:
         assert labels.classes.tolist() == ["x", "y"]
         assert (labels.train.tolist(), labels.validation.tolist()) == ([1, 2], [4])
         assert labels.matrix(labels.train).tolist() == [[1, 0], [0, 1]]
-        assert not labels.multilabel
+        assert not labels.target.multilabel
 
 
 def test_multilabel_codes() -> None:
     graph = cge.Graph.from_edges([("a", "b"), ("c", "d")], node_ids=["a", "b", "c", "d"])
     labels = task_labels(graph, {"a": ["x", "y"], "c": "z"}, {"d": ("y",), "a": ["z"]})
-    assert labels.multilabel
+    assert labels.target.multilabel
     assert labels.codes.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert (labels.train.tolist(), labels.validation.tolist()) == ([0, 2], [3])
     matrix = task_labels(graph, [[1, 0], [0, 0], [1, 1], [-1, -1]])
