@@ -1,6 +1,7 @@
 """Griffe extension: prepares docstrings for the reference.
 
-`@documented` adds the parameters of an estimator to its docstring at import, so the docstring is taken from the class.
+`@documented` adds the parameters of an estimator to its docstring at import, so its docstring and its constructor are
+taken from the class.
 Examples without a heading get one, and empty headings are removed, since the docstring parser requires it.
 """
 
@@ -29,7 +30,17 @@ class Documented(griffe.Extension):
         if any(decorator.startswith("documented") for decorator in decorators):
             documented = getattr(import_module(obj.module.path), obj.name)
             obj.docstring.value = inspect.cleandoc(documented.__doc__)
+            obj.set_member("__init__", constructor(documented))
         obj.docstring.value = with_headings(obj.docstring.value)
+
+
+def constructor(documented: type) -> griffe.Function:
+    """Return the constructor of a dataclass of settings, with the defaults of its fields."""
+    parameters = [griffe.Parameter("self", kind=griffe.ParameterKind.positional_or_keyword)]
+    for name, parameter in inspect.signature(documented).parameters.items():
+        kind = griffe.ParameterKind[parameter.kind.name.lower()]
+        parameters.append(griffe.Parameter(name, kind=kind, default=repr(parameter.default)))
+    return griffe.Function("__init__", parameters=griffe.Parameters(*parameters))
 
 
 def with_headings(text: str) -> str:

@@ -11,12 +11,11 @@ if TYPE_CHECKING:
     from cge.errors import CgeError, CgeWarning
     from cge.estimators.cge import CGE
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
-    from cge.estimators.edge_vectors import edge_vectors
     from cge.estimators.embeddings import DeepWalk, Node2Vec
-    from cge.estimators.loading import load
     from cge.estimators.methods import Method, register_method
     from cge.estimators.paper_cge import PaperCGE
-    from cge.estimators.subgraphs import subgraph_vectors
+    from cge.estimators.persistence import load
+    from cge.estimators.predictions import edge_vectors, subgraph_vectors
     from cge.graph import Graph
     from cge.models import EdgeWeighting, PathWeighting, SearchRole, WeightingSpec, register_weighting
     from cge.training.classifier_registry import ClassifierSpec, register_classifier
@@ -65,12 +64,11 @@ _MODULES = {
     "cge.errors": "CgeError CgeWarning",
     "cge.estimators.cge": "CGE",
     "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
-    "cge.estimators.edge_vectors": "edge_vectors",
     "cge.estimators.embeddings": "DeepWalk Node2Vec",
-    "cge.estimators.loading": "load",
     "cge.estimators.methods": "Method register_method",
     "cge.estimators.paper_cge": "PaperCGE",
-    "cge.estimators.subgraphs": "subgraph_vectors",
+    "cge.estimators.persistence": "load",
+    "cge.estimators.predictions": "edge_vectors subgraph_vectors",
     "cge.graph": "Graph",
     "cge.models": "EdgeWeighting PathWeighting SearchRole WeightingSpec register_weighting",
     "cge.training.classifier_registry": "ClassifierSpec register_classifier",

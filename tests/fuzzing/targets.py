@@ -24,7 +24,7 @@ from cge.data.sets.load import load_debian, load_heterophilous, load_npm, load_v
 from cge.data.sets.pickles import read_pickle
 from cge.data.sets.planetoid import load_nell_derived, load_planetoid
 from cge.errors import CgeError
-from cge.estimators.settings_file import read_settings
+from cge.estimators.configs import read_settings
 from cge.estimators.tuning import open_storage
 from cge.graph import Graph
 from studies.cells import read_cells

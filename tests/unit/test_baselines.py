@@ -17,10 +17,8 @@ import cge
 from cge.errors import FileFormatError, InputError, UnknownNodeError
 from cge.estimators import baselines
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, WalkClassifier
-from cge.estimators.classifier import NodeClassifier, task_labels
+from cge.estimators.classifier import NodeClassifier, NotFittedError, hold_out, task_labels
 from cge.estimators.graph_networks import APPNP, GCN
-from cge.estimators.label_roles import hold_out
-from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import settings_of
 from cge.store import read_folder, write_folder
 from tests.fixtures import (
@@ -70,13 +68,13 @@ def test_labels_in_every_form_have_the_same_codes() -> None:
         assert labels.classes.tolist() == ["x", "y"]
         assert (labels.train.tolist(), labels.validation.tolist()) == ([1, 2], [4])
         assert labels.matrix(labels.train).tolist() == [[1, 0], [0, 1]]
-        assert not labels.multilabel
+        assert not labels.target.multilabel
 
 
 def test_multilabel_codes() -> None:
     graph = cge.Graph.from_edges([("a", "b"), ("c", "d")], node_ids=["a", "b", "c", "d"])
     labels = task_labels(graph, {"a": ["x", "y"], "c": "z"}, {"d": ("y",), "a": ["z"]})
-    assert labels.multilabel
+    assert labels.target.multilabel
     assert labels.codes.tolist() == [[1, 1, 0], [0, 0, 0], [0, 0, 1], [0, 1, 0]]
     assert (labels.train.tolist(), labels.validation.tolist()) == ([0, 2], [3])
     matrix = task_labels(graph, [[1, 0], [0, 0], [1, 1], [-1, -1]])

@@ -13,6 +13,7 @@ import sklearn.exceptions
 from sklearn.base import clone
 
 import cge
+from cge.estimators.classifier import NotFittedError
 from cge.estimators.configs import (
     OuterConfig,
     PaperOuterConfig,
@@ -23,7 +24,6 @@ from cge.estimators.configs import (
     make_estimator,
 )
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.not_fitted import NotFittedError
 from cge.estimators.settings import settings_of
 from cge.explain.explainer import Explainer
 from cge.targets.label_encoding import encode_labels
@@ -206,8 +206,8 @@ def test_a_trained_model(fitted: Any) -> None:
 
 def test_a_trained_model_implements_the_protocol(fitted: Any) -> None:
     model: FittedModel = fitted.fitted_
-    members = [name for name in vars(FittedModel) if not name.startswith("_")]
-    assert len(members) == 15
+    members = [name for name in [*vars(FittedModel), *FittedModel.__annotations__] if not name.startswith("_")]
+    assert len(members) == 17
     assert [name for name in members if not hasattr(model, name)] == []
     assert model.graph is fitted.graph_
     assert (model.target.multilabel, model.weighting_name) == (False, fitted.weighting_)

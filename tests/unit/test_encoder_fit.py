@@ -16,9 +16,9 @@ import torch
 import cge
 from cge import metrics
 from cge.data.graph_update import GraphUpdate
+from cge.estimators.calibration import uncalibrated_probabilities
 from cge.estimators.encoder_fit import _rate_limited, encoder_settings
-from cge.estimators.encoder_model import uncalibrated_probabilities
-from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
+from cge.estimators.encoder_model import restore_encoder
 from cge.estimators.predictions import predict_nodes
 from cge.graph import Graph
 from cge.models.edge_weighting import make_edge_inputs
@@ -523,7 +523,7 @@ def test_closed_walks_are_computed_once_and_stored(
     monkeypatch.setattr("cge.training.encoder_data.closed_walk_weights", never)
     monkeypatch.setattr("cge.models.propagation.closed_walk_weights", never)
     assert np.array_equal(again.predict_proba(), expected)
-    metadata, arrays = encoder_metadata(again.fitted_), encoder_arrays(again.fitted_)
+    metadata, arrays = again.fitted_.metadata(), again.fitted_.arrays()
     with pytest.raises(cge.CgeError, match="the training labels and the weights of their closed walks do not agree"):
         restore_encoder(again, graph, again.classes_, metadata, arrays | {"train.closed_walks": np.zeros(3)})
 

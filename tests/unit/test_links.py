@@ -15,7 +15,7 @@ from sklearn.metrics import roc_auc_score
 import cge
 from cge.data.link_split import Links, LinkSplit, hold_out_links
 from cge.errors import InputError
-from cge.estimators.common_neighbors import CommonNeighbors
+from cge.estimators.baselines import CommonNeighbors
 from cge.estimators.methods import make, methods_for
 from cge.evaluation.protocol import link_summary, run_links
 from cge.models import edge_features

@@ -17,9 +17,9 @@ from cge.data import Dataset, Split
 from cge.errors import FileFormatError, InputError
 from cge.estimators import graph_networks, methods
 from cge.estimators.baselines import SGC
+from cge.estimators.configs import read_settings
 from cge.estimators.methods import Method, Range, find_method, make, methods_for, register_method, settings_from_text
 from cge.estimators.settings import check_settings, settings_of
-from cge.estimators.settings_file import read_settings
 from cge.evaluation.protocol import run_once
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features
 

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import cge
 from cge.data.graph_update import GraphUpdate
-from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
+from cge.estimators.encoder_model import restore_encoder
 from cge.estimators.predictions import EVIDENCE, predict_nodes
 from cge.metrics import fit_temperature, scale_probabilities
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -113,7 +113,7 @@ def test_invalid_temperatures_are_refused(temperatures: dict[str, float]) -> Non
     model, fitted = fit_quickly(graph)
     fitted.calibration = replace(fitted.calibration, by_evidence=temperatures)
     with pytest.raises(cge.CgeError, match="temperatures must be positive and finite"):
-        restore_encoder(model, graph, model.classes_, encoder_metadata(fitted), encoder_arrays(fitted))
+        restore_encoder(model, graph, model.classes_, fitted.metadata(), fitted.arrays())
 
 
 def test_features_at_the_mean_are_no_evidence() -> None:

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 
 from cge.errors import InputError, MissingDataError, UnknownNodeError
-from cge.estimators import nearest
-from cge.estimators.nearest import inner_products, nearest_rows, row_norms
-from cge.estimators.similar import Similar, SimilarNodes, similar_nodes
+from cge.estimators import similar
+from cge.estimators.similar import Similar, SimilarNodes, inner_products, nearest_rows, row_norms, similar_nodes
 
 
 def brute_force(vectors: np.ndarray, query: int, top: int, cosine: bool) -> tuple[list[int], list[float]]:
@@ -43,8 +42,8 @@ def test_any_block_size_gives_the_result_of_brute_force(cosine: bool, monkeypatc
     for query in queries.tolist():
         assert (rows[query].tolist(), scores[query].tolist()) == brute_force(vectors, query, 12, cosine)
     for block in ((16, 7), (13, 200), (1, 3)):
-        monkeypatch.setattr(nearest, "_ROWS", block[0])
-        monkeypatch.setattr(nearest, "_QUERIES", block[1])
+        monkeypatch.setattr(similar, "_ROWS", block[0])
+        monkeypatch.setattr(similar, "_QUERIES", block[1])
         again = nearest_rows(vectors, queries, 12, norms, cosine=cosine)
         assert np.array_equal(again[0], rows)
         assert np.array_equal(again[1], scores)
@@ -65,7 +64,7 @@ def test_any_vectors(vectors: np.ndarray, cosine: bool, top: int, rows: int) -> 
     """Also those so large that float32 overflows in a product, so small that it underflows, and full of ties."""
     top = min(top, len(vectors) - 1)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(nearest, "_ROWS", rows)
+        patch.setattr(similar, "_ROWS", rows)
         nearest_idx, scores = nearest_rows(vectors, np.arange(len(vectors)), top, row_norms(vectors), cosine=cosine)
     for query in range(len(vectors)):
         order, expected = brute_force(vectors, query, top, cosine)
@@ -75,7 +74,7 @@ def test_any_vectors(vectors: np.ndarray, cosine: bool, top: int, rows: int) -> 
 
 @pytest.mark.parametrize("cosine", [True, False])
 def test_scores_that_are_equal_in_float32(cosine: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nearest, "_ROWS", 100)
+    monkeypatch.setattr(similar, "_ROWS", 100)
     random = np.random.default_rng(7)
     vectors = (1 + random.normal(size=96) + 1e-7 * random.normal(size=(600, 96))).astype(np.float32)
     rows, _ = nearest_rows(vectors, np.arange(3), 5, row_norms(vectors), cosine=cosine)

@@ -15,9 +15,8 @@ from cge.data import Dataset, Split
 from cge.errors import InputError
 from cge.estimators import tuning
 from cge.estimators.baselines import SGC
-from cge.estimators.configs import flat_settings
+from cge.estimators.configs import flat_settings, read_settings
 from cge.estimators.methods import Range, make, methods_for
-from cge.estimators.settings_file import read_settings
 from cge.estimators.tuning import as_toml, open_storage, search_space, tune
 from cge.training.history import Epoch
 from tests.fixtures import TRUE_LABELS, groups_with_sparse_features

@@ -15,8 +15,7 @@ def use_config(context: typer.Context, file: str | None) -> str | None:
     """Use the values in a file as defaults of the options."""
     if file is None or context.resilient_parsing:
         return file
-    from cge.estimators.configs import flat_settings
-    from cge.estimators.settings_file import read_settings, read_toml
+    from cge.estimators.configs import flat_settings, read_settings, read_toml
 
     method = method_in(command_arguments()) or read_toml(file)[1].get("method", METHODS[0])
     if method not in METHODS:

@@ -130,8 +130,8 @@ def evaluate(
 
 def _settings(name: str, kind: str, pairs: list[str], config: str | None) -> dict[str, Any]:
     """Return the settings of --set and --config; refuse wrong ones before data are read."""
+    from cge.estimators.configs import read_settings
     from cge.estimators.methods import find_method, make, settings_from_text
-    from cge.estimators.settings_file import read_settings
 
     values = settings_from_text(pairs)
     make(name, 0, None, kind, **values)

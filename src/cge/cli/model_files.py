@@ -12,7 +12,7 @@ from cge.errors import InputError, Message, UnknownNodeError, format_value
 
 def load_model(folder: str, n_jobs: int | None = None) -> Any:
     """Return the model in a folder; it uses `n_jobs` threads, by default as many as in training."""
-    from cge.estimators.loading import load
+    from cge.estimators.persistence import load
 
     try:
         return load(folder, n_jobs=n_jobs)

@@ -1,34 +1,27 @@
 """Baselines: logistic regression on features, on smoothed features and on vectors of walks; label propagation.
 
-Each selects one hyperparameter, the strength of regularization or of propagation, on the validation labels.
+Each selects its strength of regularization or propagation on the validation labels. Common neighbors predict links.
 """
 
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import scipy.sparse as sp
+from sklearn.base import BaseEstimator
 from sklearn.linear_model import LogisticRegression
 
 from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.classifier import NodeClassifier, TaskLabels
-from cge.estimators.embeddings import (
-    DeepWalk,
-    Dim,
-    InOut,
-    Jobs,
-    Node2Vec,
-    Return,
-    Seed,
-    WalkLength,
-    WalksPerNode,
-    Window,
-)
-from cge.estimators.settings import Setting, documented
+from cge.estimators.embeddings import DeepWalk, Node2Vec, stored_vectors
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
+from cge.models.edge_features import shared_neighbors
 from cge.models.sparse_products import unit_rows
 
 _STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1000.0)  # C of LogisticRegression, the inverse of regularization
@@ -53,11 +46,11 @@ class FeatureClassifier(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class SGC(NodeClassifier):
     """Logistic regression on features propagated along edges (Wu et al. 2019)."""
 
-    def __init__(self, hops: Annotated[int, Setting("hops of feature propagation", low=1, high=100)] = 2) -> None:
-        self.hops = hops
+    hops: int = param(2, "hops of feature propagation", low=1, high=100)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         adjacency, x = _normalized_adjacency(graph, self_loops=True), _unit(graph)
@@ -67,6 +60,7 @@ class SGC(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class LabelPropagation(NodeClassifier):
     """Label propagation along edges (Zhou et al. 2004, "Learning with Local and Global Consistency").
 
@@ -77,16 +71,10 @@ class LabelPropagation(NodeClassifier):
     ['a', 'b']
     """
 
-    def __init__(
-        self,
-        class_mass: Annotated[
-            bool, Setting("class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
-        ] = False,
-    ) -> None:
-        self.class_mass = class_mass
+    class_mass: bool = param(False, "class mass normalization: scale scores to the class frequencies (Zhu et al. 2003)")
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
-        n_classes = len(task.classes)
+        n_classes, multilabel = len(task.classes), task.target.multilabel
         labels = np.zeros((len(graph), n_classes + 1))  # the last column is 1 for each labeled node
         labels[task.train, :n_classes] = task.matrix(task.train)
         labels[task.train, n_classes] = 1
@@ -98,13 +86,14 @@ class LabelPropagation(NodeClassifier):
                 scores = alpha * (adjacency @ scores) + (1 - alpha) * labels
             if self.class_mass:
                 scores = scores * (prior / np.maximum(scores.sum(axis=0), 1e-12))
-            total = scores[:, n_classes:] if task.multilabel else scores[:, :n_classes].sum(axis=1, keepdims=True)
+            total = scores[:, n_classes:] if multilabel else scores[:, :n_classes].sum(axis=1, keepdims=True)
             probabilities = np.minimum(scores[:, :n_classes] / np.maximum(total, 1e-300), 1.0)
             candidates[alpha] = np.where(total > 0, probabilities, prior[:n_classes])
         return _best(candidates, task)
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class WalkClassifier(NodeClassifier):
     """Logistic regression on vectors of random walks, which are trained without labels.
 
@@ -114,30 +103,17 @@ class WalkClassifier(NodeClassifier):
         Vectors, a row for each of `node_ids_`.
     """
 
-    def __init__(
-        self,
-        vectors: Annotated[str, Setting("method of the vectors", choices=("deepwalk", "node2vec"))] = "deepwalk",
-        *,
-        features: Annotated[bool, Setting("append the node features to the vectors")] = False,
-        dim: Dim = 128,
-        walk_length: WalkLength = 80,
-        walks_per_node: WalksPerNode = 10,
-        window: Window = 10,
-        p: Return = 1.0,
-        q: InOut = 0.5,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.vectors = vectors
-        self.features = features
-        self.dim = dim
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.window = window
-        self.p = p
-        self.q = q
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    vectors: str = param("deepwalk", "method of the vectors", choices=("deepwalk", "node2vec"))
+    _: KW_ONLY
+    features: bool = param(False, "append the node features to the vectors")
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    walk_length: int = param(80, "nodes in a walk", low=2)
+    walks_per_node: int = param(10, "walks from each node", low=1)
+    window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
+    p: float = param(1.0, "return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)
+    q: float = param(0.5, "in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, Any]:
         features = _unit(graph) if self.features else None
@@ -162,9 +138,39 @@ class WalkClassifier(NodeClassifier):
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         super()._unpack(graph, metadata, arrays)
-        if arrays["embedding"].shape != (len(graph), self.dim) or arrays["embedding"].dtype != np.float32:
-            raise InputError(f"the vectors must be ({len(graph)}, {self.dim}) of float32")
-        self.embedding_ = arrays["embedding"]
+        self.embedding_ = stored_vectors(arrays, graph, self.dim)
+
+
+class CommonNeighbors(BaseEstimator):  # type: ignore[misc]
+    """Scores pairs of nodes by their common neighbors; directions and weights of edges are ignored.
+
+    Attributes
+    ----------
+    node_ids_ : (n,)
+        The node ids of the graph.
+
+    Examples
+    --------
+    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 3), (3, 0)])
+    >>> CommonNeighbors().fit(graph).link_scores([[0, 2], [0, 1]])["common neighbors"].tolist()
+    [2.0, 0.0]
+    """
+
+    def fit(self, graph: Graph, y: None = None) -> CommonNeighbors:  # noqa: ARG002 - scikit-learn passes it
+        """Store the neighbors of all nodes of a graph."""
+        matrix = graph.to_scipy()
+        matrix = sp.csr_array(matrix + matrix.T)
+        matrix.setdiag(0)
+        matrix.eliminate_zeros()
+        matrix.data[:] = 1
+        self.node_ids_, self._matrix = graph.node_ids, matrix
+        return self
+
+    def link_scores(self, pairs: npt.ArrayLike) -> dict[str, Array]:
+        """Return scores of pairs of node numbers `(k, 2)`, by the name of the score."""
+        first, second = np.asarray(pairs).T
+        scores = shared_neighbors(self._matrix, first, second)
+        return dict(zip(("common neighbors", "Adamic-Adar"), scores, strict=True))
 
 
 def _normalized_adjacency(graph: Graph, self_loops: bool) -> sp.csr_array:
@@ -195,12 +201,11 @@ def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:
     for strength in strengths:
         model: Any = LogisticRegression(C=strength, max_iter=1000)
         probabilities = np.zeros((x.shape[0], len(task.classes)))
-        if task.multilabel:
+        if task.target.multilabel:
             for number, column in enumerate(labels.T):
-                varied = column.min() < column.max()  # else all training nodes have the class, or none has
-                probabilities[:, number] = (
-                    model.fit(x[task.train], column).predict_proba(x)[:, 1] if varied else column[0]
-                )
+                probabilities[:, number] = column[0]
+                if column.min() < column.max():  # else all training nodes have the class, or none has
+                    probabilities[:, number] = model.fit(x[task.train], column).predict_proba(x)[:, 1]
         else:
             with warnings.catch_warnings():  # scikit-learn takes many classes for a regression task
                 warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

@@ -3,41 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY, asdict, dataclass
 from typing import Any
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.cge_parameters import (
-    ClassifierName,
-    ClassWeight,
-    Dim,
-    Hops,
-    Inputs,
-    LabelPropagationMode,
-    NEstimators,
-    OuterProblem,
-    PriorCorrection,
-    Refit,
-    SampledWalks,
-    TaskName,
-    Training,
-    ValidationFraction,
-    Weighting,
-)
-from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels
-from cge.estimators.embeddings import Jobs, Seed
+from cge.estimators.configs import OuterConfig, TrainingConfig
 from cge.estimators.encoder_fit import fit_encoder
-from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_store import encoder_arrays, encoder_metadata, restore_encoder
-from cge.estimators.path_estimator import PathEstimator
-from cge.estimators.settings import documented
+from cge.estimators.encoder_model import EncoderModel, restore_encoder
+from cge.estimators.fitted_model import FittedModel
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
+from cge.estimators.persistence import Checkpoints
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
-from cge.models.weightings import WEIGHTINGS
-from cge.training.classifier_registry import CLASSIFIERS
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import WEIGHTINGS, weighting_descriptions
+from cge.targets import TASKS
+from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class CGE(PathEstimator):
     """Customized graph embedding: classify the nodes of a graph from a few labels.
 
@@ -80,44 +67,69 @@ class CGE(PathEstimator):
     Explanation(node 2, 3 paths)
     """
 
-    def __init__(
-        self,
-        weighting: Weighting = "auto",
-        dim: Dim = None,
-        *,
-        hops: Hops = 4,
-        inputs: Inputs = "auto",
-        classifier: ClassifierName = "auto",
-        label_propagation: LabelPropagationMode = "auto",
-        prior_correction: PriorCorrection = "auto",
-        n_estimators: NEstimators = 1,
-        class_weight: ClassWeight = None,
-        walks_per_node: SampledWalks = 20,
-        task: TaskName = "classification",
-        validation_fraction: ValidationFraction = 0.2,
-        refit: Refit = True,
-        training: Training = None,
-        outer_problem: OuterProblem = None,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.weighting = weighting
-        self.dim = dim
-        self.hops = hops
-        self.inputs = inputs
-        self.classifier = classifier
-        self.label_propagation = label_propagation
-        self.prior_correction = prior_correction
-        self.n_estimators = n_estimators
-        self.class_weight = class_weight
-        self.walks_per_node = walks_per_node
-        self.task = task
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.training = training
-        self.outer_problem = outer_problem
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    weighting: str | Callable[[int], PathWeighting] = param(
+        "auto",
+        "path weighting. 'auto' selects one that is not a network, on the validation labels. {registry}",
+        choices=("auto",),
+        registry=weighting_descriptions,
+        callables="a callable takes the size of its input and returns a PathWeighting",
+    )
+    dim: int | None = param(
+        None, "size of the vectors", low=1, high=4096, optional=True, none="32, or 64 for more than 32 classes"
+    )
+    _: KW_ONLY
+    hops: int = param(4, "largest number of edges in a path; 0 uses only the node itself", low=0, high=100)
+    inputs: str = param(
+        "auto",
+        "node inputs that are propagated along paths: the node 'features', a 'learned' embedding table, or vectors of "
+        "random 'walks'; 'auto' uses features where the graph has them, else walks for multilabel tasks, else learned",
+        choices=("auto", "features", "learned", "walks"),
+    )
+    classifier: str = param(
+        "auto",
+        "classifier on the propagated inputs: {registry}; 'auto' selects one on the validation labels, or averages two",
+        choices=("auto",),
+        registry=classifier_descriptions,
+    )
+    label_propagation: str = param(
+        "auto",
+        "whether propagated training labels are added to the class scores; a node never receives its own label "
+        "(leave-one-out); 'auto' decides on the validation labels",
+        choices=("auto", "yes", "no"),
+    )
+    prior_correction: str = param(
+        "auto",
+        "whether class scores are shifted from the class frequencies of the training labels to those of the validation "
+        "labels; 'auto' decides on the validation labels",
+        choices=("auto", "no"),
+    )
+    n_estimators: int = param(
+        1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
+    )
+    class_weight: str | None = param(
+        None,
+        "'balanced' weights classes inversely to their frequency in the loss",
+        choices=("balanced",),
+        optional=True,
+    )
+    walks_per_node: int = param(
+        20, "walks per node from which the networks 'average', 'cnn' and 'lstm' sample paths", low=1
+    )
+    task: str = param(
+        "classification",
+        "kind of target: 'classification' (single-label or multilabel) or 'regression' (numbers)",
+        choices=TASKS,
+    )
+    validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
+    refit: bool = param(True, REFIT)
+    training: TrainingConfig | dict[str, Any] | None = param(
+        None, "how the classifiers are trained: epochs, learning rate, augmentation", config=TrainingConfig
+    )
+    outer_problem: OuterConfig | dict[str, Any] | None = param(
+        None, "how a learned weighting is trained (bi-level optimization)", config=OuterConfig
+    )
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:  # noqa: ARG002 - any labels will do
         spec = WEIGHTINGS.get(self.weighting) if isinstance(self.weighting, str) else None
@@ -126,10 +138,8 @@ class CGE(PathEstimator):
             if spec.min_hops > self.hops:
                 problem = Message.of(f"{{weighting}} needs paths of {spec.min_hops} edges", weighting=spec.name)
             raise InputError(problem, parameter="weighting", hint=Message.of("use {weighting}", weighting="auto"))
-        requires_label_propagation = (
-            self.classifier != "auto" and CLASSIFIERS[self.classifier].requires_label_propagation
-        )
-        if requires_label_propagation and self.label_propagation == "no":
+        classifier = None if self.classifier == "auto" else CLASSIFIERS[self.classifier]
+        if classifier is not None and classifier.requires_label_propagation and self.label_propagation == "no":
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
             problem = Message.of(template, classifier=self.classifier, label_propagation="no")
             raise InputError(problem, parameter="classifier")
@@ -137,22 +147,15 @@ class CGE(PathEstimator):
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))
 
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> EncoderModel:
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> EncoderModel:
         return fit_encoder(self, graph, labels, checkpoints, callback)
 
     def _set_model(self, model: Any) -> None:
         super()._set_model(model)
-        self.classifiers_, self.label_propagation_ = model.classifier_names, model.label_propagation
-        self.prior_correction_, self.search_results_ = model.calibration.prior_corrected, model.search_results
+        self.classifiers_ = list(dict.fromkeys(name for name, _ in model.ensemble))
+        self.label_propagation_, self.prior_correction_ = model.label_propagation, model.calibration.prior_corrected
+        self.search_results_ = [asdict(result) for result in model.selection.results]
         self.weight_parameters_ = model.weight_parameters
 
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        model: Any = self.fitted_
-        return encoder_metadata(model), encoder_arrays(model)
-
-    def _restore(
-        self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]
-    ) -> EncoderModel:
+    def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
         return restore_encoder(self, graph, classes, metadata, arrays)

@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import sklearn.exceptions
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
-from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
-from cge.estimators.label_roles import hold_out
-from cge.estimators.not_fitted import NotFittedError
+from cge.data.splits import folds as stratified_folds
+from cge.errors import MAKE_GRAPH, CgeError, InputError, Message, qualified_type
+from cge.estimators.persistence import save_estimator
 from cge.estimators.settings import check_settings
-from cge.estimators.storing import save_estimator
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
 from cge.targets import Target, encode_target, restore_target
 
 _VALIDATION_FRACTION = 0.2  # of the training labels, where no validation labels are passed
+
+
+class NotFittedError(CgeError, sklearn.exceptions.NotFittedError):  # type: ignore[misc]
+    """`fit` was not called. The error is not in `cge.errors`, since scikit-learn is slow to import."""
+
+
+def check_fitted(estimator: Any) -> None:
+    """Refuse to use an estimator before `fit`."""
+    if not hasattr(estimator, "graph_"):
+        raise NotFittedError(f"this {type(estimator).__name__} has not been trained yet; call fit first")
+
+
+def check_graph(graph: Any) -> None:
+    """Refuse to fit anything but a `Graph`."""
+    if not isinstance(graph, Graph):
+        raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,14 +59,17 @@ class TaskLabels:
         return self.target.classes
 
     @property
-    def multilabel(self) -> bool:
-        """Whether a node can have several classes."""
-        return self.target.multilabel
-
-    @property
     def strata(self) -> Array:
         """The classes that folds are stratified by."""
         return self.target.strata(self.codes)
+
+    def split(self, estimator: Any) -> tuple[Array, Array, bool]:
+        """Return the nodes to train and to validate on first, and whether a second training on all labels follows."""
+        if len(self.validation):
+            return self.train, self.validation, False
+        fraction, seed = estimator.validation_fraction, estimator.random_state
+        train_idx, validation_idx = hold_out(self.strata, self.train, fraction, seed)
+        return train_idx, validation_idx, bool(estimator.refit and len(validation_idx))
 
     def matrix(self, nodes: Array) -> Array:
         """Return the labels of some labeled nodes as a matrix, `(k, c)`."""
@@ -58,8 +78,7 @@ class TaskLabels:
 
 def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "classification") -> TaskLabels:
     """Return `y` and `validation`, each in any form that `CGE.fit` takes, as arrays; nodes in both train."""
-    if not isinstance(graph, Graph):
-        raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
+    check_graph(graph)
     codes, target = encode_target(graph, y, "y", task)
     train_idx, validation_idx = np.flatnonzero(target.labeled(codes)), np.empty(0, np.int64)
     if not len(train_idx):
@@ -76,6 +95,28 @@ def task_labels(graph: Graph, y: Any, validation: Any = None, task: str = "class
         codes = codes.copy()
         codes[validation_idx] = validation_codes[validation_idx]
     return TaskLabels(codes, target, train_idx, validation_idx)
+
+
+def hold_out(codes: Array, nodes: Array, fraction: float, seed: int) -> tuple[Array, Array]:
+    """Return the nodes that remain for training and those held out for validation; no class loses its last label."""
+    none, exact = np.empty(0, np.int64), Fraction(fraction).limit_denominator(100)
+    parts = exact.denominator
+    if not 0 < exact < 1 or parts > len(nodes):
+        return nodes, none
+    held_out_idx = np.concatenate(stratified_folds(nodes, codes, parts, seed)[: exact.numerator])
+    remaining = np.setdiff1d(nodes, held_out_idx)
+    if len(remaining) < 2:
+        return nodes, none
+    if codes.ndim == 1:
+        last_of_class = ~np.isin(codes[held_out_idx], codes[remaining])
+    else:
+        last_of_class = (codes[held_out_idx] > codes[remaining].any(axis=0)).any(axis=1)
+    return np.sort(np.concatenate([remaining, held_out_idx[last_of_class]])), held_out_idx[~last_of_class]
+
+
+def folds_of(codes: Array, nodes: Array, count: int, seed: int) -> Sequence[Array]:
+    """Return nodes in `count` folds, fewer where there are fewer nodes, stratified by class."""
+    return stratified_folds(nodes, codes, min(count, len(nodes)), seed)
 
 
 class NodeClassifier(BaseEstimator):  # type: ignore[misc]
@@ -114,8 +155,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
                 _, choice = self._train(graph, replace(labels, train=train_idx, validation=validation_idx))
                 labels = replace(labels, choice=choice)
         self._set_model(graph, labels.target, self._train(graph, labels)[0])
-        seen = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
-        self.labels_seen_ = seen
+        self.labels_seen_ = {"train": len(labels.train), "outer": self._outer_labels, "validation": validation_labels}
         return self
 
     def _train(self, graph: Graph, labels: TaskLabels) -> tuple[Array, Any]:
@@ -135,7 +175,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
         `nodes` are ids, None means all.
         """
-        self._need_fit()
+        check_fitted(self)
         return self._probabilities.copy() if nodes is None else self._probabilities[self.graph_.indices_of(nodes)]
 
     def _outputs(self, nodes: Iterable[Hashable] | None = None, graph: None = None) -> Array:  # noqa: ARG002
@@ -156,7 +196,7 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
 
     def save(self, folder: str | Path) -> None:
         """Write the predictions to a folder, which `cge.load` reads: safetensors and JSON, no pickle."""
-        self._need_fit()
+        check_fitted(self)
         arrays = {"probabilities": self._probabilities} | pack_values(self.classes_, "classes.") | self._arrays()
         metadata = {"target": self.target_.metadata(), "labels_seen": self.labels_seen_}
         save_estimator(self, folder, self.graph_, metadata, arrays)
@@ -168,7 +208,3 @@ class NodeClassifier(BaseEstimator):  # type: ignore[misc]
             raise InputError(f"the probabilities must be ({len(graph)}, {len(classes)}) of float32")
         self._set_model(graph, restore_target(metadata["target"], classes), probabilities)
         self.labels_seen_ = dict(metadata["labels_seen"])
-
-    def _need_fit(self) -> None:
-        if not hasattr(self, "graph_"):
-            raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")

@@ -3,36 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
-from typing import Annotated, Any, Self
+from typing import Any, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
-from cge.errors import MAKE_GRAPH, InputError, Message, qualified_type
-from cge.estimators.not_fitted import NotFittedError
-from cge.estimators.settings import Setting, check_settings, documented
-from cge.estimators.storing import save_estimator
+from cge.errors import InputError, Message
+from cge.estimators.classifier import NotFittedError, check_graph
+from cge.estimators.persistence import save_estimator
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, check_settings, documented, param
 from cge.graph import Graph
 from cge.sampling import Walker
 from cge.training.walk_embedding import embed_walks
 
-Dim = Annotated[int, Setting("size of the vectors", low=1, high=4096)]
-WalkLength = Annotated[int, Setting("nodes in a walk", low=2)]
-WalksPerNode = Annotated[int, Setting("walks from each node", low=1)]
-Window = Annotated[int, Setting("largest distance in a walk between the nodes of a pair", low=1, high=1000)]
-Negatives = Annotated[int, Setting("negative samples per pair", low=1, high=100)]
-Epochs = Annotated[int, Setting("passes over new walks", low=1)]
-LearningRate = Annotated[float, Setting("initial learning rate, which falls linearly", above=0, high=10)]
-Seed = Annotated[int, Setting("seed; results do not depend on the number of threads", low=0)]
-Jobs = Annotated[int | None, Setting("threads", low=1, also=(-1,), optional=True, none="all cores")]
-Return = Annotated[float, Setting("return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)]
-InOut = Annotated[
-    float, Setting("in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)
-]
 
-
+@dataclass(eq=False, repr=False)
 class _WalkVectors(BaseEstimator):  # type: ignore[misc]
     """An estimator of vectors from random walks; a subclass has the settings, with or without `p` and `q`.
 
@@ -45,6 +33,17 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
     node_ids_ : (n,)
         The node ids of the graph.
     """
+
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    _: KW_ONLY
+    walk_length: int = param(80, "nodes in a walk", low=2)
+    walks_per_node: int = param(10, "walks from each node", low=1)
+    window: int = param(10, "largest distance in a walk between the nodes of a pair", low=1, high=1000)
+    negatives: int = param(5, "negative samples per pair", low=1, high=100)
+    epochs: int = param(1, "passes over new walks", low=1)
+    learning_rate: float = param(0.05, "initial learning rate, which falls linearly", above=0, high=10)
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def fit(
         self,
@@ -65,27 +64,17 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
             Called with the finished fraction of the training.
         """
         check_settings(self)
-        if not isinstance(graph, Graph):
-            raise InputError(f"fit takes a cge.Graph, found {qualified_type(graph)}", hint=MAKE_GRAPH)
+        check_graph(graph)
         if graph.num_nodes == 0:
             raise InputError("the graph has no nodes, so there is nothing to embed")
-        params: Any = self.get_params()
-        walker = Walker(
-            graph,
-            params["walk_length"],
-            params["walks_per_node"],
-            p=params.get("p", 1.0),
-            q=params.get("q", 1.0),
-            seed=params["random_state"],
-            n_jobs=params["n_jobs"],
-            shuffle=True,
-        )
-        names = ("dim", "window", "negatives", "epochs", "learning_rate", "n_jobs")
-        settings = {name: params[name] for name in names}
-        self.embedding_, _ = embed_walks(walker, **settings, seed=params["random_state"], progress=progress)
+        options: Any = {"seed": self.random_state, "n_jobs": self.n_jobs}
+        bias: Any = {name: getattr(self, name, 1.0) for name in ("p", "q")}
+        walker = Walker(graph, self.walk_length, self.walks_per_node, **bias, **options, shuffle=True)
+        options |= {name: getattr(self, name) for name in ("dim", "window", "negatives", "epochs", "learning_rate")}
+        self.embedding_, _ = embed_walks(walker, **options, progress=progress)
         self.node_ids_, self.graph_ = graph.node_ids, graph
         if not np.isfinite(self.embedding_).all():
-            problem = Message.of("training overflowed with {learning_rate}", learning_rate=params["learning_rate"])
+            problem = Message.of("training overflowed with {learning_rate}", learning_rate=self.learning_rate)
             raise InputError(problem, parameter="learning_rate", hint="try a tenth of it")
         return self
 
@@ -102,10 +91,14 @@ class _WalkVectors(BaseEstimator):  # type: ignore[misc]
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:  # noqa: ARG002 - as CGE
         """Restore what `save` wrote."""
-        dim = self.get_params()["dim"]
-        if arrays["embedding"].shape != (graph.num_nodes, dim) or arrays["embedding"].dtype != np.float32:
-            raise InputError(f"the vectors must be ({graph.num_nodes}, {dim}) of float32")
-        self.embedding_, self.node_ids_, self.graph_ = arrays["embedding"], graph.node_ids, graph
+        self.embedding_, self.node_ids_, self.graph_ = stored_vectors(arrays, graph, self.dim), graph.node_ids, graph
+
+
+def stored_vectors(arrays: dict[str, Array], graph: Graph, dim: int) -> Array:
+    """Return the vectors of a model folder."""
+    if arrays["embedding"].shape != (graph.num_nodes, dim) or arrays["embedding"].dtype != np.float32:
+        raise InputError(f"the vectors must be ({graph.num_nodes}, {dim}) of float32")
+    return arrays["embedding"]
 
 
 @documented
@@ -120,31 +113,9 @@ class DeepWalk(_WalkVectors):
     ((3, 8), (2, 8))
     """
 
-    def __init__(
-        self,
-        dim: Dim = 128,
-        *,
-        walk_length: WalkLength = 80,
-        walks_per_node: WalksPerNode = 10,
-        window: Window = 10,
-        negatives: Negatives = 5,
-        epochs: Epochs = 1,
-        learning_rate: LearningRate = 0.05,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.dim = dim
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.window = window
-        self.negatives = negatives
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
 
 @documented
+@dataclass(eq=False, repr=False)
 class Node2Vec(_WalkVectors):
     """Vectors from node2vec's walks and skip-gram with negative sampling (Grover and Leskovec 2016).
 
@@ -158,29 +129,6 @@ class Node2Vec(_WalkVectors):
     (3, 8)
     """
 
-    def __init__(
-        self,
-        dim: Dim = 128,
-        *,
-        p: Return = 1.0,
-        q: InOut = 1.0,
-        walk_length: WalkLength = 80,
-        walks_per_node: WalksPerNode = 10,
-        window: Window = 10,
-        negatives: Negatives = 5,
-        epochs: Epochs = 1,
-        learning_rate: LearningRate = 0.05,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.dim = dim
-        self.p = p
-        self.q = q
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.window = window
-        self.negatives = negatives
-        self.epochs = epochs
-        self.learning_rate = learning_rate
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    _: KW_ONLY
+    p: float = param(1.0, "return parameter of node2vec: 1/p is the weight of going back", low=1e-9, high=1e9)
+    q: float = param(1.0, "in-out parameter of node2vec: 1/q is the weight of going farther away", low=1e-9, high=1e9)

@@ -13,15 +13,13 @@ from torch import Tensor
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.calibration import Calibration, calibrate
-from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels
+from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
+from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
-from cge.estimators.encoder_model import EncoderModel
-from cge.estimators.encoder_store import restore_selection, selection_metadata
+from cge.estimators.encoder_model import EncoderModel, restore_selection, selection_metadata
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.label_roles import folds_of, hold_out
-from cge.estimators.missing_inputs import missing_input_temperatures
+from cge.estimators.path_estimator import Callback
+from cge.estimators.persistence import Checkpoints
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows
@@ -44,8 +42,6 @@ from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, facto
 if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
-Callback = Callable[[Any], None] | None
-
 _CHECKPOINT_SECONDS = 5.0
 _WALKS = (80, 10)  # length and number per node of the walks behind inputs="walks"
 WALK_VECTORS: dict[str, Any] = {"dim": 128, "window": 3, "negatives": 5}  # a short window: propagation reaches farther
@@ -61,33 +57,20 @@ def fit_encoder(
 
 def resolve_inputs(inputs: str, graph: Graph, target: Target) -> str:
     """Return the node inputs to use: "features", "learned" (an embedding of each node) or "walks"."""
-    if inputs != "auto":
-        return inputs
-    if graph.features is not None:
-        return "features"
-    return "walks" if target.multilabel else "learned"
+    without_features = "walks" if target.multilabel else "learned"
+    automatic = without_features if graph.features is None else "features"
+    return automatic if inputs == "auto" else inputs
 
 
 def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
     """Return the settings of the path encoder, with those that depend on the number of classes."""
     training, outer = as_config(TrainingConfig, model.training), as_config(OuterConfig, model.outer_problem)
     dim = (_DIM_MANY_CLASSES if classes > _DIM else _DIM) if model.dim is None else model.dim
-    return EncoderSettings(
-        weighting=model.weighting,
-        classifier=model.classifier,
-        label_propagation=model.label_propagation,
-        dim=dim,
-        hops=model.hops,
-        walks_per_node=model.walks_per_node,
-        seed=model.random_state,
-        outer_settings=OuterSettings(
-            steps=outer.outer_steps,
-            warmup_steps=outer.warmup_steps,
-            weighting_lr=outer.weighting_lr,
-            penalty=outer.prior_penalty,
-        ),
-        **asdict(training),
-    )
+    names = ("weighting", "classifier", "label_propagation", "hops", "walks_per_node")
+    options: dict[str, Any] = {name: getattr(model, name) for name in names} | asdict(training)
+    steps: Any = {"steps": outer.outer_steps, "warmup_steps": outer.warmup_steps}
+    outer_settings = OuterSettings(**steps, weighting_lr=outer.weighting_lr, penalty=outer.prior_penalty)
+    return EncoderSettings(dim=dim, seed=model.random_state, outer_settings=outer_settings, **options)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,27 +110,18 @@ class _EncoderFit:
 
     def run(self) -> EncoderModel:
         """Return the trained model."""
-        all_train, validation_idx = self.labels.train, self.labels.validation
-        validation_given, train_idx = len(validation_idx) > 0, all_train
-        if not validation_given:
-            fraction, seed = self.model.validation_fraction, self.model.random_state
-            train_idx, validation_idx = hold_out(self.labels.strata, all_train, fraction, seed)
-        refit = self.model.refit and not validation_given and len(validation_idx) > 0
+        train_idx, validation_idx, refit = self.labels.split(self.model)
         stage = "select" if refit else "train"
         evaluator = self._evaluator(train_idx, validation_idx)
         selection = self._select(evaluator)
         members = self._train_members(evaluator, selection, stage)
         ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
-        probabilities, calibration, prior_shift = self._calibrate(ensemble, validation_given)
+        probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION:
+            classifiers, labeled = _classifiers(ensemble, prior_shift), self._labeled(train_idx)
             temperatures = missing_input_temperatures(
-                self.data,
-                selection,
-                _classifiers(ensemble, prior_shift),
-                self._labeled(train_idx),
-                validation,
-                self.labels.target,
+                self.data, selection, classifiers, labeled, validation, self.labels.target
             )
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
@@ -156,18 +130,13 @@ class _EncoderFit:
         embedder = next((member for member in members if not CLASSIFIERS[member.classifier].linear), members[0])
         if refit:
             selection_history = history
-            evaluator = self._evaluator(all_train, np.empty(0, np.int64))
-            again = {
-                id(member): self._refit(evaluator, selection, member) for member in dict.fromkeys([*ensemble, embedder])
-            }
+            evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
+            again = {id(each): self._refit(evaluator, selection, each) for each in dict.fromkeys([*ensemble, embedder])}
             ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
             history = _history(ensemble[0], "refit")
-        final_train = all_train if refit else train_idx
-        seen = {
-            "train": len(final_train),
-            "outer": len(train_idx) if selection.any_learned else 0,
-            "validation": len(validation_idx),
-        }
+        final_train = self.labels.train if refit else train_idx
+        n_outer = len(train_idx) if selection.any_learned else 0
+        seen = {"train": len(final_train), "outer": n_outer, "validation": len(validation_idx)}
         return EncoderModel(
             data=self.data,
             selection=selection,
@@ -184,15 +153,13 @@ class _EncoderFit:
     def _labeled(self, nodes: Array) -> tuple[Array, Array]:
         return nodes, self.labels.matrix(nodes)
 
-    def _calibrate(
-        self, ensemble: list[_EnsembleMember], validation_given: bool
-    ) -> tuple[Array, Calibration, Array | None]:
+    def _calibrate(self, ensemble: list[_EnsembleMember]) -> tuple[Array, Calibration, Array | None]:
         """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
         counts, target = None, task.target
         correct = self.model.prior_correction == "auto" and self.model.class_weight != "balanced"
-        if validation_given and correct and target.has_class_prior:
+        if len(self.labels.validation) and correct and target.has_class_prior:
             counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
         labels = task.labels[task.validation].numpy()
         probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts)
@@ -234,9 +201,8 @@ class _EncoderFit:
             classifiers.append(DEFAULT_CLASSIFIER)
         members = []
         for classifier in classifiers:
-            count = self.model.n_estimators if classifier in selection.classifiers else 1
-            for number in range(count):
-                candidate = (selection.weighting.name, classifier, selection.label_propagation)
+            candidate = (selection.weighting.name, classifier, selection.label_propagation)
+            for number in range(self.model.n_estimators if classifier in selection.classifiers else 1):
                 trainer = evaluator.trainers.get(candidate) if number == 0 else None
                 if trainer is None:
                     weighting, seed = selection.weighting, self._seed(number)
@@ -268,14 +234,11 @@ class _EncoderFit:
 
 def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
     """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
-    return tuple((member.classifier, _shifted(member.trainer.best_classifier(), prior_shift)) for member in members)
-
-
-def _shifted(classifier: PathClassifier, prior_shift: Array | None) -> PathClassifier:
-    if prior_shift is not None:
+    classifiers = tuple((member.classifier, member.trainer.best_classifier()) for member in members)
+    for _, classifier in classifiers if prior_shift is not None else ():
         with torch.no_grad():
             classifier.class_bias().add_(torch.from_numpy(prior_shift))
-    return classifier
+    return classifiers
 
 
 def _history(member: _EnsembleMember, stage: str) -> History:

@@ -1,59 +1,46 @@
-"""A trained path encoder: vectors, probabilities and path weights, for its own graph and for others."""
+"""A trained path encoder: predictions for its graph and for others, explanations, and its stored form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
-from cge.estimators.calibration import Calibration, mean_outputs
-from cge.estimators.encoder_explainer import encoder_explainer
-from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.explain.explainer import Explainer
+from cge.errors import InputError
+from cge.estimators.calibration import Calibration, uncalibrated_probabilities
+from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
+from cge.explain.explainer import Explainer, ScoreFunction
+from cge.explain.explanation import ClassifierInfo
+from cge.explain.path_search import PathSet
+from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
-from cge.models.edge_weighting import EdgeWeighting
-from cge.models.propagation import propagate_to
-from cge.targets import Target
-from cge.training.classifier_registry import CLASSIFIERS
-from cge.training.encoder_data import EncoderData
+from cge.models.edge_weighting import EdgeScale, EdgeWeighting
+from cge.models.weightings import closed_form, make_network
+from cge.store import metadata_field, metadata_record
+from cge.targets import restore_target
+from cge.training.candidate_evaluation import SearchResult
+from cge.training.classifier_registry import CLASSIFIERS, make_classifier
+from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_settings import EncoderSettings
+from cge.training.history import Epoch
 from cge.training.model_search import Selection
+from cge.training.torch_state import TrainerState, load_module, module_arrays
 
-
-def uncalibrated_probabilities(
-    data: EncoderData,
-    selection: Selection,
-    classifiers: Sequence[tuple[str, PathClassifier]],
-    labels: tuple[Array, Array] | None,
-    target: Target,
-    rows: Array,
-) -> Array:
-    """Return the probability of each class for some nodes, `(k, c)`, before calibration.
-
-    `labels` are the nodes whose labels are propagated, and the labels as a matrix.
-    """
-    nodes, propagation, label_scores = torch.from_numpy(rows), selection.weighting.propagation(data), None
-    if selection.label_propagation and labels is not None:
-        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
-    scores = []
-    with torch.no_grad():
-        for name, classifier in classifiers:
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
-            class_scores = classifier.scores(propagate_to(propagation, inputs, nodes) + classifier.offset())
-            scores.append(
-                class_scores if label_scores is None else class_scores + classifier.label_weight * label_scores
-            )
-    return mean_outputs(scores, target)
+if TYPE_CHECKING:
+    from cge.estimators.cge import CGE
 
 
 @dataclass(eq=False, kw_only=True)
-class EncoderModel:
-    """A trained path encoder; implements `FittedModel`.
+class EncoderModel(FittedModel):
+    """A trained path encoder.
 
     `selection` holds the weighting and what else the search selected, `ensemble` the classifiers whose probabilities
     are averaged, and `embedder` the one that gives the vectors.
@@ -63,54 +50,22 @@ class EncoderModel:
     selection: Selection
     ensemble: tuple[tuple[str, PathClassifier], ...]
     embedder: tuple[str, PathClassifier]
-    train: LabeledNodes
-    validation: ValidationNodes
-    target: Target
     calibration: Calibration
     weighting_selected: bool
-    log: FitLog
 
-    inductive: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
+    inductive = True
+    exact = True
 
     def __post_init__(self) -> None:
+        self.graph, self.label_propagation = self.data.graph, self.selection.label_propagation
+        self.weighting_name, self.gain_over_uniform = self.selection.weighting.name, self.selection.gain_over_uniform
         self._own_vectors = self._vectors(self.data)
         self._last: tuple[Graph, EncoderData] | None = None
-
-    @property
-    def graph(self) -> Graph:
-        """The training graph."""
-        return self.data.graph
 
     @property
     def temperature(self) -> float:
         """The temperature of the calibrated probabilities."""
         return self.calibration.temperature
-
-    @property
-    def weighting_name(self) -> str:
-        """The path weighting in use."""
-        return self.selection.weighting.name
-
-    @property
-    def classifier_names(self) -> list[str]:
-        """The classifiers of the ensemble."""
-        return list(dict.fromkeys(name for name, _ in self.ensemble))
-
-    @property
-    def label_propagation(self) -> bool:
-        """Whether propagated training labels are added to the class scores."""
-        return self.selection.label_propagation
-
-    @property
-    def search_results(self) -> list[dict[str, Any]]:
-        """What the model search compared, as rows."""
-        return [asdict(result) for result in self.selection.results]
-
-    @property
-    def gain_over_uniform(self) -> tuple[float, float] | None:
-        """Validation accuracy of the weighting above that of uniform weights, with its standard error."""
-        return self.selection.gain_over_uniform
 
     @property
     def weight_parameters(self) -> dict[str, Any]:
@@ -125,18 +80,14 @@ class EncoderModel:
             "hops": module.hop_weights().tolist(),
         }
 
-    def data_of(self, graph: Graph) -> EncoderData:
-        """Return another graph with inputs that are scaled as those of training."""
-        if self.data.uses_features:
-            check_same_features(self.data.graph, graph)
-        return EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
-
-    def _data_of(self, graph: Graph | None) -> EncoderData:
-        """Return the data of a graph, by default that of training; the last other one is kept."""
+    def data_of(self, graph: Graph | None) -> EncoderData:
+        """Return a graph, by default that of training, with inputs scaled as in training; the last one is kept."""
         if graph is None:
             return self.data
         if self._last is None or self._last[0] is not graph:
-            self._last = graph, self.data_of(graph)
+            if self.data.uses_features:
+                check_same_features(self.graph, graph)
+            self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
         return self._last[1]
 
     def _vectors(self, data: EncoderData) -> Array:
@@ -148,12 +99,12 @@ class EncoderModel:
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        return self._own_vectors if graph is None else self._vectors(self._data_of(graph))
+        return self._own_vectors if graph is None else self._vectors(self.data_of(graph))
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
         labels = self._labels_in(graph) if self.label_propagation else None
-        return self.probabilities_in(self._data_of(graph), labels, rows, self.temperature)
+        return self.probabilities_in(self.data_of(graph), labels, rows, self.temperature)
 
     def probabilities_in(
         self, data: EncoderData, labels: tuple[Array, Array] | None, rows: Array, temperature: float | Array
@@ -176,4 +127,194 @@ class EncoderModel:
 
     def explainer(self, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths
         """Return what explains the predictions of one classifier of the ensemble."""
-        return encoder_explainer(self, classifier)
+        return _explainer(self, classifier)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        return self.log.metadata() | {
+            "by_features": self.data.uses_features,
+            "calibration": asdict(self.calibration),
+            "edge_inputs": list(self.data.edge_scale.names),
+            "embedder": self.embedder[0],
+            "ensemble": [name for name, _ in self.ensemble],
+            "selection": selection_metadata(self.selection),
+            "target": self.target.metadata(),
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
+        scale, dense, table = self.data.edge_scale, self.data.dense_scale, self.data.walk_vectors
+        arrays: dict[str, Array] = {} if table is None else {"walks.vectors": table}
+        arrays |= {"scale.mean": scale.mean, "scale.spread": scale.spread, "scale.idf": scale.idf}
+        arrays |= {"dense.center": dense[0], "dense.spread": dense[1]}
+        arrays |= self.train.arrays("train") | self.validation.arrays("validation")
+        closed_walks = self.data.closed_walks.get(self.weighting_name)
+        if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
+            arrays["train.closed_walks"] = closed_walks[1]
+        for place, (_, classifier) in enumerate(self.ensemble):
+            arrays |= module_arrays(classifier, f"ensemble.{place}")
+        arrays |= module_arrays(self.embedder[1], "embedder")
+        return arrays | module_arrays(self.selection.weighting.module, "weighting")
+
+
+def _explainer(model: EncoderModel, place: int) -> Explainer:
+    """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
+    count = len(model.ensemble)
+    if place >= count:
+        legal = f"a whole number below {count}, the number of classifiers of this model"
+        raise InputError(parameter="classifier", expected=legal, found=place)
+    name, classifier = model.ensemble[place]
+    data, weighting, label_scores = model.data, model.selection.weighting, None
+    with torch.no_grad():
+        inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm)).double().numpy()
+        offset = classifier.offset().double().numpy()
+    if model.label_propagation:
+        propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.target)
+        label_scores = float(classifier.label_weight.detach()) * propagated.astype(np.float64)
+    exact = isinstance(weighting.module, EdgeWeighting)
+    return Explainer(
+        _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
+        ScoreFunction(inputs, partial(_scores, classifier), offset, label_scores),
+        model.probabilities(None, np.arange(len(model.graph))),
+        data.graph.node_ids,
+        model.train.table(model.target),
+        model.temperature,
+        ClassifierInfo(place, count, name),
+    )
+
+
+def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
+    uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+    with torch.no_grad():
+        values, walk = (
+            module.edge_weights(data.transitions, data.edge_inputs).double().numpy() for module in (weighting, uniform)
+        )
+        hops = weighting.hop_weights().tolist()
+    return AllPaths(data.transitions, values, hops, walk, EdgeTypes.of(data.graph, data.transitions))
+
+
+def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - as for PaperModel
+    return classifier.scores(vectors)
+
+
+def _sampled_paths(model: EncoderModel) -> SampledPaths:
+    data, weighting = model.data, model.selection.weighting
+    sizes = len(weighting.edge_weighting.hops) - 1, data.transitions.indices, data.transitions.num_nodes
+    types = EdgeTypes.of(data.graph, data.transitions)
+    return SampledPaths(partial(_network_paths, data, weighting), *sizes, model.path_weights, types)
+
+
+def _network_paths(data: EncoderData, weighting: NamedWeighting, nodes: Array) -> PathSet:
+    """Return the sampled paths of some nodes, each with its share of their weighted mean."""
+    propagation = weighting.trainable(data, nodes)
+    paths = propagation.prefixes
+    weights = paths.count * propagation.weights().astype(np.float64)
+    share = normalized_by_start(paths.start, weights, data.transitions.num_nodes)
+    return PathSet(paths.start, paths.tokens[:, 1:], paths.length, share)
+
+
+def restore_encoder(
+    estimator: CGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
+) -> EncoderModel:
+    """Return the model that a folder holds."""
+    from cge.estimators.encoder_fit import encoder_settings
+
+    data = _restore_data(estimator, graph, metadata, arrays)
+    if not (len(classes) and len(arrays["embedder.bias"])):
+        raise InputError("there must be a class, and vectors of at least one number")
+    settings = replace(encoder_settings(estimator, len(classes)), dim=len(arrays["embedder.bias"]))
+    selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
+
+    def restored(name: str, prefix: str) -> tuple[str, PathClassifier]:
+        classifier = make_classifier(name, data, settings.dim, len(classes), 0)
+        load_module(classifier, prefix, dict(arrays))
+        return name, classifier
+
+    train, validation = stored_labels(arrays, len(graph), len(classes))
+    if "train.closed_walks" in arrays:
+        closed_walks = np.array(arrays["train.closed_walks"], np.float64)
+        if closed_walks.shape != train.nodes.shape or not np.isfinite(closed_walks).all():
+            raise InputError("the training labels and the weights of their closed walks do not agree")
+        data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
+    if not metadata["ensemble"]:
+        raise InputError("there is no classifier")
+    return EncoderModel(
+        data=data,
+        selection=selection,
+        ensemble=tuple(restored(name, f"ensemble.{place}") for place, name in enumerate(metadata["ensemble"])),
+        embedder=restored(metadata["embedder"], "embedder"),
+        train=train,
+        validation=validation,
+        target=restore_target(metadata["target"], classes),
+        calibration=_restore_calibration(metadata["calibration"]),
+        weighting_selected=estimator.weighting == "auto",
+        log=restore_log(metadata, Epoch),
+    )
+
+
+def _restore_data(
+    estimator: CGE, graph: Graph, metadata: Mapping[str, Any], arrays: Mapping[str, Array]
+) -> EncoderData:
+    """Return the graph as the encoder sees it, with the scales of training."""
+    names = tuple(str(name) for name in metadata["edge_inputs"])
+    scale = EdgeScale(names, *(np.array(arrays[f"scale.{part}"], np.float64) for part in ("mean", "spread", "idf")))
+    if len(scale.mean) != len(scale.spread) or len(scale.mean) > len(names):
+        raise InputError("the edge inputs and their scale do not agree")
+    if not (scale.spread > 0).all():
+        raise InputError("the scale of edge inputs must be positive")
+    dense = np.array(arrays["dense.center"], np.float32), np.array(arrays["dense.spread"], np.float32)
+    table = None if "walks.vectors" not in arrays else np.array(arrays["walks.vectors"], np.float32)
+    if table is not None and (table.ndim != 2 or len(table) != len(graph)):
+        raise InputError(f"the vectors of walks must have a row for each of {len(graph):,} nodes")
+    inputs = "auto" if metadata["by_features"] else "learned"
+    return EncoderData(graph, inputs, estimator.n_jobs, edge_scale=scale, dense_scale=dense, walk_vectors=table)
+
+
+def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
+    calibration = metadata_record(Calibration, metadata)
+    by_evidence = [metadata_field(calibration.by_evidence, name, float) for name in calibration.by_evidence]
+    if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence)):
+        raise InputError("temperatures must be positive and finite")
+    return calibration
+
+
+def selection_metadata(selection: Selection) -> dict[str, Any]:
+    """Return what the model search selected; the parameters of the weighting are arrays."""
+    prior = selection.weighting.base
+    return {
+        "weighting": selection.weighting.name,
+        "sampled": list(selection.weighting.sampled),
+        "prior": None if prior is None else prior.name,
+        "hops": len(selection.weighting.edge_weighting.hops),
+        "classifiers": list(selection.classifiers),
+        "label_propagation": selection.label_propagation,
+        "search_results": [asdict(result) for result in selection.results],
+        "gain_over_uniform": selection.gain_over_uniform,
+    }
+
+
+def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
+    """Return what `selection_metadata` and the arrays of the weighting hold."""
+    metadata = saved.metadata["selection"]
+    sampled, prior, hops = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hops"])
+    if not 1 <= hops <= settings.hops + 1:
+        raise InputError(f"{hops:,} hop weights, but paths have at most {settings.hops:,} edges")
+    if metadata["prior"] is None:
+        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * hops)
+    else:
+        name = str(metadata["prior"])
+        prior = NamedWeighting(name, closed_form(name, data.edge_scale.names, hops - 1))
+        module = make_network(settings.weighting, int(data.token_vectors(sampled[1]).shape[1]))
+        if module is None:
+            raise InputError("the weighting network is missing")
+        module.eval()
+    load_module(module, "weighting", saved.arrays)
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), prior)
+    gain = metadata["gain_over_uniform"]
+    return Selection(
+        weighting,
+        tuple(str(name) for name in metadata["classifiers"]),
+        bool(metadata["label_propagation"]),
+        tuple(metadata_record(SearchResult, row) for row in metadata_field(metadata, "search_results", list)),
+        None if gain is None else (float(gain[0]), float(gain[1])),
+    )

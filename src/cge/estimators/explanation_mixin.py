@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Hashable, Iterable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.base import clone
 
 from cge.arrays import Array
 from cge.checks import checked_integer
-from cge.errors import InputError, format_list, format_value
+from cge.errors import CgeWarning, InputError, format_list, format_value
+from cge.estimators.classifier import check_fitted
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.uniform_baseline import gain_over_uniform
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
 from cge.explain.faithfulness import FRACTIONS, Faithfulness
 from cge.explain.weighting_comparison import Gain, WeightingComparison, weighting_comparison
 from cge.graph import Graph
+
+if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
 
 
 class ExplanationMixin:
@@ -24,21 +29,17 @@ class ExplanationMixin:
 
     graph_: Graph
     classes_: Array
+    fitted_: FittedModel
     weighting_: str
     random_state: int
     _explainers: dict[int, Explainer]
 
     def _need_fit(self) -> FittedModel:
-        raise NotImplementedError
+        check_fitted(self)
+        return self.fitted_
 
     def explain(
-        self,
-        node: Hashable,
-        top: int = 10,
-        *,
-        hop: int | None = None,
-        classifier: int = 0,
-        target_class: Any = None,
+        self, node: Hashable, top: int = 10, *, hop: int | None = None, classifier: int = 0, target_class: Any = None
     ) -> Explanation:
         """Return the paths that contribute most to the prediction for a node, and sums over all paths.
 
@@ -173,3 +174,64 @@ def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | 
     if hop is not None and checked_integer("hop", hop, 0) > longest:
         raise InputError(parameter="hop", expected=f"at most {longest}, the model's hops", found=hop)
     return count, None if hop is None else int(hop)
+
+
+def uniform_copy(model: PathEstimator) -> Any:
+    """Return an untrained copy of an estimator with uniform weights."""
+    copy = clone(model).set_params(weighting="uniform")
+    if "outer" in copy.get_params():
+        copy.set_params(outer="unrolled")
+    # The copy is passed validation labels that the model held out, and must not correct class priors by them.
+    if model.selection_history_ is not None and "prior_correction" in copy.get_params():
+        copy.set_params(prior_correction="no")
+    return copy
+
+
+def labels_of(model: PathEstimator, as_passed: bool = False) -> tuple[Array, Array | None]:
+    """Return the training and validation labels of a model, as class numbers or as zeros and ones.
+
+    Where the model held validation labels out of the training labels, and then trained on them as well, they are
+    validation labels here; with `as_passed` they are training labels, as they were passed to `fit`.
+    """
+    target, train, validation = model.fitted_.target, model.fitted_.train, model.fitted_.validation
+    y, validation_y = (target.unlabeled(len(model.graph_)) for _ in range(2))
+    y[train.nodes] = target.from_matrix(train.matrix)
+    if model.selection_history_ is not None:
+        if as_passed:
+            return y, None
+        y[validation.nodes] = target.unlabeled(len(validation))
+    validation_y[validation.nodes] = target.from_matrix(validation.matrix)
+    return y, validation_y if len(validation) else None
+
+
+def fit_like(method: Any, model: PathEstimator, labels: tuple[Array, Array | None]) -> Array:
+    """Train a method on `labels_of` a model, and return its probabilities for all nodes, `(n, c)`."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", CgeWarning)
+        method.fit(model.graph_, *labels)
+    probabilities = np.zeros((len(model.graph_), len(model.classes_)), np.float32)
+    probabilities[:, method.classes_] = method.predict_proba()  # a class may have no training label
+    return probabilities
+
+
+def probabilities_of_nodes(method: Any, probabilities: Array, nodes: Array) -> Array:
+    """Return probabilities of some nodes; for own validation nodes, those of a training without their labels."""
+    fitted: FittedModel | None = getattr(method, "fitted_", None)
+    if fitted is None or not np.array_equal(fitted.validation.nodes, nodes):
+        return probabilities[nodes]
+    unseen = fitted.validation.probabilities
+    return unseen if unseen.shape[1] == probabilities.shape[1] else probabilities[nodes]
+
+
+def gain_over_uniform(model: PathEstimator) -> Gain | None:
+    """Train a copy with uniform weights and return the gain over it on the validation labels; None for uniform."""
+    if model.weighting_ == "uniform":
+        return None
+    target, validation = model.fitted_.target, model.fitted_.validation
+    if not len(validation):
+        raise InputError("this model has no validation labels to compare on; fit it with validation labels")
+    baseline = uniform_copy(model)
+    other = probabilities_of_nodes(baseline, fit_like(baseline, model, labels_of(model)), validation.nodes)
+    labels = target.from_matrix(validation.matrix)
+    own, uniform = (target.node_correct(outputs, labels) for outputs in (validation.probabilities, other))
+    return Gain.between(own, uniform, selected=model.fitted_.weighting_selected)

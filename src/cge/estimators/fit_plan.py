@@ -1,18 +1,14 @@
-"""What a fit is going to do, before anything is trained: label counts, candidates of the model search, memory.
-
-The candidates are those that the search itself runs (`cge.training.candidates`).
-"""
+"""What a fit is going to do, before anything is trained: label counts, candidates of the model search, memory."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import TaskLabels
 from cge.estimators.configs import OuterConfig, as_config, flat_params
 from cge.estimators.encoder_fit import WALK_VECTORS, encoder_settings, resolve_inputs
-from cge.estimators.label_roles import hold_out
 from cge.estimators.paper_cge import PaperCGE
 from cge.graph import Graph
 from cge.models.weightings import is_learned
@@ -23,31 +19,14 @@ from cge.training.paper_parameters import MAX_SOFTMAX_NODES
 
 @dataclass(frozen=True)
 class FitPlan:
-    """A fit before it starts.
+    """A fit before it starts."""
 
-    Attributes
-    ----------
-    labels : dict
-        Numbers of labels for training ("train"), for learning weights ("outer") and for validation ("validation").
-    refit : bool
-        Whether a second training on all labels follows.
-    sizes : dict
-        Settings with the values that will be used.
-    peak_bytes : float
-        Memory, estimated.
-    inputs : str or None
-        Node inputs of the path encoder; None for the paper's algorithm.
-    candidates : tuple of Candidate
-        What the model search may evaluate, in order; the last is the model that is trained until it stops. Empty
-        for the paper's algorithm.
-    """
-
-    labels: dict[str, int]
-    refit: bool
-    sizes: dict[str, Any]
-    peak_bytes: float
-    inputs: str | None = None
-    candidates: tuple[Candidate, ...] = field(default=())
+    labels: dict[str, int]  # numbers of labels for training ("train"), learning weights ("outer") and "validation"
+    refit: bool  # whether a second training on all labels follows
+    sizes: dict[str, Any]  # settings with the values that will be used
+    peak_bytes: float  # estimated memory
+    inputs: str | None = None  # node inputs of the path encoder
+    candidates: tuple[Candidate, ...] = ()  # of the model search, in order; the last is trained until it stops
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the candidates as rows of a table."""
@@ -55,22 +34,9 @@ class FitPlan:
 
 
 def plan_fit(model: CGE | PaperCGE, graph: Graph, y: Any, validation: Any = None) -> FitPlan:
-    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained.
-
-    Examples
-    --------
-    >>> from cge import CGE, Graph
-    >>> graph = Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 4), (4, 5), (5, 3)])
-    >>> plan = plan_fit(CGE(), graph, {0: "left", 1: "left", 3: "right", 4: "right"})
-    >>> [(row["stage"], row["weighting"], row["classifier"]) for row in plan.rows()]  # too few labels to compare
-    [('training', 'degree', 'mlp')]
-    """
+    """Return the plan of `model.fit(graph, y, validation)`; nothing is trained."""
     labels = model._checked_labels(graph, y, validation)
-    train_idx, validation_idx, refit = labels.train, labels.validation, False
-    if not len(validation_idx):
-        fraction, seed = model.validation_fraction, model.random_state
-        train_idx, validation_idx = hold_out(labels.strata, labels.train, fraction, seed)
-        refit = bool(model.refit and len(validation_idx))
+    train_idx, validation_idx, refit = labels.split(model)
     counts = {"train": len(labels.train if refit else train_idx), "outer": 0, "validation": len(validation_idx)}
     if isinstance(model, CGE):
         return _plan_encoder(model, graph, labels, len(train_idx), counts, refit)
@@ -90,13 +56,9 @@ def _plan_encoder(
     elif inputs == "walks":
         entries, columns = graph.num_nodes * WALK_VECTORS["dim"], WALK_VECTORS["dim"]
     dense = inputs == "walks" or (inputs == "features" and not hasattr(features, "nnz"))
-    size = ProblemSize(
-        transitions=len(graph.indices) + graph.num_nodes,
-        entries=entries // DENSE if dense else entries,
-        columns=columns if dense else 0,
-        labeled=n_train + counts["validation"],
-        classes=len(labels.classes),
-    )
+    inputs_size = {"entries": entries // DENSE, "columns": columns} if dense else {"entries": entries, "columns": 0}
+    n_labeled, transitions = n_train + counts["validation"], len(graph.indices) + graph.num_nodes
+    size = ProblemSize(transitions=transitions, labeled=n_labeled, classes=len(labels.classes), **inputs_size)
     folds = min(n_folds, n_train) if n_train > 3 else 0
     problem = SearchProblem(size, n_train, counts["validation"], folds, features is not None, inputs)
     candidates, work = list_candidates(problem, settings), Work(settings, size)
@@ -120,11 +82,6 @@ def _plan_paper(model: PaperCGE, graph: Graph, counts: dict[str, int], refit: bo
     if name != "uniform" and model.outer == "unrolled":
         half = (counts["validation"] + 1) // 2 if model.outer_labels == "validation" else 0
         counts = counts | {"outer": half or counts["train"], "validation": counts["validation"] - half}
-    more = {
-        "setting": model.setting,
-        "weighting": name,
-        "loss": "softmax" if softmax else "negative",
-        "negatives": params["negatives"],
-        "max_epochs": params["pretrain"] + params["max_epochs"],
-    }
+    more: dict[str, Any] = {"setting": model.setting, "weighting": name, "loss": "softmax" if softmax else "negative"}
+    more |= {"negatives": model.negatives, "max_epochs": params["pretrain"] + params["max_epochs"]}
     return FitPlan(counts, refit, sizes | more, paper_memory(name, graph.num_nodes, entries, **sizes))

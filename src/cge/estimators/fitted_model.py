@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cge.errors import InputError, Message
 from cge.explain.explainer import Explainer, Labels
 from cge.graph import Graph
 from cge.models.weightings import is_learned
+from cge.store import metadata_field, metadata_record
 from cge.targets import Target
 from cge.training.history import History
 
@@ -26,6 +27,11 @@ class LabeledNodes:
 
     def __len__(self) -> int:
         return len(self.nodes)
+
+    def table(self, target: Target) -> Labels:
+        """Return the labels as explanations show them."""
+        order = np.argsort(self.nodes)
+        return Labels(target, self.nodes[order], self.matrix[order])
 
     def arrays(self, name: str) -> dict[str, Array]:
         """Return the arrays that a model folder stores, by name."""
@@ -44,106 +50,112 @@ class ValidationNodes(LabeledNodes):
         return super().arrays(name) | {f"{name}.probabilities": self.probabilities.astype(np.float32)}
 
 
-def label_table(labeled: LabeledNodes, target: Target) -> Labels:
-    """Return the training labels that explanations show."""
-    order = np.argsort(labeled.nodes)
-    return Labels(target, labeled.nodes[order], labeled.matrix[order])
+def normalized_by_start(start: Array, values: Array, nodes: int) -> Array:
+    """Return values as shares of all values of the same start."""
+    share: Array = values / np.maximum(np.bincount(start, values, minlength=nodes), 1e-12)[start]
+    return share
 
 
-def stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
-    """Return the labeled nodes that a model folder stores under a name."""
+def stored_labels(arrays: Mapping[str, Array], nodes: int, classes: int) -> tuple[LabeledNodes, ValidationNodes]:
+    """Return the training and validation labels that a model folder stores."""
+    if "validation.probabilities" not in arrays:
+        raise InputError("the probabilities of the validation labels are missing")
+    probabilities = np.array(arrays["validation.probabilities"], np.float32)
+    validation = _stored_labels(arrays, "validation", nodes, classes)
+    if probabilities.shape != validation.matrix.shape:
+        raise InputError("the validation labels and their probabilities do not agree")
+    train = _stored_labels(arrays, "train", nodes, classes)
+    return train, ValidationNodes(validation.nodes, validation.matrix, probabilities)
+
+
+def _stored_labels(arrays: Mapping[str, Array], name: str, nodes: int, classes: int) -> LabeledNodes:
     labeled, matrix = np.array(arrays[f"{name}.nodes"]), np.array(arrays[f"{name}.labels"])
     matrix = matrix.astype(np.int64) if matrix.dtype.kind in "iub" else matrix
     inside = labeled.dtype == np.int64 and (not len(labeled) or 0 <= labeled.min() <= labeled.max() < nodes)
     if matrix.shape != (len(labeled), classes) or not inside:
         raise InputError(f"the {name} labels do not belong to this graph")
-    if f"{name}.probabilities" not in arrays:
-        return LabeledNodes(labeled, matrix)
-    probabilities = np.array(arrays[f"{name}.probabilities"], np.float32)
-    if probabilities.shape != matrix.shape:
-        raise InputError(f"the {name} labels and their probabilities do not agree")
-    return ValidationNodes(labeled, matrix, probabilities)
+    return LabeledNodes(labeled, matrix)
 
 
 @dataclass(frozen=True, eq=False)
 class FitLog:
-    """How a fit went: epochs, the best one, how many labels served what, and the epochs that selected the best one.
-
-    `selection_history` is None where no second training on all labels followed. `notices` are what `fit` warns of.
-    """
+    """How a fit went: epochs, the best one, and how many labels served what."""
 
     history: History
     best_epoch: int
-    selection_history: History | None
+    selection_history: History | None  # the epochs that selected the best one, where a second training followed
     labels_seen: dict[str, int]
-    notices: tuple[Message, ...] = ()
+    notices: tuple[Message, ...] = ()  # what `fit` warns of
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the log for the metadata of a model folder."""
+        selection = self.selection_history
+        return {
+            "best_epoch": self.best_epoch,
+            "history": self.history.rows(),
+            "labels_seen": self.labels_seen,
+            "selection_history": None if selection is None else selection.rows(),
+        }
 
 
-class FittedModel(Protocol):
+def restore_log(metadata: Mapping[str, Any], epoch: Any) -> FitLog:
+    """Return how a fit went; `epoch` is the class of a row of its history."""
+    rows = metadata_field(metadata, "selection_history", list, type(None))
+    selection = None if rows is None else History([metadata_record(epoch, row) for row in rows])
+    history = History([metadata_record(epoch, row) for row in metadata_field(metadata, "history", list)])
+    counts = metadata_field(metadata, "labels_seen", dict)
+    labels_seen = {name: int(metadata_field(counts, name, int)) for name in ("train", "outer", "validation")}
+    return FitLog(history, metadata_field(metadata, "best_epoch", int), selection, labels_seen)
+
+
+@dataclass(eq=False, kw_only=True)
+class FittedModel:
     """A trained model, by node numbers.
 
-    Attributes
-    ----------
-    graph : Graph
-        The training graph.
-    target : Target
-        What is predicted.
-    train, validation : LabeledNodes, ValidationNodes
-        The labels that trained the model, and those that selected it.
-    log : FitLog
-        How training went.
-    weighting_name : str
-        The path weighting in use, "custom" for one of the user's own.
-    temperature : float
-        The temperature of the calibrated probabilities.
-    inductive : bool
-        Whether nodes of other graphs can be predicted.
-    exact : bool
-        Whether class scores are a sum over paths, or are only attributed to paths.
-    weighting_selected : bool
-        Whether validation labels selected the weighting.
-    gain_over_uniform : (gain, standard error) or None
-        Validation accuracy of the weighting above that of uniform weights, where the search measured it.
+    `inductive`: nodes of other graphs can be predicted. `exact`: class scores are a sum over paths, not only attributed
+    to paths. `weighting_selected`: validation labels selected the weighting. `gain_over_uniform`: validation accuracy
+    above that of uniform weights, with its standard error, where the search measured it.
     """
 
+    exact: ClassVar[bool]
+    target: Target
+    train: LabeledNodes
+    validation: ValidationNodes
+    log: FitLog
+    graph: Graph = field(init=False)
+    weighting_name: str = field(init=False)
+    inductive: bool = field(init=False)
+    weighting_selected: bool = field(init=False)
+    gain_over_uniform: tuple[float, float] | None = field(init=False)
+
     @property
-    def graph(self) -> Graph: ...  # noqa: D102
-    @property
-    def target(self) -> Target: ...  # noqa: D102
-    @property
-    def train(self) -> LabeledNodes: ...  # noqa: D102
-    @property
-    def validation(self) -> ValidationNodes: ...  # noqa: D102
-    @property
-    def log(self) -> FitLog: ...  # noqa: D102
-    @property
-    def weighting_name(self) -> str: ...  # noqa: D102
-    @property
-    def temperature(self) -> float: ...  # noqa: D102
-    @property
-    def inductive(self) -> bool: ...  # noqa: D102
-    @property
-    def exact(self) -> bool: ...  # noqa: D102
-    @property
-    def weighting_selected(self) -> bool: ...  # noqa: D102
-    @property
-    def gain_over_uniform(self) -> tuple[float, float] | None: ...  # noqa: D102
+    def temperature(self) -> float:
+        """The temperature of the calibrated probabilities."""
+        raise NotImplementedError
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        ...
+        raise NotImplementedError
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
-        ...
+        raise NotImplementedError
 
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return the weights of paths of node indices, `(k,)`."""
-        ...
+        raise NotImplementedError
 
     def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what explains predictions; `classifier` is the place of one in an ensemble."""
-        ...
+        raise NotImplementedError
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        raise NotImplementedError
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
+        raise NotImplementedError
 
 
 def learned_weights_unused(model: FittedModel) -> bool:

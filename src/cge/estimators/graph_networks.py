@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +12,7 @@ import torch
 from cge.arrays import Array
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import NodeClassifier, TaskLabels
-from cge.estimators.embeddings import Jobs, Seed
-from cge.estimators.settings import Setting, documented
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.classifiers import Appnp, Gcn
 from cge.models.sparse_products import NodeFeatures, SparseFeatures
@@ -20,34 +20,31 @@ from cge.training.classifier_training import NetworkSettings, train_network
 from cge.training.encoder_data import EncoderData
 from cge.training.torch_state import seeded
 
-HiddenSize = Annotated[int, Setting("hidden units", low=1, high=4096)]
-DropoutRate = Annotated[float, Setting("dropout of the features and of the hidden layer", low=0, high=0.95)]
-Rate = Annotated[float, Setting("learning rate of Adam", above=0, high=10)]
-Decay = Annotated[float, Setting("weight decay of the first layer", low=0, high=10)]
-Epochs = Annotated[int, Setting("largest number of epochs", low=1, high=1_000_000)]
-Patience = Annotated[
-    int,
-    Setting("epochs without a better validation accuracy after which training stops", low=1, high=1_000_000),
-]
 
-
+@dataclass(eq=False, repr=False)
 class _Network(NodeClassifier):
     """A classifier that trains a network; a subclass implements `_network`."""
 
+    _: KW_ONLY
+    hidden: int = param(16, "hidden units", low=1, high=4096)
+    dropout: float = param(0.5, "dropout of the features and of the hidden layer", low=0, high=0.95)
+    learning_rate: float = param(0.01, "learning rate of Adam", above=0, high=10)
+    weight_decay: float = param(5e-4, "weight decay of the first layer", low=0, high=10)
+    epochs: int = param(200, "largest number of epochs", low=1, high=1_000_000)
+    patience: int = param(
+        100, "epochs without a better validation accuracy after which training stops", low=1, high=1_000_000
+    )
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
+
     def _train(self, graph: Graph, task: TaskLabels) -> tuple[Array, int]:
-        params = self.get_params()
-        data = EncoderData(graph, n_jobs=params["n_jobs"])
+        data = EncoderData(graph, n_jobs=self.n_jobs)
         features = self._features(data, task)
-        with seeded(params["random_state"], type(self).__name__):
+        with seeded(self.random_state, type(self).__name__):
             network = self._network(data, int(features.shape[1]), len(task.classes))
-        settings = NetworkSettings(
-            epochs=task.choice or params["epochs"],
-            patience=params["patience"],
-            dropout=params["dropout"],
-            learning_rate=params["learning_rate"],
-            weight_decay=params["weight_decay"],
-            seed=params["random_state"],
-        )
+        names = ("patience", "dropout", "learning_rate", "weight_decay")
+        options: dict[str, Any] = {name: getattr(self, name) for name in names}
+        settings = NetworkSettings(epochs=task.choice or self.epochs, seed=self.random_state, **options)
         labels, train, validation = (torch.tensor(array) for array in (task.codes, task.train, task.validation))
         scores, epochs = train_network(network, features, labels, train, validation, settings)
         probabilities: Array = task.target.outputs(scores).numpy()
@@ -61,6 +58,7 @@ class _Network(NodeClassifier):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class GCN(_Network):
     """The graph convolutional network of Kipf and Welling (2017), with two layers.
 
@@ -68,31 +66,9 @@ class GCN(_Network):
     node features, as in the CGE paper.
     """
 
-    def __init__(
-        self,
-        append: Annotated[
-            str | None,
-            Setting("'cge' appends the class probabilities of `CGE` to the features", choices=("cge",), optional=True),
-        ] = None,
-        *,
-        hidden: HiddenSize = 16,
-        dropout: DropoutRate = 0.5,
-        learning_rate: Rate = 0.01,
-        weight_decay: Decay = 5e-4,
-        epochs: Epochs = 200,
-        patience: Patience = 100,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.append = append
-        self.hidden = hidden
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.patience = patience
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    append: str | None = param(
+        None, "'cge' appends the class probabilities of `CGE` to the features", choices=("cge",), optional=True
+    )
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
         own = data.inputs("l1")
@@ -115,33 +91,16 @@ class GCN(_Network):
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class APPNP(_Network):
     """Predictions of an MLP, propagated by personalized PageRank (Gasteiger et al. 2019)."""
 
-    def __init__(
-        self,
-        hops: Annotated[int, Setting("steps of propagation", low=1, high=1000)] = 10,
-        alpha: Annotated[float, Setting("teleport probability of personalized PageRank", above=0, high=1)] = 0.1,
-        *,
-        hidden: HiddenSize = 64,
-        dropout: DropoutRate = 0.5,
-        learning_rate: Rate = 0.01,
-        weight_decay: Decay = 5e-3,
-        epochs: Epochs = 500,
-        patience: Patience = 100,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.hops = hops
-        self.alpha = alpha
-        self.hidden = hidden
-        self.dropout = dropout
-        self.learning_rate = learning_rate
-        self.weight_decay = weight_decay
-        self.epochs = epochs
-        self.patience = patience
-        self.random_state = random_state
-        self.n_jobs = n_jobs
+    hops: int = param(10, "steps of propagation", low=1, high=1000)
+    alpha: float = param(0.1, "teleport probability of personalized PageRank", above=0, high=1)
+    _: KW_ONLY
+    hidden: int = param(64, "hidden units", low=1, high=4096)
+    weight_decay: float = param(5e-3, "weight decay of the first layer", low=0, high=10)
+    epochs: int = param(500, "largest number of epochs", low=1, high=1_000_000)
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Appnp:
         return Appnp(data.transitions, features, self.hidden, classes, _weights(data), self.hops, self.alpha)

@@ -1,8 +1,6 @@
 """Every method that can be named in `cge evaluate`, `cge tune` and the studies, in one table.
 
-A method is an estimator class with the settings that define it. To add one, write its estimator and add a line to the
-table. Code outside of this package calls `register_method`, or names a class of its own on the command line:
-`cge evaluate cora --method my_module:MyClassifier`.
+Code outside of this package calls `register_method`, or names a class of its own: `--method my_module:MyClassifier`.
 """
 
 from __future__ import annotations
@@ -87,6 +85,7 @@ _NETWORK: Space = {
     "learning_rate": Range(1e-3, 0.1, log=True),
     "weight_decay": Range(1e-5, 0.1, log=True),
 }
+_APPNP: Space = {**_NETWORK, "hops": Range(2, 20), "alpha": Range(0.02, 0.5, log=True)}
 _UNIFORM_PAPER: Space = {
     "dim": (50, 64, 128, 256),
     "window": Range(2, 10),
@@ -110,9 +109,7 @@ _CGE: Space = {
     "hops": Range(1, 10),
     "dim": (16, 32, 64, 128),
     "classifier": (),
-    "drop_node": Range(0.0, 0.8),
-    "drop_feature": Range(0.0, 0.8),
-    "dropout": Range(0.0, 0.8),
+    **dict.fromkeys(("drop_node", "drop_feature", "dropout"), Range(0.0, 0.8)),
     "consistency_weight": Range(0.1, 3.0, log=True),
     "sharpening": Range(0.05, 0.5, log=True),
     "learning_rate": Range(1e-3, 0.1, log=True),
@@ -122,49 +119,36 @@ _CGE: Space = {
 _BASELINES = "cge.estimators.baselines"
 _NETWORKS = "cge.estimators.graph_networks"
 _EMBEDDINGS = "cge.estimators.embeddings"
-_BOTH = ("nodes", "links")
+_PROPAGATION, _CLASS_MASS = f"{_BASELINES}:LabelPropagation", {"class_mass": True}
+_CGE_CLASS, _PAPER_CLASS = "cge.estimators.cge:CGE", "cge.estimators.paper_cge:PaperCGE"
+_COMMON_NEIGHBORS = "the number of common neighbors, or their Adamic-Adar index"
+_GCN_CGE = "GCN with the class probabilities of cge as further features"
+_LINKS, _BOTH = ("links",), ("nodes", "links")
 
 
 def _walks(name: str, vectors: str, features: bool, space: Space) -> Method:
     description = f"logistic regression on {vectors} vectors" + (" and the node features" if features else "")
-    return Method(
-        name, f"{_BASELINES}:WalkClassifier", description, {"vectors": vectors, "features": features}, space=space
-    )
+    settings = {"vectors": vectors, "features": features}
+    return Method(name, f"{_BASELINES}:WalkClassifier", description, settings, space=space)
 
 
 def _paper(name: str, setting: str, weighting: str, description: str) -> Method:
     space = _UNIFORM_PAPER if weighting == "uniform" else _PAPER
     settings = {"setting": setting, "weighting": weighting}
-    return Method(name, "cge.estimators.paper_cge:PaperCGE", description, settings, tasks=_BOTH, space=space)
+    return Method(name, _PAPER_CLASS, description, settings, tasks=_BOTH, space=space)
 
 
 _TABLE = [
     Method("features", f"{_BASELINES}:FeatureClassifier", "logistic regression on the node features"),
-    Method("label-propagation", f"{_BASELINES}:LabelPropagation", "labels propagated along edges"),
-    Method(
-        "label-propagation-mass",
-        f"{_BASELINES}:LabelPropagation",
-        "label propagation with class mass normalization",
-        {"class_mass": True},
-    ),
+    Method("label-propagation", _PROPAGATION, "labels propagated along edges"),
+    Method("label-propagation-mass", _PROPAGATION, "label propagation with class mass normalization", _CLASS_MASS),
     _walks("deepwalk", "deepwalk", features=False, space=_DIM),
     _walks("deepwalk+features", "deepwalk", features=True, space=_DIM),
     _walks("node2vec", "node2vec", features=False, space=_NODE2VEC),
     _walks("node2vec+features", "node2vec", features=True, space=_NODE2VEC),
-    Method(
-        "common-neighbors",
-        "cge.estimators.common_neighbors:CommonNeighbors",
-        "the number of common neighbors, or their Adamic-Adar index",
-        tasks=("links",),
-    ),
-    Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=("links",)),
-    Method(
-        "node2vec",
-        f"{_EMBEDDINGS}:Node2Vec",
-        "node2vec vectors, trained without labels",
-        defaults={"q": 0.5},
-        tasks=("links",),
-    ),
+    Method("common-neighbors", f"{_BASELINES}:CommonNeighbors", _COMMON_NEIGHBORS, tasks=_LINKS),
+    Method("deepwalk", f"{_EMBEDDINGS}:DeepWalk", "DeepWalk vectors, trained without labels", tasks=_LINKS),
+    Method("node2vec", f"{_EMBEDDINGS}:Node2Vec", "node2vec vectors, trained without labels", {}, {"q": 0.5}, _LINKS),
     _paper("planetoid-t", "transductive", "uniform", "Planetoid, transductive: uniform weights"),
     _paper("planetoid-i", "inductive", "uniform", "Planetoid, inductive: uniform weights"),
     *(
@@ -174,28 +158,10 @@ _TABLE = [
     ),
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on smoothed features", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
-    Method(
-        "appnp",
-        f"{_NETWORKS}:APPNP",
-        "predictions propagated by personalized PageRank",
-        space={**_NETWORK, "hops": Range(2, 20), "alpha": Range(0.02, 0.5, log=True)},
-    ),
-    Method(
-        "gcn+cge",
-        f"{_NETWORKS}:GCN",
-        "GCN with the class probabilities of cge as further features",
-        {"append": "cge"},
-        space=_NETWORK,
-    ),
-    Method("cge", "cge.estimators.cge:CGE", "the defaults of this package", tasks=_BOTH, space=_CGE),
-    Method(
-        "cge-uniform",
-        "cge.estimators.cge:CGE",
-        "cge with uniform weights",
-        {"weighting": "uniform"},
-        tasks=_BOTH,
-        space=_CGE,
-    ),
+    Method("appnp", f"{_NETWORKS}:APPNP", "predictions propagated by personalized PageRank", space=_APPNP),
+    Method("gcn+cge", f"{_NETWORKS}:GCN", _GCN_CGE, {"append": "cge"}, space=_NETWORK),
+    Method("cge", _CGE_CLASS, "the defaults of this package", tasks=_BOTH, space=_CGE),
+    Method("cge-uniform", _CGE_CLASS, "cge with uniform weights", {"weighting": "uniform"}, tasks=_BOTH, space=_CGE),
 ]
 
 
@@ -239,10 +205,8 @@ def make(name: str, seed: int, n_jobs: int | None = None, task: str = "nodes", /
         raise InputError(f"{name} has no setting {unknown[0]!r}; it has {others or 'none'}")
     for parameter, value in method.settings.items():
         if settings.get(parameter, value) != value:
-            raise InputError(
-                f"{parameter}={settings[parameter]} would not be {name}, which has {parameter}={value}; "
-                "choose another method"
-            )
+            problem = f"{parameter}={settings[parameter]} would not be {name}, which has {parameter}={value}"
+            raise InputError(f"{problem}; choose another method")
     common = {key: value for key, value in {"random_state": seed, "n_jobs": n_jobs}.items() if key in known}
     values = common | dict(method.defaults) | settings | dict(method.settings)
     kind = method.estimator_class()
@@ -269,19 +233,14 @@ def settings_from_text(pairs: list[str]) -> dict[str, Any]:
     >>> settings_from_text(["dim=64", "classifier=mlp", "refit=false", "n_jobs=none"])
     {'dim': 64, 'classifier': 'mlp', 'refit': False, 'n_jobs': None}
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for pair in pairs:
         name, equals, text = pair.partition("=")
         if not equals or not name:
             raise InputError(f"--set takes name=value, found {pair!r}")
-        settings[name] = _value(text)
+        try:
+            value = tomllib.loads(f"value = {text}")["value"]
+        except (ValueError, RecursionError):  # not TOML: words, but also numbers with thousands of digits
+            value = text
+        settings[name] = None if text.lower() == "none" else value
     return settings
-
-
-def _value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
-    try:
-        return tomllib.loads(f"value = {text}")["value"]
-    except (ValueError, RecursionError):  # not TOML: words, but also numbers with thousands of digits
-        return text

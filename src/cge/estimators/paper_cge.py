@@ -2,42 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import KW_ONLY, dataclass, fields, replace
 from typing import Any
+
+import numpy as np
+import torch
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.estimators.cge_parameters import (
-    HiddenUnits,
-    LabelPairs,
-    NFolds,
-    Outer,
-    OuterLabels,
-    PaperDim,
-    PaperOuterProblem,
-    PaperTraining,
-    PaperWeighting,
-    PathLoss,
-    PathWindow,
-    Refit,
-    SettingName,
-    UnsupWeight,
-    ValidationFraction,
-    Walks,
-)
-from cge.estimators.checkpoints import Checkpoints
-from cge.estimators.classifier import TaskLabels
-from cge.estimators.configs import PaperTrainingConfig, as_config
-from cge.estimators.embeddings import Jobs, Negatives, Seed, WalkLength
-from cge.estimators.paper_fit import fit_paper
-from cge.estimators.paper_model import PaperModel
-from cge.estimators.paper_store import paper_arrays, paper_metadata, restore_paper
-from cge.estimators.path_estimator import PathEstimator
-from cge.estimators.settings import documented
+from cge.estimators.classifier import TaskLabels, folds_of
+from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config, flat_params
+from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
+from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
+from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
+from cge.estimators.persistence import Checkpoints
+from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
+from cge.models.path_networks import PathWeighting
+from cge.models.weightings import network_descriptions
+from cge.targets import Task
+from cge.training.candidates import MIN_VALIDATION
+from cge.training.paper_parameters import TrainingSettings
+from cge.training.paper_training import train
+
+_COLLAPSED, _CONSTANT = 0.02, 0.02  # mean of A below the one, relative standard deviation of A below the other
 
 
 @documented
+@dataclass(eq=False, repr=False)
 class PaperCGE(PathEstimator):
     """The algorithm of Hou et al., Customized Graph Embedding: CGE-T ("transductive") and CGE-I ("inductive").
 
@@ -56,55 +49,57 @@ class PaperCGE(PathEstimator):
     [1.0]
     """
 
-    def __init__(
-        self,
-        setting: SettingName = "transductive",
-        weighting: PaperWeighting = "lstm",
-        dim: PaperDim = 128,
-        *,
-        window: PathWindow = 6,
-        walk_length: WalkLength = 10,
-        walks_per_node: Walks = 5,
-        loss: PathLoss = "auto",
-        negatives: Negatives = 5,
-        unsup_weight: UnsupWeight = 1.0,
-        label_pairs: LabelPairs = 0.1,
-        hidden: HiddenUnits = 64,
-        validation_fraction: ValidationFraction = 0.2,
-        refit: Refit = True,
-        outer: Outer = "unrolled",
-        outer_labels: OuterLabels = "folds",
-        n_folds: NFolds = 3,
-        training: PaperTraining = None,
-        outer_problem: PaperOuterProblem = None,
-        random_state: Seed = 0,
-        n_jobs: Jobs = None,
-    ) -> None:
-        self.setting = setting
-        self.weighting = weighting
-        self.dim = dim
-        self.window = window
-        self.walk_length = walk_length
-        self.walks_per_node = walks_per_node
-        self.loss = loss
-        self.negatives = negatives
-        self.unsup_weight = unsup_weight
-        self.label_pairs = label_pairs
-        self.hidden = hidden
-        self.validation_fraction = validation_fraction
-        self.refit = refit
-        self.outer = outer
-        self.outer_labels = outer_labels
-        self.n_folds = n_folds
-        self.training = training
-        self.outer_problem = outer_problem
-        self.random_state = random_state
-        self.n_jobs = n_jobs
-
-    @property
-    def inductive(self) -> bool:
-        """Whether nodes of other graphs than the one of training can be predicted."""
-        return self.setting == "inductive"
+    setting: str = param(
+        "transductive",
+        "'transductive' (CGE-T) learns a vector for each node, 'inductive' (CGE-I) computes vectors from features, for "
+        "new nodes too",
+        choices=("transductive", "inductive"),
+    )
+    weighting: str | Callable[[int], PathWeighting] = param(
+        "lstm",
+        "network that computes path weights A(p): {registry}; 'uniform' has no network, A(p) = 1, which is Planetoid",
+        choices=("uniform",),
+        registry=network_descriptions,
+        callables="a callable takes the size of its input and returns a PathWeighting",
+    )
+    dim: int = param(128, "size of the vectors", low=1, high=4096)
+    _: KW_ONLY
+    window: int = param(6, "largest number of nodes in a path", low=2, high=100)
+    walk_length: int = param(10, "nodes in a walk", low=2)
+    walks_per_node: int = param(5, "random walks from each node", low=1)
+    loss: str = param(
+        "auto",
+        "path loss (Eq. 5): 'softmax' over all nodes, or 'negative' sampling; 'auto' depends on the size of the graph",
+        choices=("auto", "softmax", "negative"),
+    )
+    negatives: int = param(5, "negative samples per pair", low=1, high=100)
+    unsup_weight: float = param(1.0, "λ: weight of the path loss (Eq. 3)", low=0, high=1000)
+    label_pairs: float = param(
+        0.1, "pairs of nodes with the same label, as a fraction of the pairs from walks", low=0, high=1
+    )
+    hidden: int = param(64, "hidden units of the transductive classification head (Eq. 8)", low=1, high=65536)
+    validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
+    refit: bool = param(True, REFIT)
+    outer: str = param(
+        "unrolled",
+        "gradient of the weighting network: 'unrolled' is the exact gradient through one unrolled inner step, 'paper' "
+        "is Eq. 15 as printed",
+        choices=("unrolled", "paper"),
+    )
+    outer_labels: str = param(
+        "folds",
+        "labels of the outer problem: 'folds' of the training labels, or half of the 'validation' labels",
+        choices=("folds", "validation"),
+    )
+    n_folds: int = param(3, "folds of the training labels", low=2, high=100)
+    training: PaperTrainingConfig | dict[str, Any] | None = param(
+        None, "how vectors and classification head are trained", config=PaperTrainingConfig
+    )
+    outer_problem: PaperOuterConfig | dict[str, Any] | None = param(
+        None, "how the weighting network is trained", config=PaperOuterConfig
+    )
+    random_state: int = param(0, **RANDOM_STATE)
+    n_jobs: int | None = param(None, **N_JOBS)
 
     def _check_task(self, graph: Graph, labels: TaskLabels) -> None:
         if self.window > self.walk_length:
@@ -127,14 +122,95 @@ class PaperCGE(PathEstimator):
             hint = Message.of("use {pretrain} or more, or {outer_labels}", pretrain=1, outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=hint)
 
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> PaperModel:
-        return fit_paper(self, graph, labels, checkpoints, callback)
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
+        """Train, with labels held out for validation and a second training where no validation labels are given."""
+        train_idx, validation_idx, refit = labels.split(self)
+        params, features = flat_params(self), normalized_features(graph.features, self.n_jobs)
+        names = [field.name for field in fields(TrainingSettings) if field.name != "seed"]
+        settings = TrainingSettings(**{name: params[name] for name in names}, seed=self.random_state)
 
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        model: Any = self.fitted_
-        return paper_metadata(model), paper_arrays(model)
+        def make_task(nodes: Array, validation: Array) -> tuple[Task, dict[str, int]]:
+            folds, remaining = _outer_folds(self, labels.codes, nodes, validation)
+            parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (nodes, remaining, *folds)]
+            codes, outer_only = torch.from_numpy(labels.codes), self.outer_labels == "validation"
+            seen = {"train": len(nodes), "outer": sum(map(len, folds)), "validation": len(remaining)}
+            roles = parts[0], parts[1], parts[2:]
+            task = Task(graph, features, codes, len(labels.classes), *roles, outer_only, labels.target)
+            return task, seen
+
+        def run(task: Task, stage: str, stop_after: int | None = None) -> Any:
+            saved, writer = checkpoints.read(stage), checkpoints.writer(stage)
+            return train(task, settings, stop_after=stop_after, saved=saved, callback=callback, on_state=writer)
+
+        task, seen = make_task(train_idx, validation_idx)
+        trained = run(task, "select" if refit else "train")
+        validation_idx = task.validation.numpy()
+        matrix = labels.matrix(validation_idx)
+        model = PaperModel(
+            graph=graph,
+            features=features,
+            parameters=trained.parameters,
+            train=LabeledNodes(train_idx, labels.matrix(train_idx)),
+            validation=ValidationNodes(validation_idx, matrix, np.empty((0, len(labels.classes)))),
+            target=labels.target,
+            log=FitLog(trained.history, trained.best_epoch, None, seen),
+            window=self.window,
+            n_jobs=self.n_jobs,
+        )
+        if len(validation_idx) >= MIN_VALIDATION:
+            plain = model.probabilities(None, validation_idx)
+            model.temperature = labels.target.fit_temperature(plain, labels.codes[validation_idx])
+        model.validation = ValidationNodes(validation_idx, matrix, model.probabilities(None, validation_idx))
+        if refit:
+            task, seen = make_task(labels.train, np.empty(0, np.int64))
+            again = run(task, "refit", trained.best_epoch)
+            seen = seen | {"validation": len(validation_idx)}
+            model = replace(
+                model,
+                parameters=again.parameters,
+                train=LabeledNodes(labels.train, labels.matrix(labels.train)),
+                log=FitLog(again.history, again.best_epoch, trained.history, seen),
+            )
+        model.log = replace(model.log, notices=_notices(model.log, self.outer))
+        return model
 
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> PaperModel:
         return restore_paper(self, graph, classes, metadata, arrays)
+
+
+def _outer_folds(
+    estimator: PaperCGE, codes: Array, train_idx: Array, validation_idx: Array
+) -> tuple[Sequence[Array], Array]:
+    """Return the labels of the outer problem in folds, and the validation labels that remain."""
+    if estimator.weighting == "uniform" or estimator.outer == "paper":  # Eq. 15 as printed uses no labels
+        return [], validation_idx
+    if estimator.outer_labels == "folds":
+        if len(train_idx) < 2:
+            hint = Message.of("label more, or use {weighting}", weighting="uniform")
+            raise InputError("weights are learned from at least two labeled nodes", parameter="weighting", hint=hint)
+        return folds_of(codes, train_idx, estimator.n_folds, estimator.random_state), validation_idx
+    if len(validation_idx) < 2:
+        problem = Message.of("{outer_labels} needs at least two validation labels", outer_labels="validation")
+        raise InputError(problem, parameter="outer_labels", hint="pass more of them")
+    outer, remaining = folds_of(codes, validation_idx, 2, estimator.random_state)
+    return [outer], remaining
+
+
+def _notices(log: FitLog, outer: str) -> tuple[Message, ...]:
+    """Return what to warn of: learned weights that collapsed, or are nearly constant."""
+    # A second training may end before the weights collapse as they did in the first.
+    best, last = log.history[log.best_epoch - 1], (log.selection_history or log.history)[-1]
+    if last.weight_mean is None:
+        return ()
+    if last.weight_mean < _COLLAPSED:
+        used = f" (epoch {best.epoch}, which is used, has {best.weight_mean:.2g})"
+        used = "" if best.weight_mean < _COLLAPSED else used
+        problem = f"path weights collapsed to a mean of {last.weight_mean:.2g}{used}, so paths hardly train the vectors"
+        use = Message.of("use {outer}", outer="unrolled")
+        hint = use if outer == "paper" else Message.of("try a lower {weighting_lr}")
+        return (Message(problem, "; ", hint),)
+    if best.weight_std < _CONSTANT * best.weight_mean:
+        problem = f"path weights are nearly constant ({best.weight_mean:.2g} ± {best.weight_std:.2g})"
+        uniform = Message.of("{weighting} gives about the same vectors", weighting="uniform")
+        return (Message(problem, "; ", uniform),)
+    return ()

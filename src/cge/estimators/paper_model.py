@@ -1,61 +1,64 @@
-"""A trained model of the paper's algorithm: vectors, probabilities and path weights."""
+"""A trained model of the paper's algorithm: predictions, path weights, explanations, and its stored form."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
 import torch
+from torch import Tensor
 
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
-from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
-from cge.estimators.paper_explainer import paper_explainer
-from cge.explain.explainer import Explainer
+from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
+from cge.explain.explainer import Explainer, ScoreFunction
+from cge.explain.path_search import PathSet
+from cge.explain.path_sources import EdgeTypes, SampledPaths
 from cge.graph import Graph
-from cge.models.sparse_products import NodeFeatures, SparseFeatures, unit_rows
-from cge.targets import Target
-from cge.training.paper_parameters import Parameters
+from cge.models import PathWeighting, TransductiveHead
+from cge.models.path_networks import PathTree
+from cge.models.path_prefixes import sample_prefixes
+from cge.models.propagation import TransitionMatrix
+from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows, unit_rows
+from cge.sampling import Walker
+from cge.targets import restore_target
+from cge.training.history import PaperEpoch
+from cge.training.paper_inner import MIN_PATH_NODES
+from cge.training.paper_parameters import ModelShape, Parameters
+
+if TYPE_CHECKING:
+    from cge.estimators.paper_cge import PaperCGE
 
 _BATCH = 65_536  # nodes predicted at once
+_WALKS = 100  # per node: predictions are attributed to their prefixes
+_PREFIX = "parameters."
 
 
 @dataclass(eq=False, kw_only=True)
-class PaperModel:
-    """A trained model of the paper's algorithm; implements `FittedModel`."""
+class PaperModel(FittedModel):
+    """A trained model of the paper's algorithm."""
 
     graph: Graph
     features: NodeFeatures | None
     parameters: Parameters
-    train: LabeledNodes
-    validation: ValidationNodes
-    target: Target
-    log: FitLog
     window: int
     n_jobs: int | None
     temperature: float = 1.0
 
-    exact: ClassVar[bool] = False
-    weighting_selected: ClassVar[bool] = False
-    gain_over_uniform: ClassVar[None] = None
+    exact = False
+    weighting_selected = False
+    gain_over_uniform = None
 
     def __post_init__(self) -> None:
-        self._own_vectors: Array = self.parameters.vectors(self.features).numpy().copy()
-
-    @property
-    def inductive(self) -> bool:
-        """Whether nodes of other graphs can be predicted."""
-        return self.parameters.shape.setting == "inductive"
-
-    @property
-    def weighting_name(self) -> str:
-        """The path weighting in use."""
         kind = self.parameters.shape.weighting
-        return kind if isinstance(kind, str) else "custom"
+        self.weighting_name = kind if isinstance(kind, str) else "custom"
+        self.inductive = self.parameters.shape.setting == "inductive"
+        self._own_vectors: Array = self.parameters.vectors(self.features).numpy().copy()
 
     def vectors(self, graph: Graph | None = None) -> Array:
         """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
@@ -99,7 +102,22 @@ class PaperModel:
 
     def explainer(self, classifier: int, seed: int) -> Explainer:
         """Return what attributes predictions to paths."""
-        return paper_explainer(self, classifier, seed)
+        return _explainer(self, classifier, seed)
+
+    def metadata(self) -> dict[str, Any]:
+        """Return the metadata of a model folder."""
+        shape = asdict(self.parameters.shape)
+        del shape["weighting"]  # is in the settings
+        return self.log.metadata() | {
+            "shape": shape,
+            "target": self.target.metadata(),
+            "temperature": self.temperature,
+        }
+
+    def arrays(self) -> dict[str, Array]:
+        """Return the arrays of a model folder, by name."""
+        arrays = {f"{_PREFIX}{name}": array for name, array in self.parameters.arrays().items()}
+        return arrays | self.train.arrays("train") | self.validation.arrays("validation")
 
 
 def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeatures | None:
@@ -111,3 +129,87 @@ def normalized_features(features: Any, n_jobs: int | None = None) -> NodeFeature
         scaled = sp.csr_array(sp.diags_array(1 / np.maximum(norms, 1e-12)) @ features).astype(np.float32)
         return SparseFeatures(scaled, n_jobs)
     return torch.from_numpy(unit_rows(features))
+
+
+def restore_paper(
+    estimator: PaperCGE, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: Mapping[str, Array]
+) -> PaperModel:
+    """Return the model that a folder holds."""
+    shape = ModelShape(weighting=estimator.weighting, **metadata["shape"])
+    width = 0 if graph.features is None else int(graph.features.shape[1])
+    sizes = (graph.num_nodes, width, len(classes), estimator.setting, estimator.dim, estimator.hidden)
+    if (shape.nodes, shape.features, shape.classes, shape.setting, shape.dim, shape.hidden) != sizes:
+        raise InputError("the sizes of graph, classes and parameters do not agree")
+    parameters = Parameters(shape)
+    parameters.load({name.removeprefix(_PREFIX): array for name, array in arrays.items() if name.startswith(_PREFIX)})
+    temperature = float(metadata["temperature"])
+    if not 0 < temperature < np.inf:
+        raise InputError("the temperature must be positive and finite")
+    train, validation = stored_labels(arrays, len(graph), len(classes))
+    return PaperModel(
+        graph=graph,
+        features=normalized_features(graph.features, estimator.n_jobs),
+        parameters=parameters,
+        train=train,
+        validation=validation,
+        target=restore_target(metadata["target"], classes),
+        log=restore_log(metadata, PaperEpoch),
+        window=estimator.window,
+        n_jobs=estimator.n_jobs,
+        temperature=temperature,
+    )
+
+
+def _explainer(model: PaperModel, place: int, seed: int) -> Explainer:
+    """Return what attributes the scores of the classification head to paths.
+
+    The head takes vectors of unit length. The contribution of a path is the vector of its end times the path's share of
+    the weights; what else is in a node's vector is the remainder.
+    """
+    if place:
+        raise InputError(parameter="classifier", expected="0 (this model has one classifier)", found=place)
+    graph, parameters, own = model.graph, model.parameters, model.vectors()
+    vectors = unit_rows(own.astype(np.float64))
+    steps = TransitionMatrix(graph, model.n_jobs)
+    walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
+    scores = partial(_head_scores, parameters.head, model.features)
+    prefixes = partial(_walk_prefixes, walker, steps, parameters.network, own)
+    sizes = model.window - 1, steps.indices, steps.num_nodes
+    return Explainer(
+        SampledPaths(prefixes, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
+        ScoreFunction(vectors, scores, np.zeros(vectors.shape[1]), vectors=vectors),
+        model.probabilities(None, np.arange(len(graph))),
+        graph.node_ids,
+        model.train.table(model.target),
+    )
+
+
+def _head_scores(head: Any, features: NodeFeatures | None, nodes: Tensor, vectors: Tensor) -> Tensor:
+    """Return the scores of a head for vectors of unit length, or for parts of them."""
+    scores: Tensor = head.from_e(vectors)
+    if isinstance(head, TransductiveHead):
+        scores = head.score_e(torch.relu(scores))
+    if features is None:
+        return scores
+    with torch.no_grad():
+        *_, of_x = head.branches(take_rows(features, nodes), torch.zeros_like(vectors))
+    total: Tensor = scores + of_x
+    return total
+
+
+def _walk_prefixes(
+    walker: Walker, steps: TransitionMatrix, network: PathWeighting | None, vectors: Array, nodes: Array
+) -> PathSet:
+    """Return the prefixes of walks from some nodes, weighted; of at least two nodes, as in training."""
+    first, count, size = int(nodes[0]), int(nodes[-1] - nodes[0]) + 1, steps.num_nodes
+    starts = [turn * size + first for turn in range(walker.walks_per_node)]
+    walks = np.concatenate([walker.sample(start, count)[nodes - first] for start in starts])
+    paths = sample_prefixes(walks, steps)
+    values, long = paths.count.astype(np.float64), np.flatnonzero(paths.length >= MIN_PATH_NODES)
+    prefixes = PathSet(paths.start, paths.tokens[:, 1:], paths.length, values)
+    if network is not None:
+        tree = PathTree.grow(prefixes.nodes(steps.indices), paths.length, paths.parents)
+        values = values * network.weigh(torch.from_numpy(vectors), tree, steps.n_jobs)
+    prefixes = prefixes.take(long)
+    share = normalized_by_start(prefixes.start, values[long], size)
+    return PathSet(prefixes.start, prefixes.edges, prefixes.length, share)

@@ -13,16 +13,19 @@ from sklearn.base import BaseEstimator
 
 from cge.arrays import Array
 from cge.errors import CgeWarning, InputError
-from cge.estimators.checkpoints import Checkpoints
 from cge.estimators.classifier import TaskLabels, task_labels
 from cge.estimators.explanation_mixin import ExplanationMixin
 from cge.estimators.fitted_model import FittedModel
-from cge.estimators.not_fitted import NotFittedError
+from cge.estimators.persistence import Checkpoints, save_estimator
 from cge.estimators.settings import check_settings
-from cge.estimators.storing import save_estimator
 from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.store import pack_values, unpack_values
+
+Callback = Callable[[Any], None] | None
+
+VALIDATION_FRACTION = "fraction of the training labels held out as validation labels where none are passed to fit"
+REFIT = "train again on all labels, for the best number of epochs, after labels were held out for validation"
 
 
 class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
@@ -62,7 +65,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def inductive(self) -> bool:
         """Whether nodes of other graphs than the training graph can be predicted."""
-        return True
+        return bool(self.get_params().get("setting") != "transductive")
 
     # ------------------------------------------------------------------ training
 
@@ -73,7 +76,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         validation: Any = None,
         *,
         resume: str | Path | None = None,
-        callback: Callable[[Any], None] | None = None,
+        callback: Callback = None,
     ) -> Self:
         """Train on the labels `y`.
 
@@ -103,10 +106,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _checked_labels(self, graph: Graph, y: Any, validation: Any = None) -> TaskLabels:
-        """Check settings, graph and labels as `fit` does, and return the labels as arrays.
-
-        `y` may be such a result, which is returned as it is.
-        """
+        """Return labels as arrays, with the checks of `fit`; `y` may be such a result, which is returned as it is."""
         if isinstance(y, TaskLabels):
             return y
         check_settings(self)
@@ -125,14 +125,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse settings that do not fit each other, the graph or the labels."""
 
     @abstractmethod
-    def _train(
-        self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callable[[Any], None] | None
-    ) -> FittedModel:
+    def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> FittedModel:
         """Return the trained model."""
-
-    @abstractmethod
-    def _stored(self) -> tuple[dict[str, Any], dict[str, Array]]:
-        """Return the metadata and the arrays that a model folder holds."""
 
     @abstractmethod
     def _restore(self, graph: Graph, classes: Array, metadata: dict[str, Any], arrays: dict[str, Array]) -> FittedModel:
@@ -177,8 +171,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         `graph` are as for `predict_proba`.
         """
         model = self._need_fit()
-        validation = model.validation
-        residuals = validation.probabilities, validation.matrix
+        residuals = model.validation.probabilities, model.validation.matrix
         return model.target.interval(self._outputs(nodes, graph), residuals, level)
 
     def score(self, nodes: Iterable[Hashable], labels: Any) -> float:
@@ -223,15 +216,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
 
         Graph and features are part of it. An existing model in the folder is replaced atomically.
         """
-        self._need_fit()
-        metadata, arrays = self._stored()
-        save_estimator(
-            self,
-            folder,
-            self.graph_,
-            metadata | {"fit_call": self.fit_call_},
-            arrays | pack_values(self.classes_, "classes."),
-        )
+        model = self._need_fit()
+        metadata = model.metadata() | {"fit_call": self.fit_call_}
+        save_estimator(self, folder, self.graph_, metadata, model.arrays() | pack_values(self.classes_, "classes."))
 
     def _unpack(self, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]) -> None:
         """Restore what `save` wrote."""
@@ -250,9 +237,3 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen
         self.weighting_ = model.weighting_name
         self._explainers: dict[int, Explainer] = {}
-
-    def _need_fit(self) -> FittedModel:
-        if not hasattr(self, "fitted_"):
-            raise NotFittedError(f"this {type(self).__name__} has not been trained yet; call fit first")
-        model: FittedModel = self.fitted_
-        return model

@@ -1,8 +1,8 @@
-"""Predictions of a trained model, for nodes of the training graph and for new ones, and what they are based on."""
+"""What a trained model gives: predictions for known and for new nodes, vectors of pairs and of sub-graphs."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -12,11 +12,16 @@ import numpy.typing as npt
 import scipy.sparse as sp
 
 from cge.arrays import Array
+from cge.checks import edge_columns
 from cge.data.graph_update import ExtendedGraph, GraphUpdate, extend_graph
-from cge.errors import InputError, Message, UnknownNodeError
+from cge.errors import InputError, Message, UnknownNodeError, format_value
+from cge.estimators.classifier import NotFittedError
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
 from cge.graph import Graph
+from cge.ids import IdIndex, find_nodes, id_sequence
+from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
+from cge.models.edge_weighting import EdgePropagation
 from cge.targets import Target
 from cge.training.encoder_data import LABEL_PROPAGATION_HOPS, EncoderData
 
@@ -90,25 +95,29 @@ def predict_nodes(
     """
     wanted = None if nodes is None else list(nodes)
     if update is None:
-        return _of_training(model, wanted), []
+        ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
+        target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
+        evidence = np.full(len(ids), _TRAINED)
+        return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
         raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
     if fitted.graph.features is None and not update.num_edges:
-        raise InputError(
-            "this model was trained without features, so new nodes need edges", hint=Message.of("pass {edges}")
-        )
-    grown = extend_graph(fitted.graph, update, _feature_means(fitted))
+        problem = "this model was trained without features, so new nodes need edges"
+        raise InputError(problem, hint=Message.of("pass {edges}"))
+    means: Array | None = None  # where features are dense, the features of a node that has none
+    if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
+        means = fitted.data.dense_scale[0]
+    grown = extend_graph(fitted.graph, update, means)
     ids = grown.graph.node_ids
-    if wanted is None and len(ids) == grown.num_existing_nodes:
-        raise InputError(
-            "the new edges and features hold no node that was not there in training",
-            hint=Message.of("pass {nodes} to predict, or leave {edges} and {features} out"),
-        )
     if wanted is None:
         rows = np.arange(grown.num_existing_nodes, len(ids))
+        if not len(rows):
+            problem = "the new edges and features hold no node that was not there in training"
+            hint = Message.of("pass {nodes} to predict, or leave {edges} and {features} out")
+            raise InputError(problem, hint=hint)
     else:
         try:
             rows = grown.graph.indices_of(wanted)
@@ -119,20 +128,13 @@ def predict_nodes(
     return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
 
 
-def _of_training(model: Any, wanted: list[Hashable] | None) -> Predictions:
-    graph = model.graph_
-    ids = model.node_ids_ if wanted is None else model.node_ids_[graph.indices_of(wanted)]
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
-    target = model.target_ if fitted is None else fitted.target
-    evidence = np.full(len(ids), _TRAINED)
-    return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target)
-
-
 def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
     trained = np.full(grown.num_existing_nodes, _TRAINED)
     if not isinstance(fitted, EncoderModel):
-        evidence = np.concatenate([trained, _feature_evidence(grown)])[rows]
+        features: Any = grown.graph.features
+        featured = abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0
+        evidence = np.concatenate([trained, np.where(featured, _FEATURES, _NONE)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
     data = fitted.data_of(grown.graph)
     evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_existing_nodes)])[rows]
@@ -144,10 +146,7 @@ def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tupl
 
 
 def training_labels(model: Any) -> list[list[Any]] | None:
-    """Return the training labels of each node, None for a baseline, which does not keep them.
-
-    A node without a label has an empty list.
-    """
+    """Return a list of the training labels of each node; None for a baseline, which does not keep them."""
     fitted: FittedModel | None = getattr(model, "fitted_", None)
     if fitted is None:
         return None
@@ -157,27 +156,12 @@ def training_labels(model: Any) -> list[list[Any]] | None:
     return labels
 
 
-def _feature_means(fitted: FittedModel) -> Array | None:
-    """Return the features of a node that has none: the means, where features are dense."""
-    if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
-        center: Array = fitted.data.dense_scale[0]
-        return center
-    return None
-
-
-def _feature_evidence(grown: ExtendedGraph) -> Array:
-    """Return the evidence for new nodes that are predicted from features alone."""
-    features: Any = grown.graph.features
-    return np.where(abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0, _FEATURES, _NONE)
-
-
 def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
     """Return the evidence for new nodes that are predicted from the ends of paths."""
     graph, label_propagation = data.graph, fitted.label_propagation
     hops = np.flatnonzero(fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy())
-    longest = max(
-        int(hops.max(initial=0)), int(data.walk_vectors is not None)
-    )  # new nodes get their neighbors' vectors
+    # Where inputs are vectors of walks, new nodes get their neighbors' vectors.
+    longest = max(int(hops.max(initial=0)), int(data.walk_vectors is not None))
     has_inputs = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
     featured, edges = has_inputs[old:], _without_loops(graph)
     connected = (np.diff(edges.indptr[old:]) > 0) & (longest > 0 or label_propagation)
@@ -210,3 +194,94 @@ def _reaches(edges: sp.csr_array, targets: npt.NDArray[np.bool_], hops: int) -> 
             break
         result |= reached
     return result
+
+
+def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:
+    """Return a vector for each pair of nodes, `(m, dim)`, whether there is an edge between them or not.
+
+    Parameters
+    ----------
+    model
+        A trained estimator: anything with `node_ids_` and `embedding_`.
+    pairs : (m, 2) array or sequence of pairs
+        Node ids.
+    how : {"hadamard", "average", "l1", "l2", "concat"}
+        Elementwise: the product, the mean, the absolute or the squared difference; or the concatenation of both
+        vectors, `(m, 2 dim)`, the only one that depends on the order of the pair.
+
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(node_ids_=np.array(["x", "y"], object), embedding_=np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> edge_vectors(model, [("x", "y"), ("y", "y")]).tolist()
+    [[3.0, 8.0], [9.0, 16.0]]
+    """
+    if how not in PAIR_OPERATORS:
+        raise InputError(parameter="how", expected=f"one of {', '.join(map(repr, PAIR_OPERATORS))}", found=how)
+    ids, vectors = _vectors_of(model)
+    index = IdIndex(ids)
+    first, second = (find_nodes(index, column, "pairs") for column in edge_columns(pairs, "pair"))
+    return pair_vectors(vectors, first, second, how)
+
+
+def subgraph_vectors(model: Any, groups: Mapping[Any, Iterable[Hashable]] | Iterable[Iterable[Hashable]]) -> Array:
+    """Return a vector for each sub-graph, `(g, dim)`: the weighted mean of its nodes' vectors.
+
+    The weight of a node v of the sub-graph S is that of all paths within S that end at v,
+
+        r(v) = Σ_k |h_k| Σ_{p: n_0, …, n_k = v, all in S} Π_t s(n_t, n_{t+1}),
+
+    with the edge weights s and the hop weights h of the model: nodes that are central in S get more weight. For a
+    weighting network these are the weights of its base weighting; estimators without edge weights give the plain mean.
+
+    Parameters
+    ----------
+    model
+        A trained estimator: anything with `node_ids_` and `embedding_`.
+    groups : {name: node ids} or a sequence of sequences of node ids
+        Rows of the result are in this order. Repeated nodes count once.
+
+    >>> from types import SimpleNamespace
+    >>> model = SimpleNamespace(node_ids_=np.array(["x", "y"], object), embedding_=np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> subgraph_vectors(model, {"one": ["x"], "both": ["x", "y"]}).tolist()
+    [[1.0, 2.0], [2.0, 3.0]]
+    """
+    ids, vectors = _vectors_of(model)
+    index, fitted, edge_weights = IdIndex(ids), getattr(model, "fitted_", None), None
+    if isinstance(fitted, EncoderModel):
+        propagation = EdgePropagation(
+            fitted.data.transitions, fitted.data.edge_inputs, fitted.selection.weighting.edge_weighting
+        )
+        edge_weights = fitted.data.transitions.matrix(propagation.values().numpy().astype(np.float64))
+        hops = np.abs(propagation.hops())
+    items = groups.items() if isinstance(groups, Mapping) else enumerate(id_sequence(groups))
+    named = [(f"sub-graph {format_value(name)}", id_sequence(node_ids)) for name, node_ids in items]
+    result = np.empty((len(named), vectors.shape[1]), vectors.dtype)
+    for row, (name, node_ids) in enumerate(named):
+        nodes = np.unique(find_nodes(index, node_ids, name))
+        if not len(nodes):
+            raise InputError(f"{name} has no nodes, so it has no vector")
+        weight = np.ones(len(nodes)) if edge_weights is None else inner_weight(edge_weights, hops, nodes)
+        result[row] = (weight / weight.sum()) @ vectors[nodes].astype(np.float64)
+    return result
+
+
+def inner_weight(edge_weights: sp.csr_array, hops: Array, nodes: Array) -> Array:
+    """Return r of each of some nodes, `(k,)`: Σ_k h_k (Mᵀ)^k 1, where M has the edges among these nodes only."""
+    rows = edge_weights[nodes]
+    position = np.searchsorted(nodes, rows.indices)
+    inside = nodes[np.minimum(position, len(nodes) - 1)] == rows.indices
+    start, end = np.repeat(np.arange(len(nodes)), np.diff(rows.indptr))[inside], position[inside]
+    weights = rows.data[inside]
+    reached: Array = np.ones(len(nodes))
+    total: Array = hops[0] * reached
+    for hop in hops[1:]:
+        reached = np.bincount(end, weights * reached[start], minlength=len(nodes))
+        total = total + hop * reached
+    return total
+
+
+def _vectors_of(model: Any) -> tuple[Array, Array]:
+    """Return the ids `(n,)` and vectors `(n, dim)` of a trained model."""
+    if not hasattr(model, "embedding_") or not hasattr(model, "node_ids_"):
+        kind = type(model).__name__
+        raise NotFittedError(f"this {kind} has no node vectors; train a model that has, such as cge.CGE")
+    return model.node_ids_, np.asarray(model.embedding_)

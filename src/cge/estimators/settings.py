@@ -1,18 +1,15 @@
 """Settings of estimators: name, default, legal values and help, in one place for checks, command line and docs.
 
-A constructor annotates each argument with a `Setting`:
-
-    def __init__(self, dim: Annotated[int, Setting("size of the vectors", low=1)] = 128) -> None: ...
-
-The constructor only stores; `check_settings` is called by `fit`.
+Estimators are dataclasses with fields such as `dim: int = param(128, "size of the vectors", low=1)`. The constructor
+only stores; `check_settings` is called by `fit`.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, is_dataclass, replace
-from typing import Any, TypeVar, get_type_hints
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,8 +17,10 @@ from cge.errors import InputError, Message, Spelling
 
 T = TypeVar("T")
 
-_ATTRIBUTES = "Attributes\n----------"
+RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
+N_JOBS: dict[str, Any] = {"text": "threads", "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
 
+_ATTRIBUTES = "Attributes\n----------"
 _MAX_INT = 2**63 - 1  # the largest integer of 64 bits
 
 
@@ -49,11 +48,7 @@ class Setting:
     registry: Callable[[], Mapping[str, str]] | None = None
 
     def resolved(self) -> Setting:
-        """Return the setting with the choices that are registered now.
-
-        >>> Setting("{registry}", registry=lambda: {"a": "is first", "b": "is last"}).resolved().help
-        "'a' is first; 'b' is last"
-        """
+        """Return the setting with the choices that are registered now."""
         if self.registry is None:
             return self
         registered = self.registry()
@@ -62,11 +57,7 @@ class Setting:
         return replace(self, help=self.help.format(registry=descriptions), choices=choices, registry=None)
 
     def legal(self, kind: str) -> Message:
-        """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`).
-
-        >>> Setting("", low=1, optional=True).legal("int")
-        'a whole number of at least 1 or None'
-        """
+        """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
         if self.config is not None:
             article = "an" if self.config.__name__[0] in "AEIOU" else "a"
             return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
@@ -116,68 +107,55 @@ def _too_large(value: Any) -> bool:
     return isinstance(value, int) and abs(value) > _MAX_INT
 
 
-def settings_of(owner: type) -> dict[str, tuple[str, Setting, Any]]:
+def param(default: Any, text: str, **options: Any) -> Any:
+    """Return a dataclass field for a setting; `options` are those of `Setting`."""
+    return field(default=default, metadata={"setting": Setting(text, **options)})
+
+
+def settings_of(owner: Any) -> dict[str, tuple[str, Setting, Any]]:
     """Return the settings of an estimator or config class: name → (kind, setting, default)."""
-    hints = get_type_hints(owner.__init__, include_extras=True)  # type: ignore[misc]
     settings: dict[str, tuple[str, Setting, Any]] = {}
-    for name, parameter in inspect.signature(owner).parameters.items():
-        annotated = hints[name]
-        setting = next(part for part in annotated.__metadata__ if isinstance(part, Setting))
-        types = [
-            part
-            for part in getattr(annotated.__origin__, "__args__", (annotated.__origin__,))
-            if part is not type(None)
-        ]
-        settings[name] = (types[0].__name__, setting.resolved(), parameter.default)
+    for name, argument in inspect.signature(owner).parameters.items():
+        declared = owner.__dataclass_fields__[name]
+        kind = str(declared.type).partition(" ")[0]  # annotations are text: "int | None"
+        settings[name] = (kind, declared.metadata["setting"].resolved(), argument.default)
     return settings
 
 
 def documented(owner: type[T]) -> type[T]:
-    """Add the settings of a class to its docstring, as parameters.
-
-    An estimator also gets the attributes of its base class, a config dataclass a signature without annotations.
-    """
+    """Add the settings of a class to its docstring, as parameters, and the attributes of its base class."""
     lines = ["Parameters", "----------"]
-    for name, (kind, setting, default) in settings_of(owner).items():
-        notes = [f"; None: {setting.none}" if setting.none else "", setting.callables and f"; {setting.callables}"]
-        lines += [
-            f"{name} : {kind}, default {default!r}",
-            f"    {setting.help}{''.join(notes)}; {setting.legal(kind)}.",
-        ]
+    for name, (kind, spec, default) in settings_of(owner).items():
+        notes = (f"; None: {spec.none}" if spec.none else "") + (spec.callables and f"; {spec.callables}")
+        lines += [f"{name} : {kind}, default {default!r}", f"    {spec.help}{notes}; {spec.legal(kind)}."]
     text, heading, examples = inspect.cleandoc(owner.__doc__ or "").partition("Examples\n--------")
     summary, *own = text.split(_ATTRIBUTES)
-    if is_dataclass(owner):
-        owner.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines)])
-        init: Any = owner.__init__
-        signature = inspect.signature(init)
-        plain = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
-        init.__signature__ = signature.replace(parameters=plain, return_annotation=signature.empty)
-        return owner
     bases = (inspect.cleandoc(base.__doc__ or "") for base in owner.__mro__[1:])
     inherited = next((base.split(_ATTRIBUTES)[1] for base in bases if _ATTRIBUTES in base), "")
-    attributes = _ATTRIBUTES + inherited + "".join(own).rstrip()
-    owner.__doc__ = "\n\n".join([summary.rstrip(), "\n".join(lines), attributes, heading + examples]).rstrip()
+    attributes = inherited + "".join(own).rstrip()
+    parts = [summary.rstrip(), "\n".join(lines), attributes and _ATTRIBUTES + attributes, heading + examples]
+    owner.__doc__ = "\n\n".join(part for part in parts if part).rstrip()
     return owner
 
 
 def check_settings(estimator: Any) -> None:
     """Refuse a setting outside its legal values, in one sentence that names them."""
-    for name, (kind, setting, _) in settings_of(type(estimator)).items():
+    for name, (kind, spec, _) in settings_of(type(estimator)).items():
         value = getattr(estimator, name)
-        _check(name, kind, setting, value)
-        if setting.config is not None and value is not None:
-            _check_group(name, setting.config, value if isinstance(value, dict) else vars(value))
+        _check(name, kind, spec, value)
+        if spec.config is not None and value is not None:
+            _check_group(name, spec.config, value if isinstance(value, dict) else vars(value))
 
 
 def _check_group(group: str, config: type, values: dict[str, Any]) -> None:
-    fields = settings_of(config)
+    known = settings_of(config)
     for name, value in values.items():
-        if name not in fields:
+        if name not in known:
             problem = Message.of(f"{{{group}}} has no field {name!r}")
-            raise InputError(problem, parameter=group, found=name, hint=f"its fields are {', '.join(fields)}")
-        _check(name, fields[name][0], fields[name][1], value)
+            raise InputError(problem, parameter=group, found=name, hint=f"its fields are {', '.join(known)}")
+        _check(name, *known[name][:2], value)
 
 
-def _check(name: str, kind: str, setting: Setting, value: Any) -> None:
-    if not setting.allows(kind, value):
-        raise InputError(parameter=name, expected=setting.expected(kind, value), found=value)
+def _check(name: str, kind: str, spec: Setting, value: Any) -> None:
+    if not spec.allows(kind, value):
+        raise InputError(parameter=name, expected=spec.expected(kind, value), found=value)

@@ -24,6 +24,8 @@ from cge.estimators.settings import check_settings
 from cge.evaluation.protocol import expand_classes, split_of
 from cge.metrics import classification_metrics
 
+Splits = Mapping[int, tuple[Dataset, Split]]  # by seed
+
 _REASON, _DATA = "reason", "data"  # attributes of a trial: why it failed; of a study: a hash of its graph and labels
 
 
@@ -101,12 +103,9 @@ def tune(
     parts += [f"from seed {first_seed}"] * (first_seed > 0)
     parts += [f"{per_class} per class"] * (per_class != 20) + [f"share {train_share}"] * (train_share is not None)
     optuna.logging.set_verbosity(optuna.logging.WARNING)
+    name, pruner = ", ".join([f"{data.name}/{method}", *parts]), optuna.pruners.MedianPruner(5, n_warmup_steps=50)
     study = optuna.create_study(
-        storage=storage,
-        study_name=", ".join([f"{data.name}/{method}", *parts]),
-        direction="maximize",
-        load_if_exists=True,
-        pruner=optuna.pruners.MedianPruner(n_startup_trials=5, n_warmup_steps=50),
+        storage=storage, study_name=name, direction="maximize", load_if_exists=True, pruner=pruner
     )
     _check_data(study, splits)
     reason = "increase the number of trials"
@@ -135,12 +134,8 @@ def tune(
     states = [trial.state for trial in study.trials]
     if optuna.trial.TrialState.COMPLETE not in states:
         raise InputError(f"no trial was completed; {reason}")
-    return TuningResult(
-        fixed | dict(study.best_params),
-        float(study.best_value),
-        _finished(study),
-        states.count(optuna.trial.TrialState.PRUNED),
-    )
+    pruned, best = states.count(optuna.trial.TrialState.PRUNED), fixed | dict(study.best_params)
+    return TuningResult(best, float(study.best_value), _finished(study), pruned)
 
 
 def _finished(study: Any) -> int:
@@ -149,7 +144,7 @@ def _finished(study: Any) -> int:
     return sum(trial.state in ends or _REASON in trial.user_attrs for trial in study.get_trials(deepcopy=False))
 
 
-def _check_data(study: Any, splits: Mapping[int, tuple[Dataset, Split]]) -> None:
+def _check_data(study: Any, splits: Splits) -> None:
     """Refuse a study whose trials were scored on another graph or other labels under the same name."""
     digest = hashlib.sha256()
     for seed, (data, split) in splits.items():
@@ -160,10 +155,8 @@ def _check_data(study: Any, splits: Mapping[int, tuple[Dataset, Split]]) -> None
         digest.update(np.ascontiguousarray(data.labels[np.r_[split.train, split.validation]]).tobytes() + b"%d" % seed)
     fingerprint = digest.hexdigest()[:16]
     if study.user_attrs.get(_DATA, fingerprint) != fingerprint:
-        raise InputError(
-            f"the storage contains a study called {study.study_name!r} of another graph or other labels; "
-            "choose another storage"
-        )
+        problem = f"the storage contains a study called {study.study_name!r} of another graph or other labels"
+        raise InputError(f"{problem}; choose another storage")
     study.set_user_attr(_DATA, fingerprint)
 
 
@@ -175,13 +168,7 @@ def _suggest(trial: Any, name: str, values: Range | Sequence[Any]) -> Any:
     return trial.suggest_float(name, values.low, values.high, log=values.log)
 
 
-def _validation_accuracy(
-    splits: Mapping[int, tuple[Dataset, Split]],
-    method: str,
-    settings: Mapping[str, Any],
-    n_jobs: int | None,
-    trial: Any,
-) -> float:
+def _validation_accuracy(splits: Splits, method: str, settings: Any, n_jobs: int | None, trial: Any) -> float:
     """Return the mean accuracy on the validation labels; raises `TrialPruned` where the first seed is hopeless."""
     scores: list[float] = []
     for seed, (data, split) in splits.items():
@@ -216,12 +203,5 @@ class _Pruning:
 
 
 def as_toml(settings: Mapping[str, Any]) -> str:
-    """Return settings as TOML, which `read_settings` reads.
-
-    >>> print(as_toml({"dim": 64, "classifier": "mlp", "n_jobs": None, "refit": True}), end="")
-    dim = 64
-    classifier = "mlp"
-    n_jobs = "none"
-    refit = true
-    """
+    """Return settings as TOML, which `read_settings` reads."""
     return "".join(f"{name} = {json.dumps('none' if value is None else value)}\n" for name, value in settings.items())

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
+from cge.estimators.explanation_mixin import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.estimators.path_estimator import PathEstimator
-from cge.estimators.uniform_baseline import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.explain.weighting_comparison import Gain
 from cge.report.scored_nodes import ScoredNodes
 

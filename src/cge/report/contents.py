@@ -10,8 +10,8 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.errors import InputError
-from cge.estimators.nearest import nearest_rows, row_norms
 from cge.estimators.path_estimator import PathEstimator
+from cge.estimators.similar import nearest_rows, row_norms
 from cge.report import sentences
 from cge.report.charts import relevance_matrix, training_curves, weight_histogram, weights_by_length
 from cge.report.projection import PROJECTIONS, check_projection, project

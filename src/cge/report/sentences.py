@@ -10,7 +10,7 @@ from cge.errors import counted
 from cge.estimators.configs import flat_params, flat_settings
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
-from cge.estimators.storing import name_of
+from cge.estimators.persistence import name_of
 from cge.explain.explanation import ClassifierInfo
 from cge.report.scored_nodes import ScoredNodes
 from cge.training.classifier_registry import CLASSIFIERS

@@ -1,0 +1,179 @@
+"""Estimators in folders: `save` and `load`, and the checkpoints of a fit, with which only the same fit can continue."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from cge.arrays import Array
+from cge.errors import CgeError, CheckpointError, FileFormatError, InputError, Message, format_value
+from cge.estimators.configs import flat_params, make_estimator
+from cge.estimators.methods import estimator_classes
+from cge.estimators.settings import check_settings
+from cge.graph import Graph
+from cge.models.path_networks import PathWeighting
+from cge.parallel import resolve_jobs
+from cge.store import Stored, pack_graph, read_folder, unpack_graph, write_folder
+from cge.store.manifest import environment
+from cge.training.torch_state import TrainerState
+
+_CUSTOM = "custom"  # key in the stored settings of a custom weighting, which has to be passed to `load` again
+_KIND = "checkpoint"
+_FREE = ("n_jobs",)  # settings that may differ when a fit continues: they do not change the result
+
+# What Python, NumPy and PyTorch raise where contents are inconsistent; a folder with a valid hash may hold anything.
+_PROBLEMS = (ArithmeticError, AttributeError, CgeError, LookupError, RuntimeError, TypeError, ValueError)
+
+
+def save_estimator(
+    estimator: Any, folder: str | Path, graph: Graph, metadata: dict[str, Any], arrays: dict[str, Array]
+) -> None:
+    """Write a trained estimator to a folder, atomically; `metadata` and `arrays` are those of its model."""
+    params = sorted(flat_params(estimator).items())
+    settings = {name: {_CUSTOM: name_of(value)} if callable(value) else value for name, value in params}
+    graph_metadata, graph_arrays = pack_graph(graph)
+    metadata = metadata | {"settings": settings, "graph": graph_metadata}
+    write_folder(folder, type(estimator).__name__, metadata, arrays | graph_arrays)
+
+
+def name_of(value: Any) -> str:
+    """Return the name of a class or function."""
+    return str(getattr(value, "__qualname__", type(value).__qualname__))
+
+
+def load(
+    folder: str | Path, *, weighting: Callable[[int], PathWeighting] | None = None, n_jobs: int | None = None
+) -> Any:
+    """Return the estimator that `save` wrote to a folder; it makes exactly the same predictions.
+
+    A damaged folder, or one of another format version, raises `FileFormatError`. Folders contain no code, so your own
+    weighting has to be passed again.
+
+    Parameters
+    ----------
+    folder : path
+        The folder that was passed to `save`.
+    weighting : callable, optional
+        The `PathWeighting` class that the model was trained with, if it was your own.
+    n_jobs : int, optional
+        Number of threads from now on; by default as in training. Results do not depend on it.
+
+    Returns
+    -------
+    CGE, PaperCGE, DeepWalk, Node2Vec or a baseline
+        As it was saved.
+
+    Examples
+    --------
+    >>> from tempfile import TemporaryDirectory
+    >>> from cge.estimators.embeddings import DeepWalk
+    >>> from cge.graph import Graph
+    >>> model = DeepWalk(dim=8, walks_per_node=2, walk_length=5).fit(Graph.from_edges([("a", "b"), ("b", "c")]))
+    >>> with TemporaryDirectory() as folder:
+    ...     model.save(folder)
+    ...     loaded = load(folder)
+    >>> bool((loaded.embedding_ == model.embedding_).all())
+    True
+    """
+    stored = read_folder(folder, tuple(estimator_classes()))
+    settings = stored.metadata.get("settings")
+    if not isinstance(settings, dict):
+        raise FileFormatError(folder, "the settings are missing; save the model again")
+    custom = settings.get("weighting")
+    if isinstance(custom, dict):
+        problem = f"this model has the weighting {custom.get(_CUSTOM)!r}, "
+        if weighting is None:
+            problem += "which is not part of the folder"
+            raise InputError(problem, parameter="weighting", hint="pass it as load(…, weighting=…)")
+        if name_of(weighting) != custom.get(_CUSTOM):
+            problem += f"but weighting is {name_of(weighting)!r}"
+            raise InputError(problem, parameter="weighting", hint="pass the one it was trained with")
+        settings = settings | {"weighting": weighting}
+    elif weighting is not None:
+        raise InputError("this model was not trained with a weighting of your own; leave weighting out")
+    if n_jobs is not None:
+        settings = settings | ({"n_jobs": resolve_jobs(n_jobs)} if "n_jobs" in settings else {})
+    try:
+        with np.errstate(all="ignore"):  # vectors that are not finite are refused below
+            return _restored(stored, settings, folder)
+    except FileFormatError:
+        raise
+    except MemoryError:
+        raise FileFormatError(folder, "this model needs more memory than this machine has") from None
+    except _PROBLEMS as error:
+        reason = error if isinstance(error, CgeError) else format_value(str(error))
+        problem = f"this folder does not hold a complete {stored.kind} model ({reason}); save the model again"
+        raise FileFormatError(folder, problem) from None
+
+
+def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> Any:
+    estimator = make_estimator(estimator_classes()[stored.kind], settings)
+    check_settings(estimator)
+    graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
+    estimator._unpack(graph, stored.metadata, stored.arrays)
+    if not np.isfinite(getattr(estimator, "embedding_", 0.0)).all():
+        raise InputError("its vectors are not finite")
+    return estimator
+
+
+class Checkpoints:
+    """Reads and writes the checkpoints of one fit in a folder; with None there are none.
+
+    A fit is identified by its settings, graph, features and labels: continuing with others would mix two trainings.
+    """
+
+    def __init__(self, folder: str | Path | None, estimator: Any, graph: Graph, *labels: Array) -> None:
+        self.folder = None if folder is None else Path(folder)
+        self.fit = "" if folder is None else _digest(estimator, graph, labels)
+        self._unread: dict[str, TrainerState] = {}
+        # Checkpoints of another fit are refused even if this fit would never read them.
+        for file in [] if self.folder is None else sorted(self.folder.glob("*.json")):
+            stored = read_folder(file.parent, _KIND, name=file.stem)
+            if stored.metadata.pop("fit", None) != self.fit:
+                problem = f"{self.folder} holds a checkpoint of another fit (other settings, graph or labels)"
+                raise CheckpointError(problem, hint=Message.of("give {resume} another folder, or remove this one"))
+            self._unread[file.stem] = TrainerState(stored.metadata, stored.arrays)
+
+    def read(self, stage: str) -> TrainerState | None:
+        """Return the checkpoint of a stage, such as "select", "train" or "refit"; None where there is none."""
+        return self._unread.pop(stage, None)
+
+    def writer(self, stage: str) -> Callable[[Callable[[], TrainerState]], None] | None:
+        """Return a function that writes the checkpoints of a stage, None without a folder."""
+        folder = self.folder
+        if folder is None:
+            return None
+
+        def write(state: Callable[[], TrainerState]) -> None:
+            saved = state()
+            write_folder(folder, _KIND, saved.metadata | {"fit": self.fit}, saved.arrays, name=stage)
+
+        return write
+
+
+def _named(value: Any) -> Any:
+    """Return a setting as a JSON value: classes and functions by name, functions with their bytecode."""
+    code = getattr(value, "__code__", None)
+    name = getattr(value, "__qualname__", value)
+    return name if code is None else f"{name} {code.co_code.hex()} {code.co_names} {code.co_consts}"
+
+
+def _digest(estimator: Any, graph: Graph, labels: tuple[Array, ...]) -> str:
+    """Return a hash of everything that a fit depends on."""
+    settings = {name: value for name, value in flat_params(estimator).items() if name not in _FREE}
+    named = {name: _named(value) for name, value in settings.items()}
+    plain = {name: value.item() if isinstance(value, np.generic) else value for name, value in named.items()}
+    digest = hashlib.sha256(json.dumps([plain, environment().get("cge")], sort_keys=True, default=str).encode())
+    features: Any = graph.features
+    sparse = [features.indptr, features.indices, features.data] if sp.issparse(features) else [features]
+    for part in [graph.indptr, graph.indices, graph.weights, graph.edge_types, *labels, *sparse]:
+        array = np.empty(0) if part is None else np.ascontiguousarray(part)
+        digest.update(f"{array.dtype.str}{array.shape}".encode())
+        digest.update(array.data)
+    return digest.hexdigest()
