@@ -11,44 +11,26 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cge.cli.common_options import Json, among
-from cge.cli.config import use_config
-from cge.cli.dry_run import plan_json, print_plan
-from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings
-from cge.cli.fit_summary import fit_summary, histories, print_summary
-from cge.cli.flags import shell_message
-from cge.cli.graph_options import FILES, Files, takes_files
+from cge.cli.command import shell_message
+from cge.cli.common_options import Json, among, file_option, text_option
+from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
+from cge.cli.fit_output import FitProgress, fit_summary, histories, print_summary
+from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
+from cge.cli.graph_options import Files, takes_files
 from cge.cli.main import Stopped, command_line
-from cge.cli.memory import available_memory, refuse_too_large
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json, print_notes
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError, Message
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from cge.estimators.classifier import TaskLabels
     from cge.estimators.fit_plan import FitPlan
     from cge.estimators.path_estimator import PathEstimator
     from cge.graph import Graph
 
-    Array = npt.NDArray[Any]
-
 # What `cge fit --help` shows; `--help-all` shows every option.
-COMMON = (
-    "labels",
-    "validation",
-    "features",
-    "directed",
-    "out",
-    "dry_run",
-    "method",
-    "weighting",
-    "hops",
-    "max_epochs",
-    "random_state",
-    "n_jobs",
-)
+COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "dry_run")
+COMMON += ("method", "weighting", "hops", "max_epochs", "random_state", "n_jobs")
 
 
 def _help_all(context: typer.Context, requested: bool) -> None:
@@ -57,26 +39,17 @@ def _help_all(context: typer.Context, requested: bool) -> None:
         raise typer.Exit
 
 
-Labels = Annotated[
-    str, typer.Option(metavar="FILE", help="Training labels: a table of nodes and labels.", rich_help_panel=FILES)
-]
+Labels = Annotated[str, file_option("Training labels: a table of nodes and labels.")]
 Validation = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[a fraction of the training labels is held out].",
-        rich_help_panel=FILES,
+    file_option(
+        "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
+        "\\[a fraction of the training labels is held out]."
     ),
 ]
-Out = Annotated[
-    str, typer.Option(metavar="DIR", help="Output folder; a model in it is replaced when the new one is done.")
-]
+Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
 Method = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="'cge', or 'paper' for the algorithm of the paper.", autocompletion=among(*METHODS)
-    ),
+    str, text_option("NAME", "'cge', or 'paper' for the algorithm of the paper.", autocompletion=among(*METHODS))
 ]
 Config = Annotated[
     str | None,
@@ -140,15 +113,13 @@ def fit(
     with output_folder(out) as folder:
         checkpoint = Checkpoint(folder)
         task = _read(files, labels, validation, model)
-        notes = task.notes
         if not no_memory_check:
             refuse_too_large(_plan(model, task), available_memory())
         if not resume:
             checkpoint.remove()
         elif not checkpoint.folder.exists():
-            notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
-        if not (quiet or as_json):
-            print_notes(notes)
+            task.notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
+        print_notes([] if quiet or as_json else task.notes)
         start, visible = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
         try:
             warning_texts = _fit(model, task, checkpoint, visible)
@@ -161,7 +132,7 @@ def fit(
     print_notes(warning_texts, "warning")
     summary = fit_summary(model, out, seconds)
     if as_json:
-        print_json(summary | {"warnings": warning_texts, "notes": notes, "method": method, **histories(model)})
+        print_json(summary | {"warnings": warning_texts, "notes": task.notes, "method": method, **histories(model)})
     elif not quiet:
         print_summary(summary, model)
 
@@ -180,29 +151,34 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
 
     check_settings(model)
     graph, reading = files.read_graph()
-    y, validation_labels, notes = _read_labels(files, labels, validation, graph)
+    y, notes = _read_labels(files, labels, graph)
+    validation_labels = None
+    if validation is not None:
+        validation_labels, validation_notes = _read_labels(files, validation, graph)
+        notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
     task_labels = model._encode_task(graph, y, validation_labels)
     return _Task(graph, task_labels, [*map(shell_message, reading.notes), *notes])
 
 
-def _read_labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
-    """Return training and validation labels by node, as `fit` takes them, and notes about them."""
-    codes, names, notes = files.read_labels(labels, graph)
-    y = _by_node(graph, codes, names)
-    if validation is None:
-        return y, None, notes
-    codes, names, validation_notes = files.read_labels(validation, graph)
-    validation_labels, notes = _by_node(graph, codes, names), notes + validation_notes
+def _read_labels(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
+    """Return {node id: name of its class}, or a list of names in a multilabel task, and notes about the file."""
+    from cge.data.label_arrays import labeled
+
+    codes, names, notes = files.read_labels(path, graph)
+    ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
+    if codes.ndim == 1:
+        return {ids[node]: names[codes[node]] for node in nodes}, notes
+    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}, notes
+
+
+def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_labels: dict[Any, Any]) -> list[str]:
+    """Return a note about nodes that have both a training and a validation label; refuse it if all do."""
     shared = len(validation_labels.keys() & y.keys())
     if shared == len(validation_labels):
-        raise InputError(
-            f"{validation}: every node in it has a label in {labels}, too, so no validation label is left",
-            hint="remove the nodes of one file from the other",
-        )
-    if not shared:
-        return y, validation_labels, notes
+        problem = f"{validation}: every node in it has a label in {labels}, too, so no validation label is left"
+        raise InputError(problem, hint="remove the nodes of one file from the other")
     count = f"{shared:,} of {len(validation_labels):,} nodes in {validation} have a label in {labels}, too"
-    return y, validation_labels, [*notes, f"{count}: they are used for training only"]
+    return [f"{count}: they are used for training only"] if shared else []
 
 
 def _plan(model: PathEstimator, task: _Task) -> FitPlan:
@@ -211,25 +187,12 @@ def _plan(model: PathEstimator, task: _Task) -> FitPlan:
     return plan_fit(model, task.graph, task.labels)
 
 
-def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
-    """Return {node id: name of its class}, or a list of names in a multilabel task."""
-    from cge.data.label_arrays import labeled
-
-    ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
-    if codes.ndim == 1:
-        return {ids[node]: names[codes[node]] for node in nodes}
-    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}
-
-
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
-    from cge.cli.progress import FitProgress
-
     refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        progress = FitProgress(checkpoint, refit, visible)
-        with _checkpoint_hints(), progress:
+        with _checkpoint_hints(), FitProgress(checkpoint, refit, visible) as progress:
             model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
     for warning in caught:
         if not issubclass(warning.category, CgeWarning):

@@ -86,7 +86,6 @@ def command_line(without: Sequence[str] = ()) -> str:
 
 
 def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
-    debug = "--debug" in arguments
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
         if stream is None:  # it was closed; what is printed must not go to the other one
@@ -107,21 +106,17 @@ def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
         # The reader of our output has finished (`cge datasets | head`): this is no error, and nothing can be printed.
         _discard_output()
         return 0
-    except OSError as error:
-        if debug:
-            raise
-        try:
-            sys.stdout.flush()
-        except OSError:  # Python would try again at exit, and print a traceback
-            _discard_output()
-        return _failed(error)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # raised by rich when it prints help into a closed pipe
             return 0
         raise
     except Exception as error:
-        if debug:
+        if "--debug" in arguments:
             raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would try again at exit, and print a traceback
+            _discard_output()
         return _failed(error)
 
 
@@ -130,7 +125,7 @@ def _discard_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from cge.cli.flags import shell_message
+    from cge.cli.command import shell_message
     from cge.errors import CgeError, disk_hint
 
     if isinstance(error, CgeError):
@@ -148,6 +143,13 @@ def _failed(error: Exception) -> int:
 
 def print_error(message: str) -> None:
     """Print one sentence on the error stream, on one line even if it contains line breaks."""
-    from cge.cli.model_files import printable
-
     print(f"cge: {printable(message)}", file=sys.stderr)
+
+
+def printable(value: object) -> str:
+    r"""Return text for a terminal: control characters are written as escapes.
+
+    >>> print(printable("a\x1b[31m"))
+    a\x1b[31m
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(value))

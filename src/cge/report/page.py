@@ -24,24 +24,19 @@ def write_page(model: PathEstimator, out: str | Path, **options: Any) -> int:
 
     `options` are those of `report_contents`.
     """
-    path = writable_file(out)
-    folder = files("cge.report")
+    from plotly.offline import get_plotlyjs
+
+    path, folder = writable_file(out), files("cge.report")
     contents = report_contents(model, **options)
     page = Template((folder / "page.html").read_text("utf-8")).substitute(
         style=(folder / "page.css").read_text("utf-8"),
         script=(folder / "page.js").read_text("utf-8"),
-        library=_compressed(_library()),
+        library=_compressed(get_plotlyjs()),
         data=_compressed(json.dumps(contents, ensure_ascii=True, allow_nan=False)),
     )
     content = page.encode()
     write_files({path: lambda stream: stream.write(content)})
     return len(content)
-
-
-def _library() -> str:
-    from plotly.offline import get_plotlyjs
-
-    return str(get_plotlyjs())
 
 
 def _compressed(text: str) -> str:
