@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,7 +16,6 @@ from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
-    from cge.data.splits import Split
     from cge.estimators.methods import Method as MethodEntry
 
 _METRICS = {
@@ -32,14 +30,13 @@ _METRICS = {
 _TASKS = {"label": "cge", "link": "deepwalk"}  # with the default method of each
 
 
-def _method_names() -> list[str]:
-    from cge.estimators.methods import methods_for
-
-    return list(methods_for())
-
-
 def _method(text: str) -> Any:
-    return text_option("NAME", text, autocompletion=_method_names)
+    def names() -> list[str]:
+        from cge.estimators.methods import methods_for
+
+        return list(methods_for())
+
+    return text_option("NAME", text, autocompletion=names)
 
 
 DatasetName = Annotated[
@@ -136,12 +133,8 @@ def evaluate(
         notes.append(f"{name} is deterministic and the split is fixed, so there is one run")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
-        estimator = make(name, seed, n_jobs, kind, **values)
-
-        def labels(seed: int = seed) -> tuple[Dataset, Split]:
-            return split_of(data, seed, per_class, train_share)
-
-        rows.append(_links(estimator, data, seed, labels) if links else run_once(estimator, *labels(), strict))
+        estimator, split = make(name, seed, n_jobs, kind, **values), (data, seed, per_class, train_share)
+        rows.append(_links(estimator, *split) if links else run_once(estimator, *split_of(*split), strict))
         if not quiet and not as_json:
             scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
@@ -180,17 +173,18 @@ def _params(entry: MethodEntry, estimator: Any) -> dict[str, Any]:
     return {name: value for name, value in (params | plain).items() if name != "random_state"}
 
 
-def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
+def _links(estimator: Any, data: Dataset, seed: int, per_class: int, train_share: float | None) -> dict[str, Any]:
     """Run link prediction once; only classifiers get labels."""
     from cge.data.link_split import hold_out_links
     from cge.evaluation.links import run_links
+    from cge.evaluation.protocol import split_of
 
-    held = hold_out_links(data.graph, seed=seed)
+    held_out = hold_out_links(data.graph, seed=seed)
     if not hasattr(estimator, "predict_proba"):
-        return run_links(estimator, held)
-    chosen, split = labels()
-    validation = chosen.labels_of(split.validation) if len(split.validation) else None
-    return run_links(estimator, held, (chosen.labels_of(split.train), validation))
+        return run_links(estimator, held_out)
+    covered, split = split_of(data, seed, per_class, train_share)
+    validation = covered.labels_of(split.validation) if len(split.validation) else None
+    return run_links(estimator, held_out, (covered.labels_of(split.train), validation))
 
 
 def _load(name: str, trust: bool) -> Dataset:
@@ -211,9 +205,7 @@ def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) ->
     rows = [("data set", result["dataset"]), ("method", result["method"] + (", strict" if strict else ""))]
     if given:
         rows.append(("settings", ", ".join(f"{name}={value}" for name, value in given.items())))
-    for name, title in _METRICS.items():
-        if name in result:
-            rows.append((title, _score(result[name])))
+    rows += [(title, _score(result[name])) for name, title in _METRICS.items() if name in result]
     labels, edges = result["labels"], result.get("edges")
     if edges is not None:
         rows.append(("edges", ", ".join(f"{name} {count:,}" for name, count in edges.items())))

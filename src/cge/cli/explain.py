@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
@@ -113,9 +113,6 @@ def _explain(
     return model.explain_pair(start, end[0], target_class=label, **options)
 
 
-# ---------------------------------------------------------------------- files
-
-
 def _write(explanation: Explanation, path: Path, kind: str, exact: bool) -> list[str]:
     """Write the paths as a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
@@ -139,7 +136,9 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
         rows = [getattr(path, name) for path in explanation]
         if text:
             return [" → ".join("·" if value is None else label_text(value) for value in row) for row in rows]
-        return [[_cell(value) for value in row] for row in rows]
+        return [
+            [value if value is None or isinstance(value, int) else label_text(value) for value in row] for row in rows
+        ]
 
     paths = list(explanation)
     names = ("path", "labels", "types") if explanation.by_edge_type else ("path", "labels")
@@ -154,16 +153,6 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     columns["n_classifiers"] = np.full(len(paths), explanation.classifier.count)
     columns["classifier_name"] = [explanation.classifier.name] * len(paths)
     return columns
-
-
-def _cell(label: Any) -> Any:
-    """Return an id or a label as Parquet stores it: integers stay integers, a missing one is null."""
-    from cge.explain.explanation import label_text
-
-    return label if label is None or isinstance(label, int) else label_text(label)
-
-
-# ---------------------------------------------------------------------- the terminal
 
 
 def _print(explanation: Explanation, *, regression: bool) -> None:
@@ -184,10 +173,11 @@ def _print(explanation: Explanation, *, regression: bool) -> None:
         listed = sum(path.contribution for path in explanation)
         total = explanation.by_hop[:, explanation.target_index].sum()
         which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
-        print(f"Contribution of these {len(explanation)} paths: {_minus(listed)} of {_minus(total)} from {which}.")
+        numbers = f"{listed:+.2f} of {total:+.2f}".replace("-", "−")
+        print(f"Contribution of these {len(explanation)} paths: {numbers} from {which}.")
     columns = explanation.table(lambda label: printable(label_text(label)))
     for title in _DISPENSABLE:
-        if sum(_needed_width(name, cells, name in TEXT_COLUMNS) for name, cells in columns.items()) > width():
+        if _needed_width(columns, TEXT_COLUMNS) > width():
             columns.pop(title, None)
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
@@ -216,14 +206,10 @@ def _print_heading(explanation: Explanation, regression: bool) -> None:
     print_pairs(rows)
 
 
-def _needed_width(title: str, cells: list[str], foldable: bool) -> int:
-    """Return how many columns of a terminal a column needs; text may be folded."""
-    longest = max(len(title), *map(len, cells))
-    return min(longest, _FOLDED) + 2 if foldable else longest + 2
-
-
-def _minus(number: float) -> str:
-    return f"{number:+.2f}".replace("-", "−")
+def _needed_width(columns: dict[str, list[str]], foldable: Container[str]) -> int:
+    """Return how many columns of a terminal a table needs; text may be folded."""
+    widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
+    return sum(min(width, _FOLDED) + 2 if title in foldable else width + 2 for title, width in widths.items())
 
 
 def _predicted(explanation: Explanation) -> str:

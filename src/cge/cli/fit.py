@@ -5,8 +5,6 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
@@ -14,7 +12,7 @@ import typer
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, among, file_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
-from cge.cli.fit_output import FitProgress, fit_summary, histories, print_summary
+from cge.cli.fit_output import FitProgress, fit_summary, print_summary
 from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
 from cge.cli.graph_options import Files, takes_files
 from cge.cli.main import Stopped, command_line
@@ -103,7 +101,7 @@ def fit(
     model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation, model)
-        plan = _plan(model, task), task.graph, str(folder), available_memory()
+        plan = task.plan, task.graph, str(folder), available_memory()
         if as_json:
             print_json(plan_json(*plan) | {"notes": task.notes, "method": method, "settings": flat_params(model)})
         elif not quiet:
@@ -114,7 +112,7 @@ def fit(
         checkpoint = Checkpoint(folder)
         task = _read(files, labels, validation, model)
         if not no_memory_check:
-            refuse_too_large(_plan(model, task), available_memory())
+            refuse_too_large(task.plan, available_memory())
         if not resume:
             checkpoint.remove()
         elif not checkpoint.folder.exists():
@@ -130,23 +128,27 @@ def fit(
             raise Stopped(_resume_hint(checkpoint)) from None
         checkpoint.remove()
     print_notes(warning_texts, "warning")
-    summary = fit_summary(model, out, seconds)
+    summary, selection = fit_summary(model, out, seconds), model.selection_history_
     if as_json:
-        print_json(summary | {"warnings": warning_texts, "notes": task.notes, "method": method, **histories(model)})
+        about = {"warnings": warning_texts, "notes": task.notes, "method": method, "settings": flat_params(model)}
+        histories = {"history": model.history_.rows(), "selection_history": selection and selection.rows()}
+        print_json(summary | about | histories)
     elif not quiet:
         print_summary(summary, model)
 
 
 class _Task(NamedTuple):
-    """The content of the files: graph and labels, and notes about them."""
+    """The content of the files: graph and labels, notes about them, and the plan of the fit."""
 
     graph: Graph
     labels: TaskLabels
     notes: list[str]
+    plan: FitPlan
 
 
 def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
     """Check the settings, then read the files."""
+    from cge.estimators.fit_plan import plan_fit
     from cge.estimators.settings import check_settings
 
     check_settings(model)
@@ -157,7 +159,8 @@ def _read(files: Files, labels: str, validation: str | None, model: PathEstimato
         validation_labels, validation_notes = _read_labels(files, validation, graph)
         notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
     task_labels = model._encode_task(graph, y, validation_labels)
-    return _Task(graph, task_labels, [*map(shell_message, reading.notes), *notes])
+    notes = [*map(shell_message, reading.notes), *notes]
+    return _Task(graph, task_labels, notes, plan_fit(model, graph, task_labels))
 
 
 def _read_labels(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
@@ -181,19 +184,17 @@ def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_la
     return [f"{count}: they are used for training only"] if shared else []
 
 
-def _plan(model: PathEstimator, task: _Task) -> FitPlan:
-    from cge.estimators.fit_plan import plan_fit
-
-    return plan_fit(model, task.graph, task.labels)
-
-
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
     refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        with _checkpoint_hints(), FitProgress(checkpoint, refit, visible) as progress:
-            model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
+        try:
+            with FitProgress(checkpoint, refit, visible) as progress:
+                model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
+        except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
+            hint = "leave out --resume to start again, or give --out another folder"
+            raise InputError(Message(error.place, error.problem), hint=hint) from error
     for warning in caught:
         if not issubclass(warning.category, CgeWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
@@ -202,19 +203,9 @@ def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: boo
 
 def _resume_hint(checkpoint: Checkpoint) -> str:
     refit, first = checkpoint.epochs("refit"), checkpoint.epochs("select") or checkpoint.epochs("train")
-    if not first and checkpoint.any():
-        return "the same command with --resume continues"
-    if not first:
+    if not first and not checkpoint.any():
         return "no epoch was finished, so there is no checkpoint to continue from"
+    if not first:
+        return "the same command with --resume continues"
     epoch = f"{refit} of the training on all labels" if refit else f"{first}"
     return f"the same command with --resume continues from epoch {epoch}"
-
-
-@contextmanager
-def _checkpoint_hints() -> Iterator[None]:
-    """Replace the hint of a checkpoint that cannot be used: its folder is part of the output folder."""
-    try:
-        yield
-    except (CheckpointError, FileFormatError) as error:
-        hint = "leave out --resume to start again, or give --out another folder"
-        raise InputError(Message(error.place, error.problem), hint=hint) from error

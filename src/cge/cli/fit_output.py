@@ -6,12 +6,11 @@ import json
 import math
 import time
 from collections.abc import Iterable
-from contextlib import AbstractContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, RenderableType
-from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
 from cge.cli.output_folder import Checkpoint
@@ -36,34 +35,33 @@ def _epoch_line(epoch: PaperEpoch | Epoch) -> str:
     return " · ".join(parts)
 
 
-class FitProgress(AbstractContextManager["FitProgress"]):
-    """Shows the epochs of a fit on the error stream; the callback of `fit`.
+class FitProgress(Progress):
+    """Shows the epochs of a fit on the error stream, a bar and a line of numbers under it; the callback of `fit`.
 
     The epochs in a `checkpoint` count as done. `refit` says whether a second training on all labels follows.
     """
 
     def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool) -> None:
-        self._checkpoint, self._refit, self._visible = checkpoint, refit, visible
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
+        terminal = Console(stderr=True)
+        super().__init__(*columns, console=terminal, transient=True, refresh_per_second=4, disable=not visible)
+        self._checkpoint, self._refit, self._numbers = checkpoint, refit, ""
         self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
         self._seconds: list[float] = []
-        self._bar = _Bar(f"after epoch {self._first}" if self._first else "preparing the graph")
+        start = f"after epoch {self._first}" if self._first else "preparing the graph"
+        self._task = self.add_task(start, total=None, ends=None)
 
-    def __enter__(self) -> FitProgress:
-        if self._visible:
-            self._bar.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._visible:
-            self._bar.stop()
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bar and the numbers."""
+        yield self.make_tasks_table(self.tasks)
+        if self._numbers:
+            yield Text(f"  {self._numbers}", style="dim", no_wrap=True, overflow="ellipsis")
 
     def __call__(self, epoch: PaperEpoch | Epoch) -> None:
         """Show an epoch that is done."""
-        if not self._visible:
+        if self.disable:
             return
-        if epoch.epoch == 1:
-            self._seconds = []
-        self._seconds.append(epoch.seconds)
+        self._seconds = [*(self._seconds if epoch.epoch > 1 else []), epoch.seconds]
         done, total, last = epoch.epoch, epoch.max_epochs, epoch.max_epochs
         if hasattr(epoch, "path_loss"):  # the paper's algorithm: one training, and perhaps a second on all labels
             total = epoch.max_epochs * (2 if self._refit else 1)
@@ -72,35 +70,13 @@ class FitProgress(AbstractContextManager["FitProgress"]):
                 done, total = self._first + epoch.epoch, self._first + last
             else:
                 self._first = epoch.epoch
-        remaining = (total - done) * sum(self._seconds) / len(self._seconds)
-        self._bar.advance_to(done, total, f"{epoch.stage} · epoch {epoch.epoch}/{last}", _epoch_line(epoch), remaining)
+        ends = time.monotonic() + (total - done) * sum(self._seconds) / len(self._seconds)
+        self._numbers, text = _epoch_line(epoch), f"{epoch.stage} · epoch {epoch.epoch}/{last}"
+        self.update(self._task, completed=done, total=total, description=text, refresh=True, ends=ends)
 
 
-class _Bar(Progress):
-    """One bar, with a line of numbers under it."""
-
-    def __init__(self, description: str) -> None:
-        self.numbers = ""
-        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
-        super().__init__(*columns, console=Console(stderr=True), transient=True, refresh_per_second=4)
-        self._task = self.add_task(description, total=None, ends=None)
-
-    def get_renderables(self) -> Iterable[RenderableType]:
-        yield self.make_tasks_table(self.tasks)
-        if self.numbers:
-            yield Text(f"  {self.numbers}", style="dim", no_wrap=True, overflow="ellipsis")
-
-    def advance_to(self, done: int, total: int, description: str, numbers: str, remaining: float) -> None:
-        self.numbers = numbers
-        fields: dict[str, Any] = {"ends": time.monotonic() + remaining}
-        self.update(self._task, completed=done, total=total, description=description, refresh=True, **fields)
-
-
-class _TimeLeft(TextColumn):
+class _TimeLeft(ProgressColumn):
     """Time until the last epoch, if training does not stop early; it counts down between epochs."""
-
-    def __init__(self) -> None:
-        super().__init__("")
 
     def render(self, task: Task) -> Text:
         if task.fields["ends"] is None:
@@ -144,15 +120,6 @@ def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float 
     return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
 
 
-def histories(model: PathEstimator) -> dict[str, Any]:
-    """Return the settings of a trained model, and its epochs as rows."""
-    from cge.estimators.configs import flat_params
-
-    selection = model.selection_history_
-    rows = {"history": model.history_.rows(), "selection_history": selection and selection.rows()}
-    return {"settings": flat_params(model), **rows}
-
-
 def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     """Print a summary, and how to use the model."""
     from cge.estimators.fitted_model import learned_weights_unused
@@ -171,8 +138,11 @@ def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
     if weights is not None:
         spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
         rows.append(("path weights", f"{spread}, effective sample size {weights['effective_paths']:.0%} of the paths"))
-    if summary["classifiers"]:
-        rows.append(("classifier", _classifiers(summary)))
+    names = summary["classifiers"]
+    if names:
+        text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
+        text += ", with label propagation" if summary["label_propagation"] else ""
+        rows.append(("classifier", text + (", with prior correction" if summary["prior_correction"] else "")))
     folder = json.dumps(summary["folder"], ensure_ascii=False)
     rows += [("seconds", f"{summary['seconds']:.1f}"), ("saved to", summary["folder"])]
     print_pairs([*rows, ("in Python", f"model = cge.load({folder}); model.predict()")])
@@ -208,10 +178,3 @@ def _score(summary: dict[str, Any], model: PathEstimator) -> str:
         return "none"
     score = model.fitted_.target.format_score(summary["validation_accuracy"])
     return f"{summary['metric']} {score} on {summary['labels_seen']['validation']:,} labels"
-
-
-def _classifiers(summary: dict[str, Any]) -> str:
-    names = summary["classifiers"]
-    text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
-    text += ", with label propagation" if summary["label_propagation"] else ""
-    return text + (", with prior correction" if summary["prior_correction"] else "")

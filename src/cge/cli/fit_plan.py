@@ -16,24 +16,14 @@ if TYPE_CHECKING:
     from cge.graph import Graph
 
 _COLUMNS = ("stage", "weighting", "classifier", "label propagation", "condition")
-_INPUTS = {"learned": "a learned embedding table", "walks": "vectors of random walks"}
 
 
 def plan_json(plan: FitPlan, graph: Graph, out: str, available: int | None) -> dict[str, Any]:
     """Return a plan as a JSON object."""
-    return {
-        "nodes": graph.num_nodes,
-        "edges": graph.num_edges,
-        "folder": out,
-        "dry_run": True,
-        "labels": plan.labels,
-        "refit": plan.refit,
-        "sizes": plan.sizes,
-        "inputs": plan.inputs,
-        "candidates": plan.rows(),
-        "peak_bytes": round(plan.peak_bytes),
-        "available_bytes": available,
-    }
+    sizes = {"nodes": graph.num_nodes, "edges": graph.num_edges, "folder": out, "dry_run": True}
+    settings = {name: getattr(plan, name) for name in ("labels", "refit", "sizes", "inputs")}
+    memory = {"peak_bytes": round(plan.peak_bytes), "available_bytes": available}
+    return {**sizes, **settings, "candidates": plan.rows(), **memory}
 
 
 def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> None:
@@ -41,16 +31,9 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
     counts = describe_labels(plan.labels, plan.refit, "is learned" if not plan.candidates else "may be learned")
     refit = "; then refitted on all labels" if plan.refit else ""
     memory = "" if available is None else f", of {format_bytes(available)} available"
-    print_pairs(
-        [
-            ("nodes", f"{graph.num_nodes:,}"),
-            ("edges", f"{graph.num_edges:,}"),
-            ("labels", counts + refit),
-            *(_path_encoder_rows(plan, graph) if plan.candidates else _paper_rows(plan.sizes)),
-            ("memory", f"about {format_bytes(plan.peak_bytes)} at most{memory}"),
-            ("output folder", out),
-        ]
-    )
+    rows = [("nodes", f"{graph.num_nodes:,}"), ("edges", f"{graph.num_edges:,}"), ("labels", counts + refit)]
+    rows += _path_encoder_rows(plan, graph) if plan.candidates else _paper_rows(plan.sizes)
+    print_pairs([*rows, ("memory", f"about {format_bytes(plan.peak_bytes)} at most{memory}"), ("output folder", out)])
     if plan.candidates:
         print()
         print_table([(title, "left") for title in _COLUMNS], _candidates(plan))
@@ -59,7 +42,8 @@ def print_plan(plan: FitPlan, graph: Graph, out: str, available: int | None) -> 
 
 
 def _path_encoder_rows(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
-    inputs = _INPUTS.get(str(plan.inputs), "features")
+    names = {"learned": "a learned embedding table", "walks": "vectors of random walks"}
+    inputs = names.get(str(plan.inputs), "features")
     if plan.inputs == "features" and graph.features is not None:
         inputs += f", {graph.features.shape[1]:,} per node"
     sizes = f"paths of up to {plan.sizes['hops']} edges, vectors of {plan.sizes['dim']} dimensions"

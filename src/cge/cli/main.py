@@ -86,8 +86,7 @@ def command_line(without: Sequence[str] = ()) -> str:
 
 
 def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
+    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         if stream is None:  # it was closed; what is printed must not go to the other one
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the rest of the process
         elif isinstance(stream, io.TextIOWrapper):
@@ -98,9 +97,7 @@ def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
         code = call([word for word in arguments if word != "--debug"])
         sys.stdout.flush()
         return interruption.report() if code == _INTERRUPTED else code
-    except KeyboardInterrupt:
-        return interruption.report()
-    except Stopped as stopped:
+    except (KeyboardInterrupt, Stopped) as stopped:
         return interruption.report(str(stopped))
     except BrokenPipeError:
         # The reader of our output has finished (`cge datasets | head`): this is no error, and nothing can be printed.

@@ -36,29 +36,23 @@ def folder_of(given: str) -> Path:
 @contextmanager
 def output_folder(given: str) -> Iterator[Path]:
     """Create the output folder and reserve it for this fit, or raise an error; an empty one is removed at the end."""
+    from cge.store.locks import reserve_folder
+
     folder = folder_of(given)
     new = not folder.exists()
     try:
         _try_writing(folder)
-        with _reserved(folder):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(reserve_folder(folder))
+            except InputError as error:
+                hint = f"{error.hint}, or {_ANOTHER}" if error.hint else _ANOTHER
+                raise InputError(Message(error.place, error.problem), hint=hint) from None
             yield folder
     finally:
         if new:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
-
-
-@contextmanager
-def _reserved(folder: Path) -> Iterator[None]:
-    from cge.store.locks import reserve_folder
-
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(reserve_folder(folder))
-        except InputError as error:
-            hint = f"{error.hint}, or {_ANOTHER}" if error.hint else _ANOTHER
-            raise InputError(Message(error.place, error.problem), hint=hint) from None
-        yield
 
 
 def _try_writing(folder: Path) -> None:

@@ -1,9 +1,19 @@
-"""Everything that a report shows of a trained model, as values for JSON."""
+"""The report as one HTML file that opens offline: everything that it shows, as values for JSON, and the file.
+
+Data and the chart library (Plotly) are in the page as compressed text. The user's texts are never inserted as markup.
+JSON escapes what is not ASCII, because ids may contain half of a surrogate pair, which UTF-8 cannot encode.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -26,6 +36,7 @@ from cge.report.charts import (
     weights_by_length,
 )
 from cge.report.scored_nodes import ScoredNodes, scored_nodes
+from cge.store.atomic import writable_file, write_files
 
 _MAX_NODES = 4000  # on the page
 _FAITHFULNESS_NODES = 40
@@ -44,10 +55,7 @@ _ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": 
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Labels, as zeros and ones `(n, c)`, and predictions of all nodes, and which of them are on the page.
-
-    `shown` are on the map; `listed` are these and further nodes that are only on paths.
-    """
+    """Labels `(n, c)` and predictions of all nodes; those `shown` on the map; `listed` are also those on paths only."""
 
     train_labels: Array
     labels: Array
@@ -71,6 +79,30 @@ class _Nodes:
         """The class that gives a node its color, `(n,)`: the largest of its labels, or else the predicted one."""
         largest = np.where(self.labels > 0, self.class_sizes, -1).argmax(1)
         return np.where(self.labels.any(1), largest, self.predicted)
+
+
+def write_page(model: PathEstimator, out: str | Path, **options: Any) -> int:
+    """Write the report of a trained model to a file, atomically; return its size in bytes.
+
+    `options` are those of `report_contents`.
+    """
+    from plotly.offline import get_plotlyjs
+
+    path, folder = writable_file(out), files("cge.report")
+    contents = report_contents(model, **options)
+    page = Template((folder / "page.html").read_text("utf-8")).substitute(
+        style=(folder / "page.css").read_text("utf-8"),
+        script=(folder / "page.js").read_text("utf-8"),
+        library=_compressed(get_plotlyjs()),
+        data=_compressed(json.dumps(contents, ensure_ascii=True, allow_nan=False)),
+    )
+    content = page.encode()
+    write_files({path: lambda stream: stream.write(content)})
+    return len(content)
+
+
+def _compressed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
 def report_contents(
@@ -103,18 +135,17 @@ def report_contents(
     check_projection(projection)
     scored = scored_nodes(model, test_labels)
     rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])
-    classes, target, explainer = [str(label) for label in model.classes_], model.fitted_.target, model.explainer()
+    classes, target = [str(label) for label in model.classes_], model.fitted_.target
     train_labels = _label_matrix(model, None)
     labels = train_labels | _label_matrix(model, test_labels)
     shown = _select_nodes(train_labels, labels)
-    paths = strongest_paths(explainer, shown, _TOP_PATHS)
+    paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
     weights = [(path, weight) for of_node in paths for path, weight, _ in of_node]
     on_paths = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
     listed = np.concatenate([shown, np.setdiff1d(on_paths, shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
-    captions = sentences.captions(model, explainer.classifier, len(shown), scored, PROJECTIONS[projection])
     tested = min(_FAITHFULNESS_NODES, len(shown))
-    captions["faithfulness-caption"] = sentences.faithfulness_caption(explainer.classifier, tested)
+    captions = sentences.captions(model, len(shown), tested, scored, PROJECTIONS[projection])
     captions["colors-caption"] = sentences.color_caption(target.multilabel, len(classes), len(_COLORS))
     captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
     return {
