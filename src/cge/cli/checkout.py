@@ -50,9 +50,8 @@ def _checkout_folder(name: str, command: str) -> Path:
     """Return a folder of the checkout that this package runs from; refuse a command that has none."""
     folder = ROOT / name
     if not ((ROOT / "pyproject.toml").is_file() and folder.is_dir()):
-        raise MissingDataError(
-            f"'cge {command}' needs a checkout of the project: clone its repository and call './run {command}' there"
-        )
+        hint = f"clone its repository and call './run {command}' there"
+        raise MissingDataError(f"'cge {command}' needs a checkout of the project: {hint}")
     return folder
 
 

@@ -52,17 +52,15 @@ def in_shell(param: Param) -> str:
 
 def shell_message(message: str | CgeError | Warning) -> str:
     """Return a message, an error or a warning as text, with parameters as the shell spells them."""
-    if isinstance(message, CgeError):
-        message = message.message
-    elif isinstance(message, Warning):
-        message = message.args[0]
+    if not isinstance(message, str):
+        message = message.message if isinstance(message, CgeError) else message.args[0]
     return message.render(in_shell) if isinstance(message, Message) else str(message)
 
 
-def unwrapped(text: str) -> str:
+def _unwrapped(text: str) -> str:
     r"""Join the lines of each paragraph; indented ones, such as examples, stay as they are.
 
-    >>> unwrapped("One\nparagraph.\n\n  cge a\n  cge b")
+    >>> _unwrapped("One\nparagraph.\n\n  cge a\n  cge b")
     'One paragraph.\n\n  cge a\n  cge b'
     """
     parts = inspect.cleandoc(text).split("\n\n")
@@ -84,7 +82,7 @@ class Command(TyperCommand):
 
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
-        self.help = None if self.help is None else unwrapped(self.help)
+        self.help = self.help and _unwrapped(self.help)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse arguments; from now on messages name the flags of this command."""

@@ -97,18 +97,16 @@ def datasets(
         hint = f"files are expected at {entries[1].files[0].path} and so on"
         print_error(f"CGE_DATA_DIR is {str(folder)!r}, which contains none of the data sets; {hint}")
     if as_json:
-        rows = [{key: getattr(entry, key) for key in _FIELDS} for entry in entries]
-        print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": rows})
+        about = [{key: getattr(entry, key) for key in _FIELDS} for entry in entries]
+        print_json({"data_dir": folder and str(folder), "cache_dir": str(cache), "datasets": about})
         return
     if quiet:
         print("\n".join(entry.name for entry in entries))
         return
-    columns, table = {"name": "left"} | dict.fromkeys(_SIZES, "right"), []
-    columns |= dict.fromkeys(("location", "access", "title"), "left")
-    for entry in entries:
-        sizes = (f"{getattr(entry, size):,}" if getattr(entry, size) else "–" for size in _SIZES)
-        table.append((entry.name, *sizes, entry.location, entry.access, entry.title))
-    print_table(columns.items(), table)
+    titles = ("name", *_SIZES, "location", "access", "title")
+    cells = [[getattr(entry, title) or "–" for title in titles] for entry in entries]
+    rows = [[f"{cell:,}" if isinstance(cell, int) else cell for cell in row] for row in cells]
+    print_table([(title, "right" if title in _SIZES else "left") for title in titles], rows)
     print()
     print_pairs((entry.name, entry.source) for entry in entries)
     print()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import wraps
 from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Annotated, Any
@@ -26,11 +27,8 @@ if TYPE_CHECKING:
 METHODS = ("cge", "paper")  # the values of --method, and the estimators CGE and PaperCGE
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
 _PAPER = "Only with --method paper (the paper's algorithm)"
-_PANELS = {
-    None: "Model",
-    "training": "Training",
-    "outer_problem": "Training of a learned weighting (outer problem)",
-}
+_OUTER = "Training of a learned weighting (outer problem)"
+_PANELS = {None: "Model", "training": "Training", "outer_problem": _OUTER}
 _METAVARS = {"int": "INT", "float": "NUM", "str": "NAME"}
 
 
@@ -157,20 +155,17 @@ def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         other = next(name for name in METHODS if name != method and foreign in flat_settings(estimator_of(name)))
         problem = f"{flag_of(foreign)} is an option of --method {other}, not of --method {method}"
         raise InputError(problem, parameter=foreign, hint="leave it out, or change the method")
-    return {name: parse_value(value, known[name].kind, known[name].setting) for name, value in given.items()}
+    return {name: _parse(value, known[name]) for name, value in given.items()}
 
 
-def parse_value(text: Any, kind: str, setting: Setting) -> Any:
+def _parse(text: Any, spec: FlatSetting) -> Any:
     """Return the value of a setting from text."""
-    if not isinstance(text, str):
-        return text
-    if setting.optional and text.lower() == "none":
+    if spec.setting.optional and str(text).lower() == "none":
         return None
-    for number in () if setting.choices else (int, float) if kind == "int" else (float,):
-        try:
-            return number(text)
-        except ValueError:
-            continue
+    if isinstance(text, str) and not spec.setting.choices:
+        for number in (int, float) if spec.kind == "int" else (float,):
+            with suppress(ValueError):
+                return number(text)
     return text
 
 
@@ -193,10 +188,9 @@ def use_config(context: typer.Context, file: str | None) -> str | None:
     }
     specs = {name: spec[:3] for name, spec in known.items()}
     values = read_settings(file, specs | {"seed": specs["random_state"]}, options)
-    if "seed" in values:
-        if "random_state" in values:
-            raise FileFormatError(file, "seed and random_state are the same; keep one")
-        values["random_state"] = values.pop("seed")
+    if values.keys() >= {"seed", "random_state"}:
+        raise FileFormatError(file, "seed and random_state are the same; keep one")
+    values = {"random_state" if key == "seed" else key: value for key, value in values.items()}
     context.default_map = {
         options[key].name if key in options else key: _default(file, key, value, options.get(key))
         for key, value in values.items()

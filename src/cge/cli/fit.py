@@ -125,7 +125,7 @@ def fit(
             model.fit_call_["command"] = command_line(without=["--resume"])
             model.save(folder)
         except KeyboardInterrupt:
-            raise Stopped(_resume_hint(checkpoint)) from None
+            raise Stopped(checkpoint.resume_hint()) from None
         checkpoint.remove()
     print_notes(warning_texts, "warning")
     summary, selection = fit_summary(model, out, seconds), model.selection_history_
@@ -199,13 +199,3 @@ def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: boo
         if not issubclass(warning.category, CgeWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return [shell_message(warning.message) for warning in caught if issubclass(warning.category, CgeWarning)]
-
-
-def _resume_hint(checkpoint: Checkpoint) -> str:
-    refit, first = checkpoint.epochs("refit"), checkpoint.epochs("select") or checkpoint.epochs("train")
-    if not first and not checkpoint.any():
-        return "no epoch was finished, so there is no checkpoint to continue from"
-    if not first:
-        return "the same command with --resume continues"
-    epoch = f"{refit} of the training on all labels" if refit else f"{first}"
-    return f"the same command with --resume continues from epoch {epoch}"

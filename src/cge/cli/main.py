@@ -45,11 +45,10 @@ class _Interruption:
 @contextmanager
 def _handling_signals() -> Iterator[_Interruption]:
     """Handle SIGTERM and SIGHUP, unless they already have a handler; only the main thread of a process can."""
-    interruption = _Interruption()
-    main_thread = threading.current_thread() is threading.main_thread()
-    names = ("SIGTERM", "SIGHUP") if main_thread else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
-    handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    interruption, handled = _Interruption(), []
+    if threading.current_thread() is threading.main_thread():
+        numbers = [signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)]  # Windows has no SIGHUP
+        handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
     for number in handled:
         signal.signal(number, interruption)
     try:
@@ -66,12 +65,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
-    token = _arguments.set(tuple(arguments))
-    try:
-        with _handling_signals() as interruption:
-            return _run(arguments, interruption)
-    finally:
-        _arguments.reset(token)
+    _arguments.set(tuple(arguments))
+    with _handling_signals() as interruption:
+        return _run(arguments, interruption)
 
 
 def command_arguments() -> tuple[str, ...]:
