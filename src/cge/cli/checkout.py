@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, Quiet, among, text_option
+from cge.cli.common_options import Json, Quiet, among, flag_option, text_option
 from cge.cli.main import Stopped
 from cge.cli.printing import print_json
 from cge.errors import InputError, MissingDataError
@@ -67,7 +67,7 @@ def reproduce(
     seeds: Annotated[int, typer.Option(min=1, max=1000, help="Seeds of each cell.")] = 5,
     jobs: Annotated[int | None, typer.Option(min=1, help="Parallel processes \\[one per core].")] = None,
     out: Annotated[str, text_option("DIR", "Folder for the results.")] = "results",
-    show: Annotated[bool, typer.Option("--show", help="Run nothing; write the tables of the stored results.")] = False,
+    show: Annotated[bool, flag_option("--show", "Run nothing; write the tables of the stored results.")] = False,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:

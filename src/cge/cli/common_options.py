@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from typing import Annotated, Any
 
 import typer
-
-from cge.errors import InputError, format_value
 
 FILES = "Files"  # a panel of the help
 
@@ -24,8 +22,15 @@ def int_option(text: str, *flags: str, minimum: int) -> Any:
     return typer.Option(*flags, min=minimum, callback=_int64, help=text)
 
 
-def text_option(metavar: str, text: str, *flags: str, **more: Any) -> Any:
-    """Return an option that takes text."""
+def flag_option(flag: str, text: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(flag, help=text)
+
+
+def text_option(metavar: str, text: str, *flags: str, choices: Sequence[str] = (), **more: Any) -> Any:
+    """Return an option that takes text; the shell completes `choices`."""
+    if choices:
+        more["autocompletion"] = among(*choices)
     return typer.Option(*flags, metavar=metavar, help=text, **more)
 
 
@@ -46,22 +51,16 @@ def dataset_names() -> list[str]:
     return [entry.name for entry in catalog()]
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
+Quiet = Annotated[bool, flag_option("--quiet", "Print nothing but errors.")]
+Json = Annotated[bool, flag_option("--json", "Print one JSON object and nothing else.")]
 Jobs = Annotated[int | None, int_option("Threads \\[all cores].", "--jobs", minimum=-1)]
 ModelJobs = Annotated[int | None, int_option("Threads \\[as in training].", "--jobs", minimum=-1)]
 Exact = Annotated[
     bool,
-    typer.Option(
+    flag_option(
         "--exact",
-        help="Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for "
+        "Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for "
         "spreadsheets.",
     ),
 ]
 ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
-
-
-def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
-    """Refuse a value that is none of the choices."""
-    if value not in choices:
-        raise InputError(f"{option} must be one of {', '.join(map(repr, choices))}, found {format_value(value)}")

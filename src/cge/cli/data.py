@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cge.cli.command import shell_message
-from cge.cli.common_options import Json, Quiet, file_option
+from cge.cli.common_options import Json, Quiet, file_option, flag_option
 from cge.cli.graph_options import Files, require_file, takes_files
 from cge.cli.main import print_error
 from cge.cli.printing import print_json, print_pairs, print_table
@@ -74,7 +72,7 @@ def _reading_rows(reading: EdgeSummary, nodes: int) -> list[tuple[str, str]]:
 
 
 def datasets(
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the names, one per line.")] = False,
+    quiet: Annotated[bool, flag_option("--quiet", "Print only the names, one per line.")] = False,
     as_json: Json = False,
 ) -> None:
     """List the data sets that load by name, and whether they are on this machine.

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cge.estimators.cge import CGE
 
 _PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
+_LEARNED = ("weighting", "weight_parameters", "classifiers", "search_results")
 
 MaxEpochs = Annotated[
     int | None, int_option("Maximum number of epochs, for a quick look \\[the classifier's default].", minimum=1)
@@ -73,10 +74,7 @@ def demo(
         "labels": model.labels_seen_,
         "test_nodes": len(split.test),
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-        "weighting": model.weighting_,
-        "weight_parameters": model.weight_parameters_,
-        "classifiers": model.classifiers_,
-        "search_results": model.search_results_,
+        **{name: getattr(model, f"{name}_") for name in _LEARNED},
         "explanations": _explanations(model, split.test, fields),
         "folder": out,
         "report": str(Path(out) / "report.html"),

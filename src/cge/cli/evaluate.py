@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cge.cli.checkout import require_package
-from cge.cli.common_options import Jobs, Json, check_choice, dataset_names, int_option, text_option
+from cge.cli.common_options import Jobs, Json, dataset_names, flag_option, int_option, text_option
 from cge.cli.main import Stopped
+from cge.cli.model_files import check_choice
 from cge.cli.printing import print_json, print_pairs
 from cge.errors import InputError
 
@@ -53,9 +54,9 @@ TrainShare = Annotated[
     float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
 ]
 TrustData = Annotated[
-    bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
+    bool, flag_option("--trust-data", "Read files of a data set whose SHA256 is not the published one.")
 ]
-QuietResult = Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")]
+QuietResult = Annotated[bool, flag_option("--quiet", "Print nothing but the result.")]
 
 Method = Annotated[
     str | None, _method("Method to evaluate; 'list' prints all of them \\[cge; deepwalk with --task link].")
@@ -63,9 +64,7 @@ Method = Annotated[
 Task = Annotated[str, text_option("TASK", "Predict the 'label' of a node, or a 'link' between two.")]
 Settings = Annotated[list[str] | None, text_option("NAME=VALUE", "A setting of the method; may be repeated.", "--set")]
 Config = Annotated[str | None, text_option("FILE", "Settings as TOML, as 'cge tune' writes; --set has precedence.")]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Remove test nodes from the training graph (inductive methods).")
-]
+Strict = Annotated[bool, flag_option("--strict", "Remove test nodes from the training graph (inductive methods).")]
 
 Trials = Annotated[int, int_option("Number of trials, those of earlier runs included.", minimum=1)]
 Storage = Annotated[

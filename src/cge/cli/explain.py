@@ -7,9 +7,7 @@ from pathlib import Path
 from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, int_option, text_option
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, flag_option, int_option, text_option
 from cge.cli.main import printable
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
@@ -28,8 +26,8 @@ TargetClass = Annotated[
 ]
 Compare = Annotated[
     bool,
-    typer.Option(
-        "--compare", help="Without --node and --class: train a second model with uniform weights and compare with it."
+    flag_option(
+        "--compare", "Without --node and --class: train a second model with uniform weights and compare with it."
     ),
 ]
 Classifier = Annotated[int, int_option("Index of the classifier, from 0, where several are averaged.", minimum=0)]

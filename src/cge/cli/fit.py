@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import typer
 
 from cge.cli.command import shell_message
-from cge.cli.common_options import Json, among, file_option, text_option
+from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
 from cge.cli.fit_output import FitProgress, fit_summary, print_summary
 from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
@@ -46,9 +46,7 @@ Validation = Annotated[
     ),
 ]
 Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
-Method = Annotated[
-    str, text_option("NAME", "'cge', or 'paper' for the algorithm of the paper.", autocompletion=among(*METHODS))
-]
+Method = Annotated[str, text_option("NAME", "'cge', or 'paper' for the algorithm of the paper.", choices=METHODS)]
 Config = Annotated[
     str | None,
     typer.Option(
@@ -58,10 +56,8 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Read the files and print what would be trained; write nothing.")
-]
-NoMemoryCheck = Annotated[bool, typer.Option("--no-memory-check", help="Start even if the memory seems too small.")]
+DryRun = Annotated[bool, flag_option("--dry-run", "Read the files and print what would be trained; write nothing.")]
+NoMemoryCheck = Annotated[bool, flag_option("--no-memory-check", "Start even if the memory seems too small.")]
 HelpAll = Annotated[
     bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
 ]
@@ -76,10 +72,10 @@ def fit(
     out: Out,
     method: Method = METHODS[0],
     config: Config = None,  # noqa: ARG001 - used by its callback
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
+    resume: Annotated[bool, flag_option("--resume", "Continue a fit that was interrupted.")] = False,
     dry_run: DryRun = False,
     no_memory_check: NoMemoryCheck = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
+    quiet: Annotated[bool, flag_option("--quiet", "Print nothing but warnings and errors.")] = False,
     as_json: Json = False,
     help_all: HelpAll = False,  # noqa: ARG001 - used by its callback
     **settings: Any,

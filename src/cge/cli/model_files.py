@@ -9,6 +9,12 @@ from typing import Any
 from cge.errors import InputError, Message, UnknownNodeError, format_value
 
 
+def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise InputError(f"{option} must be one of {', '.join(map(repr, choices))}, found {format_value(value)}")
+
+
 def load_model(folder: str, n_jobs: int | None = None) -> Any:
     """Return the model in a folder; it uses `n_jobs` threads, by default as many as in training."""
     from cge.estimators.loading import load

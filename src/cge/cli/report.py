@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, text_option
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
 from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
 from cge.cli.model_files import load_model, output_file, require
 from cge.cli.printing import print_json
@@ -29,9 +29,9 @@ Labels = Annotated[
 ]
 Compare = Annotated[
     bool | None,
-    typer.Option(
+    flag_option(
         "--compare/--no-compare",
-        help="Also train uniform weights and baselines on the same labels \\[on graphs of up to 20,000 nodes].",
+        "Also train uniform weights and baselines on the same labels \\[on graphs of up to 20,000 nodes].",
     ),
 ]
 Projection = Annotated[

@@ -7,21 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import (
-    Exact,
-    Json,
-    ModelFolder,
-    ModelJobs,
-    Quiet,
-    among,
-    check_choice,
-    file_option,
-    int_option,
-    text_option,
-)
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, int_option, text_option
 from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
 from cge.cli.main import printable
-from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError, format_value
 
@@ -43,15 +32,13 @@ Labels = Annotated[
     str | None,
     file_option("Labels, a table of nodes and labels, for .graphml and --projector \\[the training labels]."),
 ]
-Metric = Annotated[
-    str, text_option("NAME", "'cosine', or 'dot' for inner products.", autocompletion=among("cosine", "dot"))
-]
+Metric = Annotated[str, text_option("NAME", "'cosine', or 'dot' for inner products.", choices=("cosine", "dot"))]
 Method = Annotated[
     str,
     text_option(
         "NAME",
         "'exact', or 'approximate' with an index of usearch; 'auto' is exact for one node.",
-        autocompletion=among("auto", "exact", "approximate"),
+        choices=("auto", "exact", "approximate"),
     ),
 ]
 

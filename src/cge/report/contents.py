@@ -114,21 +114,12 @@ def report_contents(
     command: str = "",
     projection: str = "pca",
 ) -> dict[str, Any]:
-    """Return everything that the page shows.
+    """Return everything that the page shows of a graph called `name`.
 
-    Parameters
-    ----------
-    name : str
-        The name of the graph; may be empty.
-    test_labels : (n,) or (n, c), optional
-        Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
-        ones: they are shown, and the model is scored on them. Without them it is scored on its validation labels.
-    method_scores : rows of "method", "accuracy" and "interval", optional
-        The scores of the model and of other methods, from `compare_methods`; without them, those of the model.
-    command : str, optional
-        The command that repeats the training; by default that of the model, or the call in Python.
-    projection : "pca" or "umap"
-        How vectors are projected to two dimensions; UMAP needs the package umap-learn.
+    `test_labels`, `(n,)` class numbers of `model.classes_` with −1 for unknown or `(n, c)` zeros and ones, are labels
+    of nodes that were not trained on: they are shown, and the model is scored on them, by default on its validation
+    labels. `method_scores` are the rows of `compare_methods`, by default only that of the model. `command` repeats the
+    training, by default that of the model, or the call in Python. `projection` is that of the map, "pca" or "umap".
     """
     if not hasattr(model, "fitted_"):
         raise InputError("a report needs a trained model", hint="call fit first")
@@ -286,10 +277,8 @@ def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None)
     It is a test node, if there are any. Conditions that no node meets are left out.
     """
     shown, predicted = nodes.shown, nodes.predicted[nodes.shown]
-    conditions = [nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3]
-    if scored is not None and scored.is_test:
-        conditions.insert(0, np.isin(shown, scored.nodes))
     suitable = np.ones(len(shown), bool)
-    for condition in conditions:
+    scored_here = np.isin(shown, scored.nodes) if scored is not None and scored.is_test else suitable
+    for condition in (scored_here, nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3):
         suitable = suitable & condition if (suitable & condition).any() else suitable
     return int(np.where(suitable, nodes.probabilities[shown, predicted], -1.0).argmax()) if len(shown) else 0

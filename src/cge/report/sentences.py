@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from cge.errors import counted
@@ -110,8 +110,7 @@ def sign_caption(weights: Sequence[float]) -> str:
 def settings_rows(model: PathEstimator) -> list[list[str]]:
     """Return the settings of a model, with what was selected where a setting was open."""
     used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
-    if hasattr(model, "classifiers_"):
-        used["classifier"] = ", ".join(model.classifiers_)
+    used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
     for name in ("label_propagation", "prior_correction"):
         if hasattr(model, f"{name}_"):
             used[name] = "yes" if getattr(model, f"{name}_") else "no"
@@ -120,7 +119,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
         text = str(value)
         if value is None:
             text = used.get(name) or _default_value(model, name)
-        elif value == "auto" and name in used:
+        elif value == "auto" and used.get(name):
             text = f"{value}: {used[name]}"
         rows.append([name, text])
     return [row for row in rows if row[0] != "n_jobs"]  # it does not change the result
@@ -162,7 +161,6 @@ def fit_call(model: PathEstimator) -> str:
 def _as_code(value: Any) -> str:
     """Return a setting as it is written in Python; a config object as a dictionary of its settings."""
     if is_dataclass(value) and not isinstance(value, type):
-        default = type(value)()
-        changed = {field.name: getattr(value, field.name) for field in fields(value)}
-        return repr({name: setting for name, setting in changed.items() if setting != getattr(default, name)})
+        default = vars(type(value)())
+        return repr({name: setting for name, setting in vars(value).items() if setting != default[name]})
     return name_of(value) if callable(value) else repr(value)
