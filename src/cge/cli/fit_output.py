@@ -42,10 +42,11 @@ class FitProgress(Progress):
     """
 
     def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool) -> None:
+        self._numbers = ""  # Progress draws itself when it is made
         columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
         terminal = Console(stderr=True)
         super().__init__(*columns, console=terminal, transient=True, refresh_per_second=4, disable=not visible)
-        self._checkpoint, self._refit, self._numbers = checkpoint, refit, ""
+        self._checkpoint, self._refit = checkpoint, refit
         self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
         self._seconds: list[float] = []
         start = f"after epoch {self._first}" if self._first else "preparing the graph"

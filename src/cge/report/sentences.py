@@ -77,14 +77,14 @@ def captions(
         "by-class-caption": labels,
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "
         f"calibrated. Expected calibration error: {error}, on {labels}",
+        "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
+        "selected by contribution, so paths with large weights are more frequent.",
+        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} A(p): weight of path p{symbols}.",
         "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
         "inserted into a vector without paths: by contribution, by weight, or in random order; mean over "
         f"{counted(n_tested, 'node')}. A faster change means that these paths matter more for the prediction. The gap "
         "between “by contribution” and “by weight” shows how much more contributions tell than weights alone."
         + (f" The probability is that of {classifier}." if ensemble else ""),
-        "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
-        "selected by contribution, so paths with large weights are more frequent.",
-        "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} A(p): weight of path p{symbols}.",
     }
 
 
