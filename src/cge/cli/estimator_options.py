@@ -17,7 +17,7 @@ import typer
 
 from cge.cli.command import Command, flag_of
 from cge.cli.common_options import among
-from cge.cli.main import command_arguments
+from cge.cli.main import ARGUMENTS
 from cge.errors import FileFormatError, InputError, format_value
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def use_config(context: typer.Context, file: str | None) -> str | None:
     from cge.estimators.configs import flat_settings
     from cge.estimators.settings_file import read_settings, read_toml
 
-    method = method_in(command_arguments()) or read_toml(file)[1].get("method", METHODS[0])
+    method = method_in(ARGUMENTS.get()) or read_toml(file)[1].get("method", METHODS[0])
     if method not in METHODS:
         raise FileFormatError(file, f"method must be one of {', '.join(METHODS)}, found {format_value(method)}")
     known = flat_settings(estimator_of(method))

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 _INTERRUPTED = 130  # what shells use for Ctrl-C; other signals are 128 + their number
-_arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
+ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())  # of the running command
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
@@ -65,19 +65,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
-    _arguments.set(tuple(arguments))
+    ARGUMENTS.set(tuple(arguments))
     with _handling_signals() as interruption:
         return _run(arguments, interruption)
 
 
-def command_arguments() -> tuple[str, ...]:
-    """Return the arguments of the running command."""
-    return _arguments.get()
-
-
 def command_line(without: Sequence[str] = ()) -> str:
     """Return the running command as a shell takes it, without some options."""
-    words = [word for word in _arguments.get() if word not in ("--debug", *without)]
+    words = [word for word in ARGUMENTS.get() if word not in ("--debug", *without)]
     return shlex.join(["cge", *words]).encode(errors="backslashreplace").decode()  # file names may not be text
 
 

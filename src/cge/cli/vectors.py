@@ -85,7 +85,10 @@ def embed(
     if projector is not None:
         names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
     paths = write_export(export, out, projector=projector)
-    notes = [] if exact else escape_note(_text_columns(export, out, projector))
+    cells: dict[str, Any] = {"id": export.ids} if out is not None and out.lower().endswith((".csv", ".tsv")) else {}
+    if projector is not None:
+        cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
+    notes = [] if exact else escape_note(cells)
     result = {
         "folder": folder,
         "nodes": len(export.graph),
@@ -100,15 +103,6 @@ def embed(
         rows = [("" if place else "written to", name) for place, name in enumerate(names)]
         dim = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
         print_pairs([("nodes", f"{result['nodes']:,}"), *dim, *rows])
-
-
-def _text_columns(export: Export, out: str | None, projector: str | None) -> dict[str, Any]:
-    """Return the columns of text tables whose cells may start like formulas."""
-    table = out is not None and out.lower().endswith((".csv", ".tsv"))
-    cells: dict[str, Any] = {"id": export.ids} if table else {}
-    if projector is not None:
-        cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
-    return cells
 
 
 def _export(model: Any, labels: str | None, *, with_labels: bool, exact: bool, **columns: Any) -> Export:
