@@ -117,11 +117,7 @@ def reproduce(
         raise MissingDataError(f"without {', '.join(missing)}: {next(iter(missing.values()))}")
 
 
-def bench(
-    context: typer.Context,
-    name: Benchmark,
-    as_json: Json = False,
-) -> None:
+def bench(context: typer.Context, name: Benchmark, as_json: Json = False) -> None:
     """Measure the speed of cge and of other packages (from a checkout).
 
     Every package runs in an environment and a process of its own. Further options are those of the benchmark;

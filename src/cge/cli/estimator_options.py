@@ -142,10 +142,7 @@ def _range(setting: Setting) -> str:
 
 
 def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that were given, with values as the constructors take them.
-
-    A setting that the method does not have is refused; text that is no number stays as it is.
-    """
+    """Return the settings that were given as the constructors take them; refuse those that the method does not have."""
     from cge.estimators.configs import flat_settings
 
     known = flat_settings(estimator_of(method))

@@ -75,10 +75,9 @@ def _shortened(names: list[str]) -> str:
 
 
 def available_memory(root: Path = Path("/")) -> int | None:
-    """Return the bytes that this process may use in all, None where the system does not report it.
+    """Return the bytes that this process may use in all, those in use included; None where they are not known.
 
-    That is what it uses now and what is free: of the machine, of the control group (the limit of a container) or of
-    what `ulimit` allows, whichever is least.
+    What is free is the least of the machine, the control groups (the limit of a container) and what `ulimit` allows.
     """
     used, machine = _number(root / "proc/self/statm", place=1), _number(root / "proc/meminfo", "MemAvailable:")
     free = [*([] if machine is None else [1024 * machine]), *_groups(root), *_limits(root)]

@@ -87,7 +87,7 @@ def report(
             "bytes": size,
             "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-            "calibration_error": None if scored is None else scored.reliability()["error"],
+            "calibration_error": scored and scored.reliability()["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),
         }
         print_json(result)

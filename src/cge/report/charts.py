@@ -34,10 +34,7 @@ def rounded(values: Iterable[float], digits: int = 4) -> list[float]:
 
 
 def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[list[StrongPath]]:
-    """Return for each node, ascending, the paths with the largest contributions to the score of the predicted class.
-
-    They are the paths of `CGE.explain`.
-    """
+    """Return for each node, ascending, the paths that contribute most to the predicted class, as `CGE.explain` does."""
     paths, contributions = explainer.top_by_contribution(nodes, top)
     of_node: dict[int, list[StrongPath]] = {node: [] for node in nodes.tolist()}
     columns = paths.nodes(explainer.paths.indices), paths.length, explainer.paths.weights(paths), contributions
@@ -92,10 +89,7 @@ def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
 def relevance_matrix(
     weights: Sequence[WeightedPath], predicted: Array, labels: Array
 ) -> list[list[float | None]] | None:
-    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j.
-
-    `predicted` and `labels` are `(n, c)` booleans.
-    """
+    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j."""
     n_classes = labels.shape[1]
     if n_classes > _MAX_CLASSES:
         return None
