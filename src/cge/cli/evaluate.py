@@ -178,12 +178,12 @@ def _links(estimator: Any, data: Dataset, seed: int, per_class: int, train_share
     from cge.evaluation.links import run_links
     from cge.evaluation.protocol import split_of
 
-    held_out = hold_out_links(data.graph, seed=seed)
+    link_split = hold_out_links(data.graph, seed=seed)
     if not hasattr(estimator, "predict_proba"):
-        return run_links(estimator, held_out)
+        return run_links(estimator, link_split)
     covered, split = split_of(data, seed, per_class, train_share)
     validation = covered.labels_of(split.validation) if len(split.validation) else None
-    return run_links(estimator, held_out, (covered.labels_of(split.train), validation))
+    return run_links(estimator, link_split, (covered.labels_of(split.train), validation))
 
 
 def _load(name: str, trust: bool) -> Dataset:
