@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 import cge
-from cge.cli.check import check
+from cge.cli.command import flag_of
+from cge.cli.data import check
 from cge.cli.estimator_options import METHODS, estimator_of
 from cge.cli.fit import COMMON, fit
-from cge.cli.flags import flag_of
+from cge.cli.fit_output import FitProgress
 from cge.cli.main import run
 from cge.cli.output_folder import Checkpoint
-from cge.cli.progress import FitProgress
 from cge.estimators.configs import flat_params, flat_settings, make_estimator
 from cge.training.history import PaperEpoch
 from tests.integration.fit_command import (

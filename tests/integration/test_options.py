@@ -17,8 +17,8 @@ import typer
 
 import cge
 from cge.cli.app import app
+from cge.cli.fit_plan import available_memory, format_bytes
 from cge.cli.main import run
-from cge.cli.memory import available_memory, format_bytes
 from cge.cli.output_folder import Checkpoint
 from cge.estimators.configs import flat_params, make_estimator
 from tests.integration.fit_command import (
@@ -271,7 +271,7 @@ def test_available_memory_of_the_machine_and_its_control_groups(tmp_path: Path) 
     machine(tmp_path, **{f"sys__fs__cgroup__memory__{name}": text for name, text in first.items()})
     assert available_memory(tmp_path) == 400_000 + 10 * 4096
     code = (
-        "import resource, sys; from pathlib import Path; from cge.cli.memory import available_memory\n"
+        "import resource, sys; from pathlib import Path; from cge.cli.fit_plan import available_memory\n"
         "limit = 4096 * int(Path('/proc/self/statm').read_text().split()[0]) + 50_000_000\n"
         "resource.setrlimit(resource.RLIMIT_AS, (limit, limit)); print(available_memory())"
     )

@@ -8,7 +8,7 @@ import pytest
 import sklearn.exceptions
 
 import cge
-from cge.cli.flags import flag_of, in_shell, shell_message, use_flags
+from cge.cli.command import flag_of, in_shell, shell_message, use_flags
 from cge.errors import CgeWarning, FileFormatError, InputError, Message, MissingDataError, Param, UnknownNodeError
 from cge.estimators.classifier import NotFittedError
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cge.report.strongest_paths import strongest_paths
+from cge.report.charts import strongest_paths
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 

@@ -2,30 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from difflib import get_close_matches
 
 import typer
 
-from cge.cli import (
-    bench,
-    check,
-    datasets,
-    demo,
-    embed,
-    evaluate,
-    explain,
-    fit,
-    predict,
-    report,
-    reproduce,
-    similar,
-    tune,
-)
+from cge.cli.checkout import bench, reproduce
 from cge.cli.command import Command, Group
+from cge.cli.data import check, datasets
+from cge.cli.demo import demo
 from cge.cli.estimator_options import late
+from cge.cli.evaluate import evaluate, tune
+from cge.cli.explain import explain
+from cge.cli.fit import COMMON, fit
 from cge.cli.main import print_error
+from cge.cli.predict import predict
+from cge.cli.report import report
+from cge.cli.vectors import embed, similar
 
+_COMMANDS: tuple[Callable[..., None], ...] = (demo, check, fit, predict, explain, embed, similar, report)
+_COMMANDS += (datasets, evaluate, tune, reproduce)
 _SYNONYMS = {"export": "embed", "train": "fit"}  # names that users of other tools may try
 
 app = typer.Typer(
@@ -36,23 +32,13 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
 )
-app.command(cls=Command)(demo.demo)
-app.command(cls=Command)(check.check)
-app.command(cls=late(fit.fit, fit.COMMON))(fit.fit)
-app.command(cls=Command)(predict.predict)
-app.command(cls=Command)(explain.explain)
-app.command(cls=Command)(embed.embed)
-app.command(cls=Command)(similar.similar)
-app.command(cls=Command)(report.report)
-app.command(cls=Command)(datasets.datasets)
-app.command(cls=Command)(evaluate.evaluate)
-app.command(cls=Command)(tune.tune)
-app.command(cls=Command)(reproduce.reproduce)
+for command in _COMMANDS:
+    app.command(cls=late(fit, COMMON) if command is fit else Command)(command)
 app.command(
     cls=Command,
     context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []},
     options_metavar="[--json] [--help]",
-)(bench.bench)
+)(bench)
 
 
 def _version(requested: bool) -> None:
@@ -87,30 +73,30 @@ def call(arguments: Sequence[str]) -> int:
         raise KeyboardInterrupt from None
 
 
-def _similar_option(problem: str) -> tuple[str, str]:
-    """Return a message of Typer without its list of possible options, and the one that is most similar.
-
-    >>> _similar_option("No such option: --hop (Possible options: --help, --hops, --method)")
-    ('No such option: --hop', ' --hops?')
-    """
-    problem, _, options = problem.partition(" (Possible options: ")
-    option, candidates = problem.rpartition(" ")[2], options.rstrip(")").split(", ")
-    closest = get_close_matches(option, candidates, 1, 0.0) if options else []
-    return problem, f" {closest[0]}?" if closest else ""
-
-
 def _print_usage_error(error: typer.TyperException) -> int:
     """Print what is wrong with a command line, in one sentence."""
     problem = str(error.format_message() if hasattr(error, "format_message") else error).rstrip(".")
     if problem:
         context = getattr(error, "ctx", None)
         command = context.command_path if context is not None else "cge"
-        synonym = next(
-            (name for word, name in _SYNONYMS.items() if problem.startswith(f"No such command '{word}'")), ""
-        )
-        problem, similar = _similar_option(problem)
-        problem, _, hint = problem.partition(". Did you mean")  # the words of Typer
-        hint = hint or similar
-        hint = f"; did you mean '{synonym}'?" if synonym else f"; did you mean{hint}" if hint else ";"
+        problem, similar = _similar_word(problem)
+        hint = f"; did you mean{similar}" if similar else ";"
         print_error(f"{problem}{hint} '{command} --help' lists the {'options' if ' ' in command else 'commands'}")
     return 2
+
+
+def _similar_word(message: str) -> tuple[str, str]:
+    """Return what a message of Typer says is wrong, and the option or command that was probably meant.
+
+    >>> _similar_word("No such option: --hop (Possible options: --help, --hops, --method)")
+    ('No such option: --hop', ' --hops?')
+    >>> _similar_word("No such command 'tran'. Did you mean 'train'?"), _similar_word("No such command 'train'")
+    (("No such command 'tran'", " 'train'?"), ("No such command 'train'", " 'fit'?"))
+    """
+    message, _, suggestion = message.partition(". Did you mean")
+    problem, _, options = message.partition(" (Possible options: ")
+    word = problem.rpartition(" ")[2].strip("'")
+    if problem.startswith("No such command") and word in _SYNONYMS:
+        return problem, f" '{_SYNONYMS[word]}'?"
+    closest = get_close_matches(word, options.rstrip(")").split(", "), 1, 0.0) if options else []
+    return problem, f" {closest[0]}?" if closest else suggestion

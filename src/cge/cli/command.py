@@ -1,23 +1,66 @@
-"""How the help of a command looks: paragraphs are wrapped, and an option that takes a value shows its kind."""
+"""Commands: how their help looks, and messages of the library that name their flags instead of parameters."""
 
 from __future__ import annotations
 
 import inspect
 import re
+import shlex
+from collections.abc import Iterable
+from contextvars import ContextVar
 from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from cge.cli.flags import use_flags
+from cge.errors import CgeError, Message, Param
 
+_FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges": "--graph", "trust": "--trust-data"}
+_running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
 _SUFFIXES = re.compile(r"\{suffixes of (\w+)\}")
 
 
-def unwrapped(text: str) -> str:
+def use_flags(flags: Iterable[str]) -> None:
+    """Set the flags of the command that runs."""
+    _running.set(frozenset(flags))
+
+
+def flag_of(name: str) -> str:
+    """Return the flag of a parameter; most have its name.
+
+    >>> flag_of("learning_rate"), flag_of("random_state")
+    ('--learning-rate', '--seed')
+    """
+    return _FLAGS.get(name, "--" + name.replace("_", "-"))
+
+
+def in_shell(param: Param) -> str:
+    """Return how the shell spells a parameter; as Python does where the running command has no such flag.
+
+    >>> use_flags(["--ids", "--weighted", "--unweighted"])
+    >>> in_shell(Param("ids", "str")), in_shell(Param("weighted", False)), in_shell(Param("hops", 2))
+    ('--ids str', '--unweighted', 'hops=2')
+    """
+    flag = flag_of(param.name)
+    if param.value is False:
+        flag = "--unweighted" if flag == "--weighted" else flag.replace("--", "--no-", 1)
+    if flag not in _running.get():
+        return str(param)
+    if not param.has_value or isinstance(param.value, bool):
+        return flag
+    return f"{flag} {shlex.quote(str(param.value))}"
+
+
+def shell_message(message: str | CgeError | Warning) -> str:
+    """Return a message, an error or a warning as text, with parameters as the shell spells them."""
+    if not isinstance(message, str):
+        message = message.message if isinstance(message, CgeError) else message.args[0]
+    return message.render(in_shell) if isinstance(message, Message) else str(message)
+
+
+def _unwrapped(text: str) -> str:
     r"""Join the lines of each paragraph; indented ones, such as examples, stay as they are.
 
-    >>> unwrapped("One\nparagraph.\n\n  cge a\n  cge b")
+    >>> _unwrapped("One\nparagraph.\n\n  cge a\n  cge b")
     'One paragraph.\n\n  cge a\n  cge b'
     """
     parts = inspect.cleandoc(text).split("\n\n")
@@ -39,7 +82,7 @@ class Command(TyperCommand):
 
     def __init__(self, name: str | None, **more: Any) -> None:
         super().__init__(name, **more)
-        self.help = None if self.help is None else unwrapped(self.help)
+        self.help = self.help and _unwrapped(self.help)
 
     def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
         """Parse arguments; from now on messages name the flags of this command."""
@@ -55,18 +98,13 @@ class Command(TyperCommand):
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help."""
+        """Write the help; an option that is required may be in --config."""
         self.list_suffixes()
-        if self.name == "fit":
-            self._note_required()
-        super().format_help(ctx, formatter)
-
-    def _note_required(self) -> None:
-        """Write in the help of required options that --config may contain them."""
         for parameter in self.params:
             if parameter.required and parameter.param_type_name == "option":
                 parameter.help += " \\[required, unless in --config]"  # type: ignore[attr-defined]
                 parameter.required = False
+        super().format_help(ctx, formatter)
 
     def list_suffixes(self) -> None:
         """Replace `{suffixes of edges}` in help texts by the suffixes of the file formats, which are slow to import."""

@@ -2,46 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated
+from collections.abc import Callable, Sequence
+from typing import Annotated, Any
 
 import typer
 
+FILES = "Files"  # a panel of the help
 
-def int64(value: int | None) -> int | None:
+
+def _int64(value: int | None) -> int | None:
     """Refuse an integer that does not fit in 64 bits."""
     if value is not None and abs(value) >= 2**63:
         raise typer.BadParameter("the number does not fit in 64 bits")
     return value
 
 
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
-QuietResult = Annotated[bool, typer.Option("--quiet", help="Print nothing but the result.")]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object and nothing else.")]
-PerClass = Annotated[
-    int, typer.Option(min=1, callback=int64, help="Training labels per class, where the data set has no split.")
-]
-TrainShare = Annotated[
-    float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
-]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="NAME=VALUE", help="A setting of the method; may be repeated.")
-]
-TrustData = Annotated[
-    bool, typer.Option("--trust-data", help="Read files of a data set whose SHA256 is not the published one.")
-]
-FirstSeed = Annotated[int, typer.Option("--seed", "--first-seed", min=0, callback=int64, help="The first seed.")]
-Jobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[all cores].")]
-ModelJobs = Annotated[int | None, typer.Option("--jobs", min=-1, callback=int64, help="Threads \\[as in training].")]
-Exact = Annotated[
-    bool,
-    typer.Option(
-        "--exact",
-        help="Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for "
-        "spreadsheets.",
-    ),
-]
-ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]
+def int_option(text: str, *flags: str, minimum: int) -> Any:
+    """Return an option that takes an integer."""
+    return typer.Option(*flags, min=minimum, callback=_int64, help=text)
+
+
+def flag_option(flag: str, text: str) -> Any:
+    """Return an option without a value."""
+    return typer.Option(flag, help=text)
+
+
+def text_option(metavar: str, text: str, *flags: str, choices: Sequence[str] = (), **more: Any) -> Any:
+    """Return an option that takes text; the shell completes `choices`."""
+    if choices:
+        more["autocompletion"] = among(*choices)
+    return typer.Option(*flags, metavar=metavar, help=text, **more)
+
+
+def file_option(text: str) -> Any:
+    """Return an option that takes an input file."""
+    return text_option("FILE", text, rich_help_panel=FILES)
 
 
 def among(*words: str) -> Callable[[], list[str]]:
@@ -50,24 +45,22 @@ def among(*words: str) -> Callable[[], list[str]]:
 
 
 def dataset_names() -> list[str]:
-    """Return the names of the data sets, for completion in the shell."""
+    """Return the names of the data sets."""
     from cge.data import catalog
 
     return [entry.name for entry in catalog()]
 
 
-def method_names() -> list[str]:
-    """Return the names of the methods, for completion in the shell."""
-    from cge.estimators.methods import methods_for
-
-    return list(methods_for())
-
-
-DatasetName = Annotated[
-    str,
-    typer.Argument(
-        metavar="DATASET",
-        help="A data set by name ('cge datasets' lists them), or a folder.",
-        autocompletion=dataset_names,
+Quiet = Annotated[bool, flag_option("--quiet", "Print nothing but errors.")]
+Json = Annotated[bool, flag_option("--json", "Print one JSON object and nothing else.")]
+Jobs = Annotated[int | None, int_option("Threads \\[all cores].", "--jobs", minimum=-1)]
+ModelJobs = Annotated[int | None, int_option("Threads \\[as in training].", "--jobs", minimum=-1)]
+Exact = Annotated[
+    bool,
+    flag_option(
+        "--exact",
+        "Write text that starts with = + - or @ unchanged; by default an apostrophe is put before it, for "
+        "spreadsheets.",
     ),
 ]
+ModelFolder = Annotated[str, typer.Argument(metavar="DIR", help="Folder of a saved model.")]

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cge.cli.common_options import Jobs, Json, Quiet, int64
-from cge.cli.output_folder import output_folder
+from cge.cli.common_options import Jobs, Json, Quiet, int_option, text_option
+from cge.cli.fit_output import FitProgress
+from cge.cli.output_folder import Checkpoint, output_folder
 from cge.cli.printing import heading, print_json, print_pairs, print_table
-
-_PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -21,18 +19,18 @@ if TYPE_CHECKING:
     from cge.data.dataset import Dataset
     from cge.estimators.cge import CGE
 
-    Array = npt.NDArray[Any]
+_PAPERS, _PATHS = 3, 4  # papers that are explained, and paths of each
+_LEARNED = ("weighting", "weight_parameters", "classifiers", "search_results")
+
+MaxEpochs = Annotated[
+    int | None, int_option("Maximum number of epochs, for a quick look \\[the classifier's default].", minimum=1)
+]
 
 
 def demo(
-    out: Annotated[str, typer.Option(metavar="DIR", help="Output folder for model and report.")] = "runs/demo",
-    seed: Annotated[int, typer.Option(min=0, callback=int64, help="Seed of the training.")] = 0,
-    max_epochs: Annotated[
-        int | None,
-        typer.Option(
-            min=1, callback=int64, help="Maximum number of epochs, for a quick look \\[the classifier's default]."
-        ),
-    ] = None,
+    out: Annotated[str, text_option("DIR", "Output folder for model and report.")] = "runs/demo",
+    seed: Annotated[int, int_option("Seed of the training.", minimum=0)] = 0,
+    max_epochs: MaxEpochs = None,
     n_jobs: Jobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -46,29 +44,38 @@ def demo(
 
       cge demo --out runs/demo --seed 3
     """
+    import numpy as np
+
     from cge.data import load_dataset
+    from cge.estimators.cge import CGE
+    from cge.report import compare_methods, scored_nodes, write_page
 
     start, data = time.perf_counter(), load_dataset("cora")
-    papers = _Papers(data)
+    assert data.split is not None  # noqa: S101 - CORA has one
+    split, names = data.split, np.array([name.replace("_", " ") for name in data.class_names], object)
+    graph, fields = replace(data.graph, node_ids=np.array(data.node_titles, object)), names[data.labels]
+    parts = (split.train, split.validation)
+    y, validation = (dict(zip(graph.node_ids[nodes], fields[nodes], strict=True)) for nodes in parts)
+    model = CGE(training={"max_epochs": max_epochs}, random_state=seed, n_jobs=n_jobs)
+    visible = sys.stderr.isatty() and not (quiet or as_json)
     with output_folder(out) as folder:
-        progress = _Progress(sys.stderr.isatty() and not (quiet or as_json))
-        model, uniform = (
-            _fit(papers, weighting, seed, max_epochs, n_jobs, progress) for weighting in ("auto", "uniform")
-        )
-        progress.clear()
+        with FitProgress(Checkpoint(folder), refit=False, visible=visible) as progress:
+            model.fit(graph, y, validation, callback=progress)
         model.save(folder)
-        accuracy = _accuracies(papers, model, uniform)
-        _write_report(papers, model, accuracy, folder / "report.html")
+        test_labels = np.full(len(fields), -1)
+        test_labels[split.test] = np.searchsorted(model.classes_.astype(str), fields[split.test].astype(str))
+        scored = scored_nodes(model, test_labels)
+        assert scored is not None  # noqa: S101 - there are test nodes
+        rows = compare_methods(model, scored)
+        about: dict[str, Any] = {"name": "CORA", "command": "cge demo", "method_scores": rows}
+        write_page(model, folder / "report.html", test_labels=test_labels, **about)
     result = {
         "dataset": data.name,
         "labels": model.labels_seen_,
-        "test_nodes": len(papers.split.test),
-        "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in accuracy],
-        "weighting": model.weighting_,
-        "weight_parameters": model.weight_parameters_,
-        "classifiers": model.classifiers_,
-        "search_results": model.search_results_,
-        "explanations": _explanations(papers, model),
+        "test_nodes": len(split.test),
+        "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
+        **{name: getattr(model, f"{name}_") for name in _LEARNED},
+        "explanations": _explanations(model, split.test, fields),
         "folder": out,
         "report": str(Path(out) / "report.html"),
         "seconds": time.perf_counter() - start,
@@ -79,99 +86,23 @@ def demo(
         _print(data, result)
 
 
-class _Progress:
-    """Counts epochs on one line of the error stream."""
-
-    def __init__(self, visible: bool) -> None:
-        self._visible, self._count = visible, 0
-
-    def __call__(self, epoch: Any) -> None:
-        self._count += 1
-        if self._visible and self._count % 10 == 0:
-            value = epoch.validation_accuracy
-            accuracy = "" if value is None else f", validation accuracy {value:.1%}"
-            print(f"\r{epoch.stage}: epoch {epoch.epoch}{accuracy}      ", end="", file=sys.stderr, flush=True)
-
-    def clear(self) -> None:
-        """Clear the line."""
-        if self._visible:
-            print("\r" + " " * 70 + "\r", end="", file=sys.stderr, flush=True)
-
-
-class _Papers:
-    """CORA with the ids of papers as node ids and the names of fields as classes."""
-
-    def __init__(self, data: Dataset) -> None:
-        from dataclasses import replace
-
-        import numpy as np
-
-        assert data.split is not None  # noqa: S101 - CORA has one
-        assert data.node_titles is not None  # noqa: S101 - the ids of its papers
-        ids = np.array([str(title) for title in data.node_titles], object)
-        self.graph, self.split = replace(data.graph, node_ids=ids), data.split
-        names = np.array([name.replace("_", " ") for name in data.class_names], object)
-        self.fields: Array = names[data.labels]
-
-    def labels(self, nodes: Array) -> dict[str, str]:
-        """Return the fields of papers by id."""
-        return dict(zip(self.graph.node_ids[nodes].tolist(), self.fields[nodes].tolist(), strict=True))
-
-    def test_codes(self, model: CGE) -> Array:
-        """Return the fields of test papers as class numbers of a model, `(n,)`, −1 for all others."""
-        import numpy as np
-
-        codes, test = np.full(len(self.fields), -1), self.split.test
-        codes[test] = np.searchsorted(model.classes_.astype(str), self.fields[test].astype(str))
-        return codes
-
-
-def _fit(
-    papers: _Papers, weighting: str, seed: int, max_epochs: int | None, n_jobs: int | None, progress: _Progress
-) -> CGE:
-    from cge.estimators.cge import CGE
-
-    y, validation = papers.labels(papers.split.train), papers.labels(papers.split.validation)
-    model = CGE(weighting, training={"max_epochs": max_epochs}, random_state=seed, n_jobs=n_jobs)
-    model.fit(papers.graph, y, validation, callback=progress)
-    return model
-
-
-def _accuracies(papers: _Papers, model: CGE, uniform: CGE) -> list[dict[str, Any]]:
-    """Return the test accuracy of each method, with its confidence interval."""
-    from cge.report import compare_methods, scored_nodes
-
-    scored = scored_nodes(model, papers.test_codes(model))
-    assert scored is not None  # noqa: S101 - there are test nodes
-    return compare_methods(model, scored, uniform_model=uniform)
-
-
-def _write_report(papers: _Papers, model: CGE, accuracy: list[dict[str, Any]], file: Path) -> None:
-    from cge.report import write_page
-
-    labels = papers.test_codes(model)
-    write_page(model, file, test_labels=labels, command="cge demo", name="CORA", method_scores=accuracy)
-
-
-def _explanations(papers: _Papers, model: CGE) -> list[dict[str, Any]]:
+def _explanations(model: CGE, test: npt.NDArray[Any], fields: npt.NDArray[Any]) -> list[dict[str, Any]]:
     """Return the strongest paths of the first test papers that are predicted correctly and have enough neighbors."""
-    test = papers.split.test
-    correct = model.predict()[test] == papers.fields[test]
-    connected = papers.graph.degrees[test] >= _PAPERS
-    explanations = []
-    for node in test[correct & connected][:_PAPERS].tolist():
-        paper = papers.graph.node_ids[node]
+    graph, explanations = model.graph_, []
+    suitable = (model.predict()[test] == fields[test]) & (graph.degrees[test] >= _PAPERS)
+    for node in test[suitable][:_PAPERS].tolist():
+        paper = graph.node_ids[node]
         paths = [
             {
                 "papers": list(row.path),
-                "fields": papers.fields[papers.graph.indices_of(row.path)].tolist(),
+                "fields": fields[graph.indices_of(row.path)].tolist(),
                 "weight": row.weight,
                 "contribution": row.contribution,
             }
             for row in model.explain(paper, top=_PATHS)
         ]
         probability = float(model.predict_proba([paper]).max())
-        explanations.append({"paper": paper, "field": papers.fields[node], "probability": probability, "paths": paths})
+        explanations.append({"paper": paper, "field": fields[node], "probability": probability, "paths": paths})
     return explanations
 
 
@@ -183,13 +114,9 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
     heading(f"Accuracy on {result['test_nodes']:,} test papers")
     counts = f"{labels['train']} training labels, {labels['validation']} validation labels"
     print(f"{counts}; 95 % confidence intervals in brackets.")
-    print_table(
-        [("method", "left"), ("accuracy", "right"), ("", "left")],
-        [
-            (row["method"], f"{row['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*row["interval"]))
-            for row in result["accuracy"]
-        ],
-    )
+    rows = result["accuracy"]
+    cells = [(row["method"], f"{row['accuracy']:.1%}", "[{:.1%}, {:.1%}]".format(*row["interval"])) for row in rows]
+    print_table([("method", "left"), ("accuracy", "right"), ("", "left")], cells)
     print()
     heading(f"Selected path weighting: {result['weighting']}")
     print(_search_sentence(result["search_results"]))
@@ -201,10 +128,8 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
         print()
         confidence = f"{explanation['probability']:.0%} confidence"
         heading(f"Paper {explanation['paper']} is predicted as {explanation['field']} ({confidence})")
-        print_table(
-            [("path", "left"), ("fields", "left"), ("weight", "right"), ("contribution", "right")],
-            [_path_row(path) for path in explanation["paths"]],
-        )
+        columns = [("path", "left"), ("fields", "left"), ("weight", "right"), ("contribution", "right")]
+        print_table(columns, map(_path_row, explanation["paths"]))
     print()
     print(f"Model: {result['folder']} (cge.load({result['folder']!r})). Time: {result['seconds']:.0f} seconds.")
     if result["explanations"]:
@@ -213,8 +138,11 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
 
 
 def _path_row(path: dict[str, Any]) -> tuple[str, ...]:
-    numbers = f"{path['weight']:.2f}", f"{path['contribution']:+.3f}"
-    return (" → ".join(path["papers"]), _fields(path["fields"]), *numbers)
+    fields = path["fields"]
+    described = f"all in {fields[0]}" if len(set(fields)) == 1 else " → ".join(fields)
+    if len(fields) == 1:
+        described = "(the paper itself)"
+    return " → ".join(path["papers"]), described, f"{path['weight']:.2f}", f"{path['contribution']:+.3f}"
 
 
 def _search_sentence(search_results: list[dict[str, Any]]) -> str:
@@ -222,17 +150,11 @@ def _search_sentence(search_results: list[dict[str, Any]]) -> str:
     from cge.models.weightings import weighting_descriptions
 
     names = {*weighting_descriptions()} - {row["weighting"] for row in search_results[:1]}
-    rows = [row for row in search_results if row["accuracy_gain"] is not None and row["weighting"] in names]
     gains = [
         f"{row['weighting']} {100 * row['accuracy_gain']:+.1f} ± {100 * row['accuracy_gain_se']:.1f} points"
-        for row in rows
+        for row in search_results
+        if row["accuracy_gain"] is not None and row["weighting"] in names
     ]
     if not gains:
         return "Only one weighting was trained."
     return f"Validation accuracy, change over the best candidate so far (± standard error): {'; '.join(gains)}."
-
-
-def _fields(names: list[str]) -> str:
-    if len(names) == 1:
-        return "(the paper itself)"
-    return f"all in {names[0]}" if len(set(names)) == 1 else " → ".join(names)

@@ -1,23 +1,24 @@
 """Settings of estimators as options of `cge fit`: one flag for each, made from constructors and config objects.
 
 Name, meaning, legal values and default come from the estimators. Values are read as text, converted to numbers where
-possible, and checked by the library alone.
+possible, and checked by the library alone. A TOML file may contain any option, and any setting by its Python name.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
 from functools import wraps
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.command import Command
+from cge.cli.command import Command, flag_of
 from cge.cli.common_options import among
-from cge.cli.flags import flag_of
-from cge.errors import InputError
+from cge.cli.main import ARGUMENTS
+from cge.errors import FileFormatError, InputError, format_value
 
 if TYPE_CHECKING:
     from cge.estimators.configs import FlatSetting
@@ -25,13 +26,9 @@ if TYPE_CHECKING:
 
 METHODS = ("cge", "paper")  # the values of --method, and the estimators CGE and PaperCGE
 _RUN = ("random_state", "n_jobs")  # settings of a run rather than of a model; they stand with the other options
-_MODEL, _TRAINING, _OUTER, _PAPER = (
-    "Model",
-    "Training",
-    "Training of a learned weighting (outer problem)",
-    "Only with --method paper (the paper's algorithm)",
-)
-_PANELS = {"training": _TRAINING, "outer_problem": _OUTER, None: _MODEL}
+_PAPER = "Only with --method paper (the paper's algorithm)"
+_OUTER = "Training of a learned weighting (outer problem)"
+_PANELS = {None: "Model", "training": "Training", "outer_problem": _OUTER}
 _METAVARS = {"int": "INT", "float": "NUM", "str": "NAME"}
 
 
@@ -83,39 +80,28 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     from cge.estimators.configs import flat_settings
 
     flat, paper = (flat_settings(estimator_of(method)) for method in METHODS)
-    panels: dict[str | None, list[tuple[str, FlatSetting, str]]] = {
-        panel: [] for panel in (None, _MODEL, _TRAINING, _OUTER, _PAPER)
-    }
-    for name, spec in (flat | {name: spec for name, spec in paper.items() if name not in flat}).items():
-        panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
+    panels: dict[str | None, list[inspect.Parameter]] = {panel: [] for panel in (None, *_PANELS.values(), _PAPER)}
+    for name, spec in (flat | paper | flat).items():  # in the order of CGE, whose defaults come first
         default = _default_text(spec)
         if name in flat and name in paper and paper[name].default != spec.default:
             default += f"; {_default_text(paper[name])} with --method paper"
-        panels[panel].append((name, spec, default))
-    parameters = [
-        inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_option(name, panel, spec, default)
-        )
-        for panel, specs in panels.items()
-        for name, spec, default in specs
-    ]
+        panel = None if name in _RUN else _PANELS[spec.group] if name in flat else _PAPER
+        option = _option(name, panel, spec, default)
+        panels[panel].append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option))
 
     @wraps(command)
     def complete(**options: Any) -> None:
         command(**options)
 
     *own, help_all = inspect.signature(command).parameters.values()
-    complete.__signature__ = inspect.Signature([*own, *parameters, help_all])  # type: ignore[attr-defined]
+    parameters = [*own, *chain(*panels.values()), help_all]
+    complete.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return complete
 
 
 def _option(name: str, panel: str | None, spec: FlatSetting, default: str) -> Any:
     """Return the annotation by which Typer makes the option of a setting."""
-    settings: dict[str, Any] = {
-        "help": _help(spec.setting, default),
-        "rich_help_panel": panel,
-        "show_default": False,
-    }
+    settings: dict[str, Any] = {"help": _help(spec.setting, default), "rich_help_panel": panel, "show_default": False}
     flag = flag_of(name)
     if spec.kind == "bool":
         return Annotated[bool | None, typer.Option(f"{flag}/{flag.replace('--', '--no-', 1)}", **settings)]
@@ -156,10 +142,7 @@ def _range(setting: Setting) -> str:
 
 
 def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that were given, with values as the constructors take them.
-
-    A setting that the method does not have is refused; text that is no number stays as it is.
-    """
+    """Return the settings that were given as the constructors take them; refuse those that the method does not have."""
     from cge.estimators.configs import flat_settings
 
     known = flat_settings(estimator_of(method))
@@ -169,18 +152,54 @@ def parsed_settings(method: str, options: Mapping[str, Any]) -> dict[str, Any]:
         other = next(name for name in METHODS if name != method and foreign in flat_settings(estimator_of(name)))
         problem = f"{flag_of(foreign)} is an option of --method {other}, not of --method {method}"
         raise InputError(problem, parameter=foreign, hint="leave it out, or change the method")
-    return {name: parse_value(value, known[name].kind, known[name].setting) for name, value in given.items()}
+    return {name: _parse(value, known[name]) for name, value in given.items()}
 
 
-def parse_value(text: Any, kind: str, setting: Setting) -> Any:
+def _parse(text: Any, spec: FlatSetting) -> Any:
     """Return the value of a setting from text."""
-    if not isinstance(text, str):
-        return text
-    if setting.optional and text.lower() == "none":
+    if spec.setting.optional and str(text).lower() == "none":
         return None
-    for number in () if setting.choices else (int, float) if kind == "int" else (float,):
-        try:
-            return number(text)
-        except ValueError:
-            continue
+    if isinstance(text, str) and not spec.setting.choices:
+        for number in (int, float) if spec.kind == "int" else (float,):
+            with suppress(ValueError):
+                return number(text)
     return text
+
+
+def use_config(context: typer.Context, file: str | None) -> str | None:
+    """Use the values in a file as defaults of the options."""
+    if file is None or context.resilient_parsing:
+        return file
+    from cge.estimators.configs import flat_settings, read_settings, read_toml
+
+    method = method_in(ARGUMENTS.get()) or read_toml(file)[1].get("method", METHODS[0])
+    if method not in METHODS:
+        raise FileFormatError(file, f"method must be one of {', '.join(METHODS)}, found {format_value(method)}")
+    known = flat_settings(estimator_of(method))
+    every = {name for other in METHODS for name in flat_settings(estimator_of(other))}
+    options: dict[str, Any] = {
+        option.opts[0].lstrip("-").replace("-", "_"): option
+        for option in context.command.params
+        if option.name not in ("config", *every)
+    }
+    specs = {name: spec[:3] for name, spec in known.items()}
+    values = read_settings(file, specs | {"seed": specs["random_state"]}, options)
+    if values.keys() >= {"seed", "random_state"}:
+        raise FileFormatError(file, "seed and random_state are the same; keep one")
+    values = {"random_state" if key == "seed" else key: value for key, value in values.items()}
+    context.default_map = {
+        options[key].name if key in options else key: _default(file, key, value, options.get(key))
+        for key, value in values.items()
+        if value is not None or key in known
+    }
+    return file
+
+
+def _default(file: str, key: str, value: Any, option: Any) -> Any:
+    """Return a value as the command line takes it: flags as they are, everything else as text."""
+    if option is not None and isinstance(value, bool) != bool(getattr(option, "is_flag", False)):
+        expected = "true or false" if not isinstance(value, bool) else "text"
+        raise FileFormatError(file, f"{key} must be {expected}, found {format_value(value)}")
+    if isinstance(value, list | dict):
+        raise FileFormatError(file, f"{key} must be one value, found {format_value(value)}")
+    return value if isinstance(value, bool) else str(value)

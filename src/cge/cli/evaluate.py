@@ -1,32 +1,22 @@
-"""`cge evaluate`: the accuracy of a method on a data set, over several seeds."""
+"""Methods on data sets: `cge evaluate` scores a method over several seeds, `cge tune` searches its settings."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import (
-    DatasetName,
-    FirstSeed,
-    Jobs,
-    Json,
-    PerClass,
-    QuietResult,
-    Settings,
-    TrainShare,
-    TrustData,
-    method_names,
-)
+from cge.cli.checkout import require_package
+from cge.cli.common_options import Jobs, Json, dataset_names, flag_option, int_option, text_option
+from cge.cli.main import Stopped
+from cge.cli.model_files import check_choice
 from cge.cli.printing import print_json, print_pairs
-from cge.errors import InputError, format_value
+from cge.errors import InputError
 
 if TYPE_CHECKING:
     from cge.data.dataset import Dataset
-    from cge.data.splits import Split
     from cge.estimators.methods import Method as MethodEntry
 
 _METRICS = {
@@ -41,21 +31,55 @@ _METRICS = {
 _TASKS = {"label": "cge", "link": "deepwalk"}  # with the default method of each
 
 
-Method = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME",
-        help="Method to evaluate; 'list' prints all of them \\[cge; deepwalk with --task link].",
-        autocompletion=method_names,
+def _method(text: str) -> Any:
+    def names() -> list[str]:
+        from cge.estimators.methods import methods_for
+
+        return list(methods_for())
+
+    return text_option("NAME", text, autocompletion=names)
+
+
+DatasetName = Annotated[
+    str,
+    typer.Argument(
+        metavar="DATASET",
+        help="A data set by name ('cge datasets' lists them), or a folder.",
+        autocompletion=dataset_names,
     ),
 ]
-Task = Annotated[str, typer.Option(metavar="TASK", help="Predict the 'label' of a node, or a 'link' between two.")]
-Config = Annotated[
-    str | None, typer.Option(metavar="FILE", help="Settings as TOML, as 'cge tune' writes; --set has precedence.")
+FirstSeed = Annotated[int, int_option("The first seed.", "--seed", "--first-seed", minimum=0)]
+PerClass = Annotated[int, int_option("Training labels per class, where the data set has no split.", minimum=1)]
+TrainShare = Annotated[
+    float | None, typer.Option(min=0, max=0.99, help="Draw splits with this fraction of the labels for training.")
 ]
-Strict = Annotated[
-    bool, typer.Option("--strict", help="Remove test nodes from the training graph (inductive methods).")
+TrustData = Annotated[
+    bool, flag_option("--trust-data", "Read files of a data set whose SHA256 is not the published one.")
 ]
+QuietResult = Annotated[bool, flag_option("--quiet", "Print nothing but the result.")]
+
+Method = Annotated[
+    str | None, _method("Method to evaluate; 'list' prints all of them \\[cge; deepwalk with --task link].")
+]
+Task = Annotated[str, text_option("TASK", "Predict the 'label' of a node, or a 'link' between two.")]
+Settings = Annotated[list[str] | None, text_option("NAME=VALUE", "A setting of the method; may be repeated.", "--set")]
+Config = Annotated[str | None, text_option("FILE", "Settings as TOML, as 'cge tune' writes; --set has precedence.")]
+Strict = Annotated[bool, flag_option("--strict", "Remove test nodes from the training graph (inductive methods).")]
+
+Trials = Annotated[int, int_option("Number of trials, those of earlier runs included.", minimum=1)]
+Storage = Annotated[
+    str | None,
+    text_option(
+        "URL|FILE",
+        "A database (sqlite:///tune.db) or a journal file; several machines may share it "
+        "\\[runs/tune/DATASET-METHOD.journal].",
+    ),
+]
+Runs = Annotated[int, int_option("Runs per trial; their mean accuracy is its score.", "--seeds", minimum=1)]
+Fixed = Annotated[
+    list[str] | None, text_option("NAME=VALUE", "A setting that is not searched; may be repeated.", "--set")
+]
+Out = Annotated[str | None, text_option("FILE", "Also write the best settings to this TOML file.")]
 
 
 def evaluate(
@@ -89,8 +113,7 @@ def evaluate(
     from cge.estimators.methods import find_method, make, methods_for
     from cge.evaluation.protocol import link_summary, notes_on_split, run_once, split_of, summarize
 
-    if task not in _TASKS:
-        raise InputError(f"--task must be one of {', '.join(map(repr, _TASKS))}, found {format_value(task)}")
+    check_choice("--task", task, _TASKS)
     links, name = task == "link", method or _TASKS[task]
     if links and strict:
         raise InputError("--strict removes test nodes, and link prediction has none", hint="leave it out")
@@ -100,7 +123,7 @@ def evaluate(
         print_json(descriptions) if as_json else print_pairs(descriptions.items())
         return
     values, entry = _settings(name, kind, settings or [], config), find_method(name, kind)
-    data, rows = any_dataset(dataset, trust_data), []
+    data, rows = _load(dataset, trust_data), []
     notes = [data.notes] if data.notes else []
     fixed_split = train_share is None and len(data.splits) == 1
     if fixed_split and not links and seeds > 1 and "random_state" not in entry.parameters():
@@ -108,12 +131,8 @@ def evaluate(
         notes.append(f"{name} is deterministic and the split is fixed, so there is one run")
     notes += [] if links else notes_on_split(data, *split_of(data, first_seed, per_class, train_share))
     for seed in range(first_seed, first_seed + seeds):
-        estimator = make(name, seed, n_jobs, kind, **values)
-
-        def labels(seed: int = seed) -> tuple[Dataset, Split]:
-            return split_of(data, seed, per_class, train_share)
-
-        rows.append(_links(estimator, data, seed, labels) if links else run_once(estimator, *labels(), strict))
+        estimator, split = make(name, seed, n_jobs, kind, **values), (data, seed, per_class, train_share)
+        rows.append(_links(estimator, *split) if links else run_once(estimator, *split_of(*split), strict))
         if not quiet and not as_json:
             scores = ", ".join(f"{metric} {value:.4f}" for metric, value in rows[-1]["metrics"].items())
             print(f"seed {seed}: {scores} ({rows[-1]['seconds']:.1f} s)", file=sys.stderr, flush=True)
@@ -148,38 +167,34 @@ def _params(entry: MethodEntry, estimator: Any) -> dict[str, Any]:
     from cge.estimators.configs import flat_params
 
     params = flat_params(estimator) if entry.declared_settings() is not None else estimator.get_params()
-    return {name: _plain(value) for name, value in params.items() if name != "random_state"}
+    plain = {name: getattr(value, "__qualname__", str(value)) for name, value in params.items() if callable(value)}
+    return {name: value for name, value in (params | plain).items() if name != "random_state"}
 
 
-def _links(estimator: Any, data: Dataset, seed: int, labels: Callable[[], tuple[Dataset, Split]]) -> dict[str, Any]:
+def _links(estimator: Any, data: Dataset, seed: int, per_class: int, train_share: float | None) -> dict[str, Any]:
     """Run link prediction once; only classifiers get labels."""
     from cge.data.link_split import hold_out_links
-    from cge.evaluation.protocol import run_links
+    from cge.evaluation.protocol import run_links, split_of
 
-    held = hold_out_links(data.graph, seed=seed)
+    link_split = hold_out_links(data.graph, seed=seed)
     if not hasattr(estimator, "predict_proba"):
-        return run_links(estimator, held)
-    chosen, split = labels()
-    validation = chosen.labels_of(split.validation) if len(split.validation) else None
-    return run_links(estimator, held, (chosen.labels_of(split.train), validation))
+        return run_links(estimator, link_split)
+    covered, split = split_of(data, seed, per_class, train_share)
+    validation = covered.labels_of(split.validation) if len(split.validation) else None
+    return run_links(estimator, link_split, (covered.labels_of(split.train), validation))
 
 
-def any_dataset(name: str, trust: bool = False) -> Dataset:
+def _load(name: str, trust: bool) -> Dataset:
     """Return a data set by its name, or the one in a folder."""
-    from cge.data import catalog, load_dataset
+    from cge.data import load_dataset
     from cge.data.dataset_folder import load_folder
 
-    known = {entry.name for entry in catalog()}
+    known = dataset_names()
     if Path(name).is_dir() and name not in known:
         return load_folder(name)
     if name.lower() in known:
         return load_dataset(name, trust=trust)
-    names = ", ".join(entry.name for entry in catalog())
-    raise InputError(f"there is no data set and no folder {name!r}", hint=f"the data sets are {names}")
-
-
-def _plain(value: Any) -> Any:
-    return getattr(value, "__qualname__", str(value)) if callable(value) else value
+    raise InputError(f"there is no data set and no folder {name!r}", hint=f"the data sets are {', '.join(known)}")
 
 
 def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) -> list[tuple[str, str]]:
@@ -187,17 +202,7 @@ def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) ->
     rows = [("data set", result["dataset"]), ("method", result["method"] + (", strict" if strict else ""))]
     if given:
         rows.append(("settings", ", ".join(f"{name}={value}" for name, value in given.items())))
-    for name in _METRICS:
-        if name in result:
-            score = result[name]
-            spread = "" if score["sd"] is None else f" ± {score['sd']:.4f}"
-            interval = (
-                ""
-                if score["sd"] is None
-                else f", 95 % confidence interval {score['ci95'][0]:.4f} to {score['ci95'][1]:.4f}"
-            )
-            runs = "1 seed" if len(score["per_seed"]) == 1 else f"{len(score['per_seed'])} seeds"
-            rows.append((_METRICS[name], f"{score['mean']:.4f}{spread} ({runs}{interval})"))
+    rows += [(title, _score(result[name])) for name, title in _METRICS.items() if name in result]
     labels, edges = result["labels"], result.get("edges")
     if edges is not None:
         rows.append(("edges", ", ".join(f"{name} {count:,}" for name, count in edges.items())))
@@ -210,3 +215,73 @@ def _result_rows(result: dict[str, Any], strict: bool, given: dict[str, Any]) ->
         ("peak memory", f"{result['peak_mb']:,} MB"),
         *[("note", note) for note in result["notes"]],
     ]
+
+
+def _score(score: dict[str, Any]) -> str:
+    """Return the mean over the runs, with standard deviation and confidence interval where there are several."""
+    if score["sd"] is None:
+        return f"{score['mean']:.4f} (1 seed)"
+    interval = "95 % confidence interval {:.4f} to {:.4f}".format(*score["ci95"])
+    return f"{score['mean']:.4f} ± {score['sd']:.4f} ({len(score['per_seed'])} seeds, {interval})"
+
+
+def tune(
+    dataset: DatasetName,
+    method: Annotated[str, _method("As in 'cge evaluate'.")] = "cge",
+    trials: Trials = 50,
+    storage: Storage = None,
+    seeds: Runs = 1,
+    first_seed: FirstSeed = 0,
+    per_class: PerClass = 20,
+    train_share: TrainShare = None,
+    settings: Fixed = None,
+    out: Out = None,
+    trust_data: TrustData = False,
+    n_jobs: Jobs = None,
+    quiet: QuietResult = False,
+    as_json: Json = False,
+) -> None:
+    """Search for the settings of a method that suit a data set (needs the package optuna).
+
+    Optuna proposes settings and the accuracy on the validation labels scores them; test labels are never used. Trials
+    are stored as they finish: the same command continues where it stopped. The best settings are printed as TOML, which
+    'cge evaluate --config' reads; those of the method cge are also read by 'cge fit --config'.
+
+    For example:
+
+      cge tune cora --method gcn --trials 30 --out gcn.toml
+      cge evaluate cora --method gcn --config gcn.toml
+    """
+    from cge.estimators.methods import settings_from_text
+    from cge.store.atomic import write_text
+
+    require_package("optuna", "tune", "tune")
+    from cge.estimators.tuning import as_toml, open_storage, search_space
+    from cge.estimators.tuning import tune as search
+
+    fixed = settings_from_text(settings or [])
+    search_space(method, fixed)  # refuses a wrong name before data are read
+    if out is not None:
+        Path(out).parent.mkdir(parents=True, exist_ok=True)
+    data = _load(dataset, trust_data)
+
+    def print_trial(number: int, _value: float | None, outcome: str) -> None:
+        if not quiet and not as_json:
+            print(f"trial {number}/{trials}: {outcome}", file=sys.stderr, flush=True)
+
+    split: dict[str, Any] = {"first_seed": first_seed, "per_class": per_class, "train_share": train_share}
+    try:
+        opened = open_storage(storage or f"runs/tune/{data.name}-{method}.journal")
+        more: dict[str, Any] = {"n_jobs": n_jobs, "fixed": fixed, "on_trial": print_trial}
+        best = search(data, method, trials, opened, seeds, **split, **more)
+    except KeyboardInterrupt:
+        raise Stopped("the same command continues where it stopped") from None
+    if out is not None:
+        write_text(Path(out), as_toml(best.settings))
+    if as_json:
+        result = {"dataset": data.name, "method": method, "settings": best.settings}
+        print_json(result | {"validation": best.accuracy, "trials": best.trials, "pruned": best.pruned})
+    else:
+        metric, plural = "micro-F1" if data.multilabel else "accuracy", "" if best.trials == 1 else "s"
+        print(f"# {data.name}, {method}: validation {metric} {best.accuracy:.4f}, best of {best.trials} trial{plural}")
+        print(as_toml(best.settings), end="")

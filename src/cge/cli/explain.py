@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, BinaryIO
+from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, int64
-from cge.cli.model_files import escape_note, ids_of, load_model, output_file, printable
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, flag_option, int_option, text_option
+from cge.cli.main import printable
+from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError
 
@@ -21,30 +21,29 @@ _FOLDED = 16  # characters to which columns of text may be folded
 _DISPENSABLE = ("edge types", "distinct nodes", "hops", "training labels")  # left out first in a narrow terminal
 
 
+TargetClass = Annotated[
+    str | None, text_option("NAME", "Class to explain; with --node, its score for that node.", "--class")
+]
+Compare = Annotated[
+    bool,
+    flag_option(
+        "--compare", "Without --node and --class: train a second model with uniform weights and compare with it."
+    ),
+]
+Classifier = Annotated[int, int_option("Index of the classifier, from 0, where several are averaged.", minimum=0)]
+
+
 def explain(
     folder: ModelFolder,
-    node: Annotated[str | None, typer.Option(metavar="ID", help="Explain the prediction for this node.")] = None,
-    to: Annotated[str | None, typer.Option(metavar="ID", help="Only paths from --node to this node.")] = None,
-    target_class: Annotated[
-        str | None,
-        typer.Option("--class", metavar="NAME", help="Class to explain; with --node, its score for that node."),
-    ] = None,
-    top: Annotated[int, typer.Option(min=1, callback=int64, help="How many paths to list.")] = 20,
-    hop: Annotated[
-        int | None, typer.Option(min=0, callback=int64, help="List only paths with this number of edges.")
-    ] = None,
-    compare: Annotated[
-        bool,
-        typer.Option(
-            "--compare",
-            help="Without --node and --class: train a second model with uniform weights and compare with it.",
-        ),
-    ] = False,
-    classifier: Annotated[
-        int, typer.Option(min=0, callback=int64, help="Index of the classifier, from 0, where several are averaged.")
-    ] = 0,
-    csv: Annotated[str | None, typer.Option("--csv", metavar="FILE", help="Write the paths as CSV.")] = None,
-    parquet: Annotated[str | None, typer.Option(metavar="FILE", help="Write the paths as Parquet.")] = None,
+    node: Annotated[str | None, text_option("ID", "Explain the prediction for this node.")] = None,
+    to: Annotated[str | None, text_option("ID", "Only paths from --node to this node.")] = None,
+    target_class: TargetClass = None,
+    top: Annotated[int, int_option("How many paths to list.", minimum=1)] = 20,
+    hop: Annotated[int | None, int_option("List only paths with this number of edges.", minimum=0)] = None,
+    compare: Compare = False,
+    classifier: Classifier = 0,
+    csv: Annotated[str | None, text_option("FILE", "Write the paths as CSV.")] = None,
+    parquet: Annotated[str | None, text_option("FILE", "Write the paths as Parquet.")] = None,
     exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
@@ -68,25 +67,26 @@ def explain(
         raise InputError("--to needs --node, the node where paths start")
     if compare and (node is not None or target_class is not None):
         raise InputError("--compare is about the whole model; leave out --node and --class")
-    files = [
-        (output_file(given, [suffix], option), suffix)
-        for given, suffix, option in ((csv, ".csv", "--csv"), (parquet, ".parquet", "--parquet"))
-        if given is not None
-    ]
+    given = {"csv": csv, "parquet": parquet}
+    files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in given.items() if path is not None]
     model = load_model(folder, n_jobs)
-    if not hasattr(model, "explain"):
-        problem = f"{folder} contains a {type(model).__name__}, whose predictions are not based on paths"
-        raise InputError(problem, hint="train a model with 'cge fit'")
+    require(model, "explain", folder, "whose predictions are not based on paths")
     regression = model.fitted_.target.kind == "regression"
     if regression and target_class is not None:
         raise InputError("a regression model has no classes", hint="leave out --class")
     if node is None and target_class is None:
         if files:
             raise InputError("--csv and --parquet write paths", hint="add --node or --class")
-        _compare_weighting(model, folder, compare, quiet, as_json)
+        comparison = model.compare_weighting(train_uniform=compare)
+        if as_json:
+            parameters = getattr(model, "weight_parameters_", None)
+            print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
+        elif not quiet:
+            heading("Path weighting")
+            print("\n".join(map(printable, comparison.sentences())))
         return
     explanation = _explain(model, node, to, target_class, {"top": top, "hop": hop, "classifier": classifier})
-    notes = [note for path, suffix in files for note in _write(explanation, path, suffix, exact)]
+    notes = [note for path, kind in files for note in _write(explanation, path, kind, exact)]
     if not quiet:
         print_notes(notes)
         print_notes([] if as_json else [f"{len(explanation):,} paths are written to {path}" for path, _ in files])
@@ -96,17 +96,6 @@ def explain(
         _print(explanation, regression=regression)
 
 
-def _compare_weighting(model: PathEstimator, folder: str, compare: bool, quiet: bool, as_json: bool) -> None:
-    """Print the path weighting and how it compares with uniform weights."""
-    comparison = model.compare_weighting(train_uniform=compare)
-    if as_json:
-        parameters = getattr(model, "weight_parameters_", None)
-        print_json({"folder": folder, "weight_parameters": parameters, **comparison.to_dict()})
-    elif not quiet:
-        heading("Path weighting")
-        print("\n".join(map(printable, comparison.sentences())))
-
-
 def _explain(
     model: PathEstimator, node: str | None, to: str | None, target_class: str | None, options: dict[str, Any]
 ) -> Explanation:
@@ -114,37 +103,25 @@ def _explain(
     label = None if target_class is None else classes.get(target_class, target_class)
     if node is None:
         return model.explain_class(label, **options)
-    start = _known_id(model, node)
-    if to is None:
+    start, *end = ids_of(model, [node] if to is None else [node, to])
+    for known in (start, *end):
+        model.graph_.index_of(known)  # raises an error if there is none
+    if not end:
         return model.explain(start, target_class=label, **options)
-    return model.explain_pair(start, _known_id(model, to), target_class=label, **options)
+    return model.explain_pair(start, end[0], target_class=label, **options)
 
 
-def _known_id(model: PathEstimator, text: str) -> Any:
-    """Return the id of a node of the model."""
-    node = ids_of(model, [text])[0]
-    model.graph_.index_of(node)  # raises an error if there is none
-    return node
-
-
-# ---------------------------------------------------------------------- files
-
-
-def _write(explanation: Explanation, path: Any, suffix: str, exact: bool) -> list[str]:
+def _write(explanation: Explanation, path: Path, kind: str, exact: bool) -> list[str]:
     """Write the paths as a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
-    from cge.store.export_formats import count_escaped_cells, write_parquet_table, write_text_table
+    from cge.store.export_formats import write_parquet_table, write_text_table
 
-    columns = _columns(explanation, text=suffix == ".csv")
-
-    def write(stream: BinaryIO) -> None:
-        if suffix == ".csv":
-            write_text_table(stream, columns, ",", exact=exact)
-        else:
-            write_parquet_table(stream, columns)
-
-    write_files({path: write})
-    return [] if exact or suffix != ".csv" else escape_note(count_escaped_cells(columns))
+    columns = _columns(explanation, text=kind == "csv")
+    if kind == "parquet":
+        write_files({path: lambda stream: write_parquet_table(stream, columns)})
+        return []
+    write_files({path: lambda stream: write_text_table(stream, columns, ",", exact=exact)})
+    return [] if exact else escape_note(columns)
 
 
 def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
@@ -157,7 +134,9 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
         rows = [getattr(path, name) for path in explanation]
         if text:
             return [" → ".join("·" if value is None else label_text(value) for value in row) for row in rows]
-        return [[_cell(value) for value in row] for row in rows]
+        return [
+            [value if value is None or isinstance(value, int) else label_text(value) for value in row] for row in rows
+        ]
 
     paths = list(explanation)
     names = ("path", "labels", "types") if explanation.by_edge_type else ("path", "labels")
@@ -172,16 +151,6 @@ def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
     columns["n_classifiers"] = np.full(len(paths), explanation.classifier.count)
     columns["classifier_name"] = [explanation.classifier.name] * len(paths)
     return columns
-
-
-def _cell(label: Any) -> Any:
-    """Return an id or a label as Parquet stores it: integers stay integers, a missing one is null."""
-    from cge.explain.explanation import label_text
-
-    return label if label is None or isinstance(label, int) else label_text(label)
-
-
-# ---------------------------------------------------------------------- the terminal
 
 
 def _print(explanation: Explanation, *, regression: bool) -> None:
@@ -202,10 +171,11 @@ def _print(explanation: Explanation, *, regression: bool) -> None:
         listed = sum(path.contribution for path in explanation)
         total = explanation.by_hop[:, explanation.target_index].sum()
         which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
-        print(f"Contribution of these {len(explanation)} paths: {_minus(listed)} of {_minus(total)} from {which}.")
+        numbers = f"{listed:+.2f} of {total:+.2f}".replace("-", "−")
+        print(f"Contribution of these {len(explanation)} paths: {numbers} from {which}.")
     columns = explanation.table(lambda label: printable(label_text(label)))
     for title in _DISPENSABLE:
-        if sum(_needed_width(name, cells, name in TEXT_COLUMNS) for name, cells in columns.items()) > width():
+        if _needed_width(columns, TEXT_COLUMNS) > width():
             columns.pop(title, None)
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
@@ -234,14 +204,10 @@ def _print_heading(explanation: Explanation, regression: bool) -> None:
     print_pairs(rows)
 
 
-def _needed_width(title: str, cells: list[str], foldable: bool) -> int:
-    """Return how many columns of a terminal a column needs; text may be folded."""
-    longest = max(len(title), *map(len, cells))
-    return min(longest, _FOLDED) + 2 if foldable else longest + 2
-
-
-def _minus(number: float) -> str:
-    return f"{number:+.2f}".replace("-", "−")
+def _needed_width(columns: dict[str, list[str]], foldable: Container[str]) -> int:
+    """Return how many columns of a terminal a table needs; text may be folded."""
+    widths = {title: max(len(title), *map(len, cells)) for title, cells in columns.items()}
+    return sum(min(width, _FOLDED) + 2 if title in foldable else width + 2 for title, width in widths.items())
 
 
 def _predicted(explanation: Explanation) -> str:

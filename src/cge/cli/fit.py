@@ -5,50 +5,30 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import typer
 
-from cge.cli.common_options import Json, among
-from cge.cli.config import use_config
-from cge.cli.dry_run import plan_json, print_plan
-from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings
-from cge.cli.fit_summary import fit_summary, histories, print_summary
-from cge.cli.flags import shell_message
-from cge.cli.graph_options import FILES, Files, takes_files
+from cge.cli.command import shell_message
+from cge.cli.common_options import Json, file_option, flag_option, text_option
+from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
+from cge.cli.fit_output import FitProgress, fit_summary, print_summary
+from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
+from cge.cli.graph_options import Files, takes_files
 from cge.cli.main import Stopped, command_line
-from cge.cli.memory import available_memory, refuse_too_large
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json, print_notes
 from cge.errors import CgeWarning, CheckpointError, FileFormatError, InputError, Message
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from cge.estimators.classifier import TaskLabels
     from cge.estimators.fit_plan import FitPlan
     from cge.estimators.path_estimator import PathEstimator
     from cge.graph import Graph
 
-    Array = npt.NDArray[Any]
-
 # What `cge fit --help` shows; `--help-all` shows every option.
-COMMON = (
-    "labels",
-    "validation",
-    "features",
-    "directed",
-    "out",
-    "dry_run",
-    "method",
-    "weighting",
-    "hops",
-    "max_epochs",
-    "random_state",
-    "n_jobs",
-)
+COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "dry_run")
+COMMON += ("method", "weighting", "hops", "max_epochs", "random_state", "n_jobs")
 
 
 def _help_all(context: typer.Context, requested: bool) -> None:
@@ -57,27 +37,16 @@ def _help_all(context: typer.Context, requested: bool) -> None:
         raise typer.Exit
 
 
-Labels = Annotated[
-    str, typer.Option(metavar="FILE", help="Training labels: a table of nodes and labels.", rich_help_panel=FILES)
-]
+Labels = Annotated[str, file_option("Training labels: a table of nodes and labels.")]
 Validation = Annotated[
     str | None,
-    typer.Option(
-        metavar="FILE",
-        help="Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[a fraction of the training labels is held out].",
-        rich_help_panel=FILES,
+    file_option(
+        "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
+        "\\[a fraction of the training labels is held out]."
     ),
 ]
-Out = Annotated[
-    str, typer.Option(metavar="DIR", help="Output folder; a model in it is replaced when the new one is done.")
-]
-Method = Annotated[
-    str,
-    typer.Option(
-        metavar="NAME", help="'cge', or 'paper' for the algorithm of the paper.", autocompletion=among(*METHODS)
-    ),
-]
+Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
+Method = Annotated[str, text_option("NAME", "'cge', or 'paper' for the algorithm of the paper.", choices=METHODS)]
 Config = Annotated[
     str | None,
     typer.Option(
@@ -87,10 +56,8 @@ Config = Annotated[
         is_eager=True,
     ),
 ]
-DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="Read the files and print what would be trained; write nothing.")
-]
-NoMemoryCheck = Annotated[bool, typer.Option("--no-memory-check", help="Start even if the memory seems too small.")]
+DryRun = Annotated[bool, flag_option("--dry-run", "Read the files and print what would be trained; write nothing.")]
+NoMemoryCheck = Annotated[bool, flag_option("--no-memory-check", "Start even if the memory seems too small.")]
 HelpAll = Annotated[
     bool, typer.Option("--help-all", help="Show all options and exit.", callback=_help_all, is_eager=True)
 ]
@@ -105,10 +72,10 @@ def fit(
     out: Out,
     method: Method = METHODS[0],
     config: Config = None,  # noqa: ARG001 - used by its callback
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a fit that was interrupted.")] = False,
+    resume: Annotated[bool, flag_option("--resume", "Continue a fit that was interrupted.")] = False,
     dry_run: DryRun = False,
     no_memory_check: NoMemoryCheck = False,
-    quiet: Annotated[bool, typer.Option("--quiet", help="Print nothing but warnings and errors.")] = False,
+    quiet: Annotated[bool, flag_option("--quiet", "Print nothing but warnings and errors.")] = False,
     as_json: Json = False,
     help_all: HelpAll = False,  # noqa: ARG001 - used by its callback
     **settings: Any,
@@ -130,7 +97,7 @@ def fit(
     model: PathEstimator = make_estimator(estimator_of(method), parsed_settings(method, settings))
     if dry_run:
         folder, task = folder_of(out), _read(files, labels, validation, model)
-        plan = _plan(model, task), task.graph, str(folder), available_memory()
+        plan = task.plan, task.graph, str(folder), available_memory()
         if as_json:
             print_json(plan_json(*plan) | {"notes": task.notes, "method": method, "settings": flat_params(model)})
         elif not quiet:
@@ -140,15 +107,13 @@ def fit(
     with output_folder(out) as folder:
         checkpoint = Checkpoint(folder)
         task = _read(files, labels, validation, model)
-        notes = task.notes
         if not no_memory_check:
-            refuse_too_large(_plan(model, task), available_memory())
+            refuse_too_large(task.plan, available_memory())
         if not resume:
             checkpoint.remove()
         elif not checkpoint.folder.exists():
-            notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
-        if not (quiet or as_json):
-            print_notes(notes)
+            task.notes.append(f"there is no checkpoint in {folder}, so training starts with the first epoch")
+        print_notes([] if quiet or as_json else task.notes)
         start, visible = time.perf_counter(), sys.stderr.isatty() and not (quiet or as_json)
         try:
             warning_texts = _fit(model, task, checkpoint, visible)
@@ -156,102 +121,77 @@ def fit(
             model.fit_call_["command"] = command_line(without=["--resume"])
             model.save(folder)
         except KeyboardInterrupt:
-            raise Stopped(_resume_hint(checkpoint)) from None
+            raise Stopped(checkpoint.resume_hint()) from None
         checkpoint.remove()
     print_notes(warning_texts, "warning")
-    summary = fit_summary(model, out, seconds)
+    summary, selection = fit_summary(model, out, seconds), model.selection_history_
     if as_json:
-        print_json(summary | {"warnings": warning_texts, "notes": notes, "method": method, **histories(model)})
+        about = {"warnings": warning_texts, "notes": task.notes, "method": method, "settings": flat_params(model)}
+        histories = {"history": model.history_.rows(), "selection_history": selection and selection.rows()}
+        print_json(summary | about | histories)
     elif not quiet:
         print_summary(summary, model)
 
 
 class _Task(NamedTuple):
-    """The content of the files: graph and labels, and notes about them."""
+    """The content of the files: graph and labels, notes about them, and the plan of the fit."""
 
     graph: Graph
     labels: TaskLabels
     notes: list[str]
+    plan: FitPlan
 
 
 def _read(files: Files, labels: str, validation: str | None, model: PathEstimator) -> _Task:
     """Check the settings, then read the files."""
+    from cge.estimators.fit_plan import plan_fit
     from cge.estimators.settings import check_settings
 
     check_settings(model)
     graph, reading = files.read_graph()
-    y, validation_labels, notes = _read_labels(files, labels, validation, graph)
+    y, notes = _read_labels(files, labels, graph)
+    validation_labels = None
+    if validation is not None:
+        validation_labels, validation_notes = _read_labels(files, validation, graph)
+        notes += [*validation_notes, *_shared_nodes(labels, y, validation, validation_labels)]
     task_labels = model._encode_task(graph, y, validation_labels)
-    return _Task(graph, task_labels, [*map(shell_message, reading.notes), *notes])
+    notes = [*map(shell_message, reading.notes), *notes]
+    return _Task(graph, task_labels, notes, plan_fit(model, graph, task_labels))
 
 
-def _read_labels(files: Files, labels: str, validation: str | None, graph: Graph) -> tuple[Any, Any, list[str]]:
-    """Return training and validation labels by node, as `fit` takes them, and notes about them."""
-    codes, names, notes = files.read_labels(labels, graph)
-    y = _by_node(graph, codes, names)
-    if validation is None:
-        return y, None, notes
-    codes, names, validation_notes = files.read_labels(validation, graph)
-    validation_labels, notes = _by_node(graph, codes, names), notes + validation_notes
-    shared = len(validation_labels.keys() & y.keys())
-    if shared == len(validation_labels):
-        raise InputError(
-            f"{validation}: every node in it has a label in {labels}, too, so no validation label is left",
-            hint="remove the nodes of one file from the other",
-        )
-    if not shared:
-        return y, validation_labels, notes
-    count = f"{shared:,} of {len(validation_labels):,} nodes in {validation} have a label in {labels}, too"
-    return y, validation_labels, [*notes, f"{count}: they are used for training only"]
-
-
-def _plan(model: PathEstimator, task: _Task) -> FitPlan:
-    from cge.estimators.fit_plan import plan_fit
-
-    return plan_fit(model, task.graph, task.labels)
-
-
-def _by_node(graph: Graph, codes: Array, names: tuple[str, ...]) -> dict[Any, Any]:
-    """Return {node id: name of its class}, or a list of names in a multilabel task."""
+def _read_labels(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any], list[str]]:
+    """Return {node id: name of its class}, or a list of names in a multilabel task, and notes about the file."""
     from cge.data.splits import labeled
 
+    codes, names, notes = files.read_labels(path, graph)
     ids, nodes = graph.node_ids.tolist(), labeled(codes).nonzero()[0].tolist()
     if codes.ndim == 1:
-        return {ids[node]: names[codes[node]] for node in nodes}
-    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}
+        return {ids[node]: names[codes[node]] for node in nodes}, notes
+    return {ids[node]: [names[code] for code in codes[node].nonzero()[0].tolist()] for node in nodes}, notes
+
+
+def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_labels: dict[Any, Any]) -> list[str]:
+    """Return a note about nodes that have both a training and a validation label; refuse it if all do."""
+    shared = len(validation_labels.keys() & y.keys())
+    if shared == len(validation_labels):
+        problem = f"{validation}: every node in it has a label in {labels}, too, so no validation label is left"
+        raise InputError(problem, hint="remove the nodes of one file from the other")
+    count = f"{shared:,} of {len(validation_labels):,} nodes in {validation} have a label in {labels}, too"
+    return [f"{count}: they are used for training only"] if shared else []
 
 
 def _fit(model: PathEstimator, task: _Task, checkpoint: Checkpoint, visible: bool) -> list[str]:
     """Train, and return the warnings of the library."""
-    from cge.cli.progress import FitProgress
-
     refit = bool(model.refit and not len(task.labels.validation) and model.validation_fraction)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", CgeWarning)
-        progress = FitProgress(checkpoint, refit, visible)
-        with _checkpoint_hints(), progress:
-            model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
+        try:
+            with FitProgress(checkpoint, refit, visible) as progress:
+                model.fit(task.graph, task.labels, resume=checkpoint.folder, callback=progress)
+        except (CheckpointError, FileFormatError) as error:  # the checkpoint's folder is part of the output folder
+            hint = "leave out --resume to start again, or give --out another folder"
+            raise InputError(Message(error.place, error.problem), hint=hint) from error
     for warning in caught:
         if not issubclass(warning.category, CgeWarning):
             warnings.warn_explicit(warning.message, warning.category, warning.filename, warning.lineno)
     return [shell_message(warning.message) for warning in caught if issubclass(warning.category, CgeWarning)]
-
-
-def _resume_hint(checkpoint: Checkpoint) -> str:
-    refit, first = checkpoint.epochs("refit"), checkpoint.epochs("select") or checkpoint.epochs("train")
-    if not first and checkpoint.any():
-        return "the same command with --resume continues"
-    if not first:
-        return "no epoch was finished, so there is no checkpoint to continue from"
-    epoch = f"{refit} of the training on all labels" if refit else f"{first}"
-    return f"the same command with --resume continues from epoch {epoch}"
-
-
-@contextmanager
-def _checkpoint_hints() -> Iterator[None]:
-    """Replace the hint of a checkpoint that cannot be used: its folder is part of the output folder."""
-    try:
-        yield
-    except (CheckpointError, FileFormatError) as error:
-        hint = "leave out --resume to start again, or give --out another folder"
-        raise InputError(Message(error.place, error.problem), hint=hint) from error

@@ -7,26 +7,24 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import among, dataset_names
-from cge.cli.flags import shell_message
+from cge.cli.command import shell_message
+from cge.cli.common_options import FILES, among, dataset_names, file_option, text_option
 from cge.errors import InputError
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from cge.data.files.dialect import TextOptions
     from cge.data.files.edge_summary import EdgeSummary
     from cge.graph import Graph
 
-FILES, _READING = "Files", "File format"  # panels of the help
-DELIMITERS = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
 
-
-def _read(*names: str, **more: Any) -> Any:
-    return typer.Option(*names, rich_help_panel=_READING, **more)
+def _read(*flags: str, **more: Any) -> Any:
+    return typer.Option(*flags, rich_help_panel="File format", **more)
 
 
 def _column(content: str) -> Any:
@@ -45,10 +43,17 @@ Target = Annotated[str | None, _column("targets")]
 Weight = Annotated[str | None, _column("edge weights")]
 EdgeType = Annotated[str | None, _column("edge types")]
 LabelNodes = Annotated[
-    str | None,
-    typer.Option(metavar="COLUMN", help="Column of nodes in the labels file: a name, or a number from 1."),
+    str | None, text_option("COLUMN", "Column of nodes in the labels file: a name, or a number from 1.")
 ]
-LabelColumn = Annotated[str | None, typer.Option(metavar="COLUMN", help="Column of labels in the labels file.")]
+LabelColumn = Annotated[str | None, text_option("COLUMN", "Column of labels in the labels file.")]
+
+
+def text_options(header: bool | None, delimiter: str | None, comment: str) -> TextOptions:
+    """Return how to read text; separators may be given by name."""
+    from cge.data.files.dialect import TextOptions
+
+    names = {"tab": "\t", "\\t": "\t", "space": " ", "comma": ",", "semicolon": ";"}
+    return TextOptions(header, delimiter and names.get(delimiter, delimiter), comment or None)
 
 
 def column_of(given: str | None) -> str | int | None:
@@ -67,22 +72,9 @@ def require_file(option: str, given: str | None, about: dict[str, Any]) -> None:
 class Files:
     """The options about the files of a graph; each field is an option."""
 
-    edges: Annotated[
-        str,
-        typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}."),
-    ]
-    features: Annotated[
-        str | None,
-        typer.Option(metavar="FILE", help="Features: {suffixes of features}.", rich_help_panel=FILES),
-    ] = None
-    nodes: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE",
-            help="List of all nodes, isolated ones included: {suffixes of nodes}.",
-            rich_help_panel=FILES,
-        ),
-    ] = None
+    edges: Annotated[str, typer.Argument(metavar="EDGES", help="Edges: {suffixes of edges}.")]
+    features: Annotated[str | None, file_option("Features: {suffixes of features}.")] = None
+    nodes: Annotated[str | None, file_option("List of all nodes, isolated ones included: {suffixes of nodes}.")] = None
     directed: Annotated[bool, typer.Option("--directed", help="The edges are directed.", rich_help_panel=FILES)] = False
     self_loops: SelfLoops = False
     weighted: Weighted = None
@@ -106,34 +98,24 @@ class Files:
 
     def read_graph(self) -> tuple[Graph, EdgeSummary]:
         """Read edges, features and nodes; return the graph and how it was read."""
-        from cge.data.files.dialect import TextOptions
         from cge.data.files.edges import EdgeOptions
         from cge.data.files.graph_files import read_graph_with_summary
 
         if not Path(self.edges).exists() and self.edges.lower() in dataset_names():
-            raise InputError(
-                f"{self.edges}: there is no such file; EDGES is a file, data sets by name work in 'cge evaluate' and "
-                "'cge tune'"
-            )
-        delimiter = self.delimiter and DELIMITERS.get(self.delimiter, self.delimiter)
-        text = TextOptions(self.header, delimiter, self.comment or None)
-        columns = (column_of(self.source), column_of(self.target), column_of(self.weight), column_of(self.edge_type))
-        return read_graph_with_summary(
-            self.edges,
-            self.features,
-            nodes=self.nodes,
-            options=EdgeOptions(*columns, self.weighted, self.ids, text),
-            directed=self.directed,
-            self_loops=self.self_loops,
-        )
+            hint = "EDGES is a file, data sets by name work in 'cge evaluate' and 'cge tune'"
+            raise InputError(f"{self.edges}: there is no such file", hint=hint)
+        text = text_options(self.header, self.delimiter, self.comment)
+        source, target, weight, edge_type = map(column_of, (self.source, self.target, self.weight, self.edge_type))
+        options = EdgeOptions(source, target, weight, edge_type, self.weighted, self.ids, text)
+        how: dict[str, Any] = {"nodes": self.nodes, "directed": self.directed, "self_loops": self.self_loops}
+        return read_graph_with_summary(self.edges, self.features, options=options, **how)
 
     def read_labels(self, path: str, graph: Graph) -> tuple[npt.NDArray[Any], tuple[str, ...], list[str]]:
         """Return labels and class names as `cge.read_labels` does, and notes about what may not be intended."""
-        from cge.data.files.dialect import TextOptions
         from cge.data.files.node_tables import read_labels_with_notes
 
         named: dict[str, Any] = {"node": column_of(self.node), "label": column_of(self.label)}
-        text = TextOptions(comment=self.comment or None)
+        text = text_options(None, None, self.comment)
         codes, names, notes = read_labels_with_notes(path, graph, text, multilabel=self.multilabel, **named)
         return codes, names, list(map(shell_message, notes))
 
@@ -144,17 +126,12 @@ def takes_files(command: Callable[..., None]) -> Callable[..., None]:
     Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
     `cge.cli.estimator_options` adds an option for each.
     """
-    hints = get_type_hints(Files, include_extras=True)
-    fields = inspect.signature(Files).parameters
+    fields = inspect.signature(Files, eval_str=True).parameters
+    options = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
     parameters: list[inspect.Parameter] = []
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if parameter.name == "files":
-            parameters += [
-                field.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY)
-                for name, field in fields.items()
-            ]
-        elif parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters.append(parameter)
+        if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
+            parameters += options if parameter.name == "files" else [parameter]
 
     @wraps(command)
     def with_fields(**options: Any) -> None:

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import FrameType
 
 _INTERRUPTED = 130  # what shells use for Ctrl-C; other signals are 128 + their number
-_arguments: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())
+ARGUMENTS: ContextVar[tuple[str, ...]] = ContextVar("arguments", default=())  # of the running command
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
@@ -45,11 +45,10 @@ class _Interruption:
 @contextmanager
 def _handling_signals() -> Iterator[_Interruption]:
     """Handle SIGTERM and SIGHUP, unless they already have a handler; only the main thread of a process can."""
-    interruption = _Interruption()
-    main_thread = threading.current_thread() is threading.main_thread()
-    names = ("SIGTERM", "SIGHUP") if main_thread else ()
-    numbers = [getattr(signal, name) for name in names if hasattr(signal, name)]  # Windows has no SIGHUP
-    handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
+    interruption, handled = _Interruption(), []
+    if threading.current_thread() is threading.main_thread():
+        numbers = [signal.SIGTERM, getattr(signal, "SIGHUP", signal.SIGTERM)]  # Windows has no SIGHUP
+        handled = [number for number in numbers if signal.getsignal(number) == signal.SIG_DFL]
     for number in handled:
         signal.signal(number, interruption)
     try:
@@ -66,29 +65,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run `cge` with these arguments and return the exit code."""
-    token = _arguments.set(tuple(arguments))
-    try:
-        with _handling_signals() as interruption:
-            return _run(arguments, interruption)
-    finally:
-        _arguments.reset(token)
-
-
-def command_arguments() -> tuple[str, ...]:
-    """Return the arguments of the running command."""
-    return _arguments.get()
+    ARGUMENTS.set(tuple(arguments))
+    with _handling_signals() as interruption:
+        return _run(arguments, interruption)
 
 
 def command_line(without: Sequence[str] = ()) -> str:
     """Return the running command as a shell takes it, without some options."""
-    words = [word for word in _arguments.get() if word not in ("--debug", *without)]
+    words = [word for word in ARGUMENTS.get() if word not in ("--debug", *without)]
     return shlex.join(["cge", *words]).encode(errors="backslashreplace").decode()  # file names may not be text
 
 
 def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
-    debug = "--debug" in arguments
-    for name in ("stdout", "stderr"):
-        stream = getattr(sys, name)
+    for name, stream in (("stdout", sys.stdout), ("stderr", sys.stderr)):
         if stream is None:  # it was closed; what is printed must not go to the other one
             setattr(sys, name, Path(os.devnull).open("w"))  # noqa: SIM115 - for the rest of the process
         elif isinstance(stream, io.TextIOWrapper):
@@ -99,29 +88,23 @@ def _run(arguments: Sequence[str], interruption: _Interruption) -> int:
         code = call([word for word in arguments if word != "--debug"])
         sys.stdout.flush()
         return interruption.report() if code == _INTERRUPTED else code
-    except KeyboardInterrupt:
-        return interruption.report()
-    except Stopped as stopped:
+    except (KeyboardInterrupt, Stopped) as stopped:
         return interruption.report(str(stopped))
     except BrokenPipeError:
         # The reader of our output has finished (`cge datasets | head`): this is no error, and nothing can be printed.
         _discard_output()
         return 0
-    except OSError as error:
-        if debug:
-            raise
-        try:
-            sys.stdout.flush()
-        except OSError:  # Python would try again at exit, and print a traceback
-            _discard_output()
-        return _failed(error)
     except SystemExit as end:
         if isinstance(end.__context__, BrokenPipeError):  # raised by rich when it prints help into a closed pipe
             return 0
         raise
     except Exception as error:
-        if debug:
+        if "--debug" in arguments:
             raise
+        try:
+            sys.stdout.flush()
+        except OSError:  # Python would try again at exit, and print a traceback
+            _discard_output()
         return _failed(error)
 
 
@@ -130,7 +113,7 @@ def _discard_output() -> None:
 
 
 def _failed(error: Exception) -> int:
-    from cge.cli.flags import shell_message
+    from cge.cli.command import shell_message
     from cge.errors import CgeError, disk_hint
 
     if isinstance(error, CgeError):
@@ -148,6 +131,13 @@ def _failed(error: Exception) -> int:
 
 def print_error(message: str) -> None:
     """Print one sentence on the error stream, on one line even if it contains line breaks."""
-    from cge.cli.model_files import printable
-
     print(f"cge: {printable(message)}", file=sys.stderr)
+
+
+def printable(value: object) -> str:
+    r"""Return text for a terminal: control characters are written as escapes.
+
+    >>> print(printable("a\x1b[31m"))
+    a\x1b[31m
+    """
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in str(value))

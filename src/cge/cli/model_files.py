@@ -1,13 +1,18 @@
-"""What commands share that use a saved model: loading it, node ids from the shell, output files, printing."""
+"""What commands share that use a saved model: loading it, node ids from the shell, output files."""
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 from cge.errors import InputError, Message, UnknownNodeError, format_value
+
+
+def check_choice(option: str, value: str, choices: Iterable[str]) -> None:
+    """Refuse a value that is none of the choices."""
+    if value not in choices:
+        raise InputError(f"{option} must be one of {', '.join(map(repr, choices))}, found {format_value(value)}")
 
 
 def load_model(folder: str, n_jobs: int | None = None) -> Any:
@@ -26,17 +31,10 @@ def load_model(folder: str, n_jobs: int | None = None) -> Any:
         raise InputError(Message(f"{folder}: ", error.problem), hint=hint) from None
 
 
-def require_predictions(model: Any, folder: str) -> None:
-    """Refuse a model that has vectors only."""
-    if not hasattr(model, "predict_proba"):
-        problem = f"{folder} contains a {type(model).__name__}, which has vectors but makes no predictions"
-        raise InputError(problem, hint="train a classifier with 'cge fit'")
-
-
-def require_vectors(model: Any, folder: str, hint: str = "train one with 'cge fit'") -> None:
-    """Refuse a model without vectors."""
-    if not hasattr(model, "embedding_"):
-        raise InputError(f"{folder} contains a {type(model).__name__}, which has no vectors", hint=hint)
+def require(model: Any, name: str, folder: str, problem: str, hint: str = "train a model with 'cge fit'") -> None:
+    """Refuse a model without an attribute that a command needs."""
+    if not hasattr(model, name):
+        raise InputError(f"{folder} contains a {type(model).__name__}, {problem}", hint=hint)
 
 
 def output_file(given: str, formats: Sequence[str], option: str = "--out", inputs: Iterable[str | None] = ()) -> Path:
@@ -60,23 +58,6 @@ def output_file(given: str, formats: Sequence[str], option: str = "--out", input
     return path
 
 
-def split_ids(given: str) -> list[str]:
-    """Return ids that are separated by commas; one that contains a comma is put in quotes.
-
-    >>> split_ids('a, "New York, NY"')
-    ['a', 'New York, NY']
-    """
-    try:
-        words = next(csv.reader([given], skipinitialspace=True, strict=True), [])
-    except csv.Error:
-        problem = f"--nodes {format_value(given)} has a quote that does not close"
-        raise InputError(problem, hint='write " as "" inside') from None
-    words = [word.strip() for word in words]
-    if not words or not all(words):
-        raise InputError(f"--nodes must be ids separated by commas, found {format_value(given)}")
-    return list(dict.fromkeys(words))
-
-
 def ids_of(model: Any, words: Sequence[str]) -> list[Any]:
     """Return ids in the type that the model has: integers where its ids are."""
     from cge.data.files.dialect import is_integer
@@ -89,19 +70,10 @@ def ids_of(model: Any, words: Sequence[str]) -> list[Any]:
     return [int(word) for word in words]
 
 
-def printable(value: object) -> str:
-    r"""Return text for a terminal: control characters are written as escapes.
+def escape_note(columns: dict[str, Any]) -> list[str]:
+    """Return a note if cells of a text table start like formulas, and so got an apostrophe."""
+    from cge.store.export_formats import count_escaped_cells
 
-    >>> print(printable("a\x1b[31m"))
-    a\x1b[31m
-    """
-    text = str(value)
-    if text.isprintable():
-        return text
-    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)
-
-
-def escape_note(cells: int) -> list[str]:
-    """Return a note that some cells were changed for spreadsheets."""
+    cells = count_escaped_cells(columns)
     start = f"{cells:,} cells start like formulas" if cells > 1 else "1 cell starts like a formula"
     return [f"{start}; an apostrophe was put before them, for spreadsheets (--exact leaves it out)"] if cells else []

@@ -36,29 +36,23 @@ def folder_of(given: str) -> Path:
 @contextmanager
 def output_folder(given: str) -> Iterator[Path]:
     """Create the output folder and reserve it for this fit, or raise an error; an empty one is removed at the end."""
+    from cge.store.atomic import reserve_folder
+
     folder = folder_of(given)
     new = not folder.exists()
     try:
         _try_writing(folder)
-        with _reserved(folder):
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(reserve_folder(folder))
+            except InputError as error:
+                hint = f"{error.hint}, or {_ANOTHER}" if error.hint else _ANOTHER
+                raise InputError(Message(error.place, error.problem), hint=hint) from None
             yield folder
     finally:
         if new:
             with suppress(OSError):  # it is not empty
                 folder.rmdir()
-
-
-@contextmanager
-def _reserved(folder: Path) -> Iterator[None]:
-    from cge.store.atomic import reserve_folder
-
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(reserve_folder(folder))
-        except InputError as error:
-            hint = f"{error.hint}, or {_ANOTHER}" if error.hint else _ANOTHER
-            raise InputError(Message(error.place, error.problem), hint=hint) from None
-        yield
 
 
 def _try_writing(folder: Path) -> None:
@@ -101,14 +95,18 @@ class Checkpoint:
                     file.unlink()
             self.folder.rmdir()
 
-    def any(self) -> bool:
-        """Return whether there is a checkpoint."""
-        return any(file.suffix == ".json" for file in self._files())
-
     def epochs(self, stage: str) -> int:
         """Return how many epochs of a stage ("select", "train" or "refit") are stored."""
         rows = self._metadata(stage).get("epochs")
         return len(rows) if isinstance(rows, list) else 0
+
+    def resume_hint(self) -> str:
+        """Return how an interrupted fit is continued."""
+        refit, first = self.epochs("refit"), self.epochs("select") or self.epochs("train")
+        if not first and not any(file.suffix == ".json" for file in self._files()):
+            return "no epoch was finished, so there is no checkpoint to continue from"
+        epoch = f"{refit} of the training on all labels" if refit else f"{first}"
+        return f"the same command with --resume continues{f' from epoch {epoch}' if first else ''}"
 
     def best_epoch(self) -> int:
         """Return the best epoch of the stage "select", 0 where there is none."""

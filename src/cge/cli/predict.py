@@ -2,62 +2,38 @@
 
 from __future__ import annotations
 
+import csv
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet
-from cge.cli.flags import shell_message
-from cge.cli.graph_options import (
-    DELIMITERS,
-    FILES,
-    Comment,
-    Delimiter,
-    EdgeType,
-    Header,
-    SelfLoops,
-    Source,
-    Target,
-    Weight,
-    Weighted,
-    column_of,
-    require_file,
-)
-from cge.cli.model_files import (
-    escape_note,
-    ids_of,
-    load_model,
-    output_file,
-    require_predictions,
-    split_ids,
-)
-from cge.cli.prediction_table import print_predictions, to_columns, to_json
-from cge.cli.printing import print_json, print_notes
+from cge.cli import graph_options as graph_files
+from cge.cli.command import shell_message
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, text_option
+from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.printing import print_json, print_notes, print_pairs, print_table
+from cge.errors import InputError, format_value
 
 if TYPE_CHECKING:
-    from cge.data.graph_update import GraphUpdate
+    from cge.estimators.predictions import Predictions
 
-NewEdges = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="New edges, between new nodes or to nodes of the graph.", rich_help_panel=FILES),
-]
-NewFeatures = Annotated[
-    str | None,
-    typer.Option(
-        metavar="FILE", help="Features of new nodes: a table with a node column, .npy or .npz.", rich_help_panel=FILES
-    ),
-]
-FeatureNodes = Annotated[
-    str | None,
-    typer.Option(metavar="FILE", help="The nodes of the rows of .npy or .npz, one per line.", rich_help_panel=FILES),
-]
+NewEdges = Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")]
+NewFeatures = Annotated[str | None, file_option("Features of new nodes: a table with a node column, .npy or .npz.")]
+FeatureNodes = Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")]
 NodeIds = Annotated[
     str | None,
-    typer.Option(
-        metavar="IDS",
-        help="Predict only these nodes: ids separated by commas \\[all nodes of the graph, or all new ones].",
+    text_option(
+        "IDS", "Predict only these nodes: ids separated by commas \\[all nodes of the graph, or all new ones]."
     ),
 ]
+Out = Annotated[str | None, text_option("FILE", "Write all predictions to a .csv, .tsv, .parquet or .json file.")]
+
+_MAX_ROWS = 20  # rows that are printed
+_BASIS = {
+    "training graph": "in the training graph",
+    "features+edges": "new, by features and edges",
+    "features": "new, by features only",
+    "edges": "new, by edges only",
+    "none": "new, without features and edges",
+}
 
 
 def predict(
@@ -66,18 +42,16 @@ def predict(
     features: NewFeatures = None,
     feature_nodes: FeatureNodes = None,
     nodes: NodeIds = None,
-    out: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Write all predictions to a .csv, .tsv, .parquet or .json file.")
-    ] = None,
-    weighted: Weighted = None,
-    self_loops: SelfLoops = False,
-    delimiter: Delimiter = None,
-    header: Header = None,
-    comment: Comment = "#",
-    source: Source = None,
-    target: Target = None,
-    weight: Weight = None,
-    edge_type: EdgeType = None,
+    out: Out = None,
+    weighted: graph_files.Weighted = None,
+    self_loops: graph_files.SelfLoops = False,
+    delimiter: graph_files.Delimiter = None,
+    header: graph_files.Header = None,
+    comment: graph_files.Comment = "#",
+    source: graph_files.Source = None,
+    target: graph_files.Target = None,
+    weight: graph_files.Weight = None,
+    edge_type: graph_files.EdgeType = None,
     exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
@@ -95,47 +69,135 @@ def predict(
       cge predict model --out predictions.csv
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
+    from cge.data.files.edges import EdgeOptions
+    from cge.data.files.graph_files import read_graph_update
     from cge.estimators.predictions import predict_nodes
-    from cge.store.export_formats import count_escaped_cells
     from cge.store.exports import TABLES, write_predictions
 
     if out is not None:
         output_file(out, TABLES, inputs=[graph, features, feature_nodes])
     columns = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
-    format_options = {"delimiter": delimiter, "self_loops": self_loops}
-    format_options |= {"header": header is not None, "weighted": weighted is not None}
-    require_file("--graph", graph, columns | format_options)
-    words = None if nodes is None else split_ids(nodes)
+    given = {"delimiter": delimiter, "self_loops": self_loops}
+    given |= {"header": header is not None, "weighted": weighted is not None}
+    graph_files.require_file("--graph", graph, columns | given)
+    words = None if nodes is None else _split_ids(nodes)
     model = load_model(folder, n_jobs)
-    require_predictions(model, folder)
-    edge_columns: dict[str, Any] = {name: column_of(text) for name, text in columns.items()} | {"weighted": weighted}
-    dialect = (header, delimiter and DELIMITERS.get(delimiter, delimiter), comment or None)
-    update, notes = _read_update(model, (graph, features, feature_nodes), edge_columns, dialect, self_loops)
+    problem = "which has vectors but makes no predictions"
+    require(model, "predict_proba", folder, problem, "train a classifier with 'cge fit'")
+    edge_columns: dict[str, Any] = {name: graph_files.column_of(column) for name, column in columns.items()}
+    text = graph_files.text_options(header, delimiter, comment)
+    options = EdgeOptions(**edge_columns, weighted=weighted, text=text)
+    update, notes = None, list[str]()
+    if (graph, features, feature_nodes) != (None, None, None):
+        more: dict[str, Any] = {"options": options, "self_loops": self_loops}
+        update, notes = read_graph_update(model.graph_, graph, features, feature_nodes=feature_nodes, **more)
     ids = None if words is None else ids_of(model, words)
     predictions, prediction_notes = predict_nodes(model, ids, update)
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:
-        table = to_columns(predictions)
-        write_predictions(out, table, lambda: {"folder": folder} | to_json(predictions), exact=exact)
+        table = _columns(predictions)
+        write_predictions(out, table, lambda: {"folder": folder} | _to_json(predictions), exact=exact)
         if not exact and out.lower().endswith((".csv", ".tsv")):
-            notes += escape_note(count_escaped_cells(table))
+            notes += escape_note(table)
     if as_json:
-        content = to_json(predictions, full=out is None)  # else they are in the file
+        content = _to_json(predictions, full=out is None)  # else they are in the file
         print_json({"folder": folder, "out": out, "notes": notes} | content)
     elif not quiet:
         print_notes(notes)
-        print_predictions(predictions, out)
+        _print(predictions, out)
 
 
-def _read_update(
-    model: Any, files: tuple[str | None, ...], columns: dict[str, Any], dialect: tuple[Any, ...], self_loops: bool
-) -> tuple[GraphUpdate | None, list[str]]:
-    """Read new edges and features, if any, and notes about them."""
-    from cge.data.files.dialect import TextOptions
-    from cge.data.files.edges import EdgeOptions
-    from cge.data.files.graph_files import read_graph_update
+def _split_ids(given: str) -> list[str]:
+    """Return ids that are separated by commas; one that contains a comma is put in quotes.
 
-    options = EdgeOptions(**columns, text=TextOptions(*dialect))
-    if files == (None, None, None):
-        return None, []
-    return read_graph_update(model.graph_, *files[:2], feature_nodes=files[2], options=options, self_loops=self_loops)
+    >>> _split_ids('a, "New York, NY"')
+    ['a', 'New York, NY']
+    """
+    try:
+        words = next(csv.reader([given], skipinitialspace=True, strict=True), [])
+    except csv.Error:
+        problem = f"--nodes {format_value(given)} has a quote that does not close"
+        raise InputError(problem, hint='write " as "" inside') from None
+    words = [word.strip() for word in words]
+    if not words or not all(words):
+        raise InputError(f"--nodes must be ids separated by commas, found {format_value(given)}")
+    return list(dict.fromkeys(words))
+
+
+def _evidence(predictions: Predictions) -> list[str]:
+    from cge.estimators.predictions import EVIDENCE
+
+    return [EVIDENCE[code] for code in predictions.evidence.tolist()]
+
+
+def _columns(predictions: Predictions) -> dict[str, Any]:
+    """Return predictions as columns of a table: classes are numbers, text, or lists of text."""
+    import numpy as np
+
+    from cge.store.export_formats import checked_texts
+
+    ids = predictions.nodes if predictions.nodes.dtype.kind == "i" else checked_texts(predictions.nodes)
+    evidence, classes, columns = _evidence(predictions), predictions.classes, predictions.probabilities.T
+    if predictions.target.kind == "regression":
+        return {"node": ids, "value": columns[0], "evidence": evidence}
+    predicted: Any = predictions.predicted
+    if predictions.target.multilabel:
+        predicted = [[str(name) for name in row] for row in predicted]
+    elif classes.dtype.kind in "if":
+        predicted = np.asarray(predicted, classes.dtype)
+    else:
+        predicted = [str(name) for name in predicted]
+    probabilities = {f"probability_{name}": column for name, column in zip(classes.tolist(), columns, strict=True)}
+    table = {"node": ids, "class": predicted, "confidence": predictions.confidence, "evidence": evidence}
+    return table | probabilities
+
+
+def _to_json(predictions: Predictions, *, full: bool = True) -> dict[str, Any]:
+    """Return predictions as a JSON object; without the nodes unless `full`."""
+    regression, classes = predictions.target.kind == "regression", predictions.classes.tolist()
+    result = {"nodes": len(predictions.nodes), "classes": classes, "evidence": predictions.counts()}
+    if not full:
+        return result | {"predictions": None}
+    columns = predictions.nodes.tolist(), predictions.predicted, _evidence(predictions)
+    if regression:
+        rows = [{"node": node, "value": value, "evidence": basis} for node, value, basis in zip(*columns, strict=True)]
+        return result | {"classes": None, "predictions": rows}
+    names = [str(name) for name in classes]
+    numbers = _short_floats(predictions.confidence), map(_short_floats, predictions.probabilities)
+    rows = [
+        {"node": node, "class": predicted, "confidence": confidence, "evidence": basis}
+        | {"probabilities": dict(zip(names, probabilities, strict=True))}
+        for node, predicted, basis, confidence, probabilities in zip(*columns, *numbers, strict=True)
+    ]
+    return result | {"predictions": rows}
+
+
+def _short_floats(values: Any) -> list[float]:
+    """Return float32 as Python floats without spurious digits."""
+    return [float(str(value)) for value in values]
+
+
+def _print(predictions: Predictions, out: str | None) -> None:
+    """Print the first predictions, or the file they were written to and the evidence they are based on."""
+    if out is not None:
+        counts = ", ".join(f"{count:,} {_BASIS[name]}" for name, count in predictions.counts().items())
+        print_pairs([("nodes", f"{len(predictions.nodes):,}"), ("based on", counts), ("written to", out)])
+        return
+    columns = {
+        ("node", "left"): list(map(str, predictions.nodes[:_MAX_ROWS].tolist())),
+        ("class", "left"): list(map(_text, predictions.predicted[:_MAX_ROWS])),
+        ("confidence", "right"): [f"{confidence:.3f}" for confidence in predictions.confidence[:_MAX_ROWS]],
+        ("evidence", "left"): _evidence(predictions)[:_MAX_ROWS],
+    }
+    if predictions.target.kind == "regression":
+        node, value, _, evidence = columns.values()
+        columns = {("node", "left"): node, ("value", "right"): value, ("evidence", "left"): evidence}
+    print_table(columns, zip(*columns.values(), strict=True))
+    if len(predictions.nodes) > _MAX_ROWS:
+        print(f"and {len(predictions.nodes) - _MAX_ROWS:,} more; --out FILE writes all of them, --json prints them")
+
+
+def _text(predicted: Any) -> str:
+    from cge.store.export_formats import SEPARATOR
+
+    return SEPARATOR.join(map(str, predicted)) or "none" if isinstance(predicted, list) else str(predicted)

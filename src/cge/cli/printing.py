@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from cge.cli.model_files import printable
+from cge.cli.main import printable
 
 _PIPED_WIDTH = 120  # columns to fill where the output is not a terminal
 

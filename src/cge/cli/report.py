@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet
+from cge.cli.common_options import Json, ModelFolder, ModelJobs, Quiet, flag_option, text_option
 from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
-from cge.cli.model_files import load_model, output_file
+from cge.cli.model_files import load_model, output_file, require
 from cge.cli.printing import print_json
 from cge.errors import FileFormatError, InputError, format_list, format_value
 
@@ -23,28 +23,31 @@ if TYPE_CHECKING:
 _MAX_NODES = 20_000  # of a graph on which other methods are trained without --compare
 
 
+Labels = Annotated[
+    str | None,
+    text_option("FILE", "Test labels, a table of nodes and labels \\[the validation labels are used instead]."),
+]
+Compare = Annotated[
+    bool | None,
+    flag_option(
+        "--compare/--no-compare",
+        "Also train uniform weights and baselines on the same labels \\[on graphs of up to 20,000 nodes].",
+    ),
+]
+Projection = Annotated[
+    str, text_option("pca|umap", "Projection of the map; umap needs the package umap-learn.", "--map")
+]
+
+
 def report(
     folder: ModelFolder,
-    out: Annotated[str, typer.Option(metavar="FILE", help="The HTML file to write.")] = "report.html",
-    labels: Annotated[
-        str | None,
-        typer.Option(
-            metavar="FILE", help="Test labels, a table of nodes and labels \\[the validation labels are used instead]."
-        ),
-    ] = None,
+    out: Annotated[str, text_option("FILE", "The HTML file to write.")] = "report.html",
+    labels: Labels = None,
     node: LabelNodes = None,
     label: LabelColumn = None,
-    compare: Annotated[
-        bool | None,
-        typer.Option(
-            "--compare/--no-compare",
-            help="Also train uniform weights and baselines on the same labels \\[on graphs of up to 20,000 nodes].",
-        ),
-    ] = None,
-    name: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
-    projection: Annotated[
-        str, typer.Option("--map", metavar="pca|umap", help="Projection of the map; umap needs the package umap-learn.")
-    ] = "pca",
+    compare: Compare = None,
+    name: Annotated[str, typer.Option(help="Title of the page.", show_default=False)] = "",
+    projection: Projection = "pca",
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
@@ -58,27 +61,25 @@ def report(
       cge report model
       cge report model --out report.html --labels test.csv
     """
-    from cge.estimators.path_estimator import PathEstimator
     from cge.report import compare_methods, scored_nodes, write_page
-    from cge.report.projection import check_projection
+    from cge.report.charts import check_projection
 
     require_file("--labels", labels, {"node": node, "label": label})
     output_file(out, [".html", ".htm"], inputs=[labels])
     check_projection(projection)
     model = load_model(folder, n_jobs)
-    if not isinstance(model, PathEstimator):
-        problem = f"{folder} contains a {type(model).__name__}, for which there is no report"
-        raise InputError(problem, hint="train a model with 'cge fit'")
+    require(model, "explainer", folder, "for which there is no report")
     test_labels = None if labels is None else _read_labels(model, labels, node=column_of(node), label=column_of(label))
     scored, rows = scored_nodes(model, test_labels), []
+    visible = sys.stderr.isatty() and not (quiet or as_json)
     if labels is not None and scored is None:
         problem = f"{labels}: every node in it has a training or validation label"
         raise InputError(problem, hint="give labels of other nodes")
     if scored is not None and (len(model.graph_) <= _MAX_NODES if compare is None else compare):
-        rows = compare_methods(model, scored, _print_method if sys.stderr.isatty() and not (quiet or as_json) else None)
+        rows = compare_methods(model, scored, _print_method if visible else None)
     elif compare:
         raise InputError(f"{folder} has no validation labels to compare on", hint="give test labels with --labels")
-    size = write_page(model, out, name=name or "", test_labels=test_labels, method_scores=rows, projection=projection)
+    size = write_page(model, out, name=name, test_labels=test_labels, method_scores=rows, projection=projection)
     if as_json:
         rows = rows or ([] if scored is None else [scored.row("cge", scored.probabilities)])
         result = {
@@ -86,7 +87,7 @@ def report(
             "bytes": size,
             "scored_on": None if scored is None else {"labels": len(scored.nodes), "kind": scored.kind},
             "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-            "calibration_error": None if scored is None else scored.reliability()["error"],
+            "calibration_error": scored and scored.reliability()["error"],
             "weighting_comparison": model.compare_weighting().to_dict(),
         }
         print_json(result)

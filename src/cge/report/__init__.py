@@ -1,7 +1,6 @@
 """The report: one HTML page about a trained model, with its accuracy, a map of the nodes, paths and weights."""
 
-from cge.report.comparison import compare_methods
-from cge.report.page import write_page
-from cge.report.scored_nodes import scored_nodes
+from cge.report.contents import write_page
+from cge.report.scored_nodes import compare_methods, scored_nodes
 
 __all__ = ["compare_methods", "scored_nodes", "write_page"]

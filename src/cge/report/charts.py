@@ -1,17 +1,23 @@
-"""The data of charts: training curves, path weights, classes on paths."""
+"""The data of charts: the strongest paths, their weights and classes, training curves, and the map."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
 
 from cge.arrays import Array
+from cge.errors import InputError, Message
 from cge.estimators.path_estimator import PathEstimator
+from cge.explain.explainer import Explainer
+from cge.models.sparse_products import unit_rows
 
+StrongPath = tuple[list[int], float, float]  # nodes, weight, contribution
 WeightedPath = tuple[list[int], float]  # nodes and weight
 
+PROJECTIONS = {"pca": "the first two principal components", "umap": "UMAP"}
 _MAX_CLASSES = 60  # of a heatmap
 _CURVES = {
     "supervised_loss": "supervised loss",
@@ -22,18 +28,30 @@ _CURVES = {
 }
 
 
+def rounded(values: Iterable[float], digits: int = 4) -> list[float]:
+    """Return numbers as rounded Python floats."""
+    return [round(float(value), digits) for value in values]
+
+
+def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[list[StrongPath]]:
+    """Return for each node, ascending, the paths that contribute most to the predicted class, as `CGE.explain` does."""
+    paths, contributions = explainer.top_by_contribution(nodes, top)
+    of_node: dict[int, list[StrongPath]] = {node: [] for node in nodes.tolist()}
+    columns = paths.nodes(explainer.paths.indices), paths.length, explainer.paths.weights(paths), contributions
+    for path, length, weight, contribution in zip(*(column.tolist() for column in columns), strict=True):
+        of_node[path[0]].append((path[:length], weight, contribution))
+    return list(of_node.values())
+
+
 def training_curves(model: PathEstimator) -> list[dict[str, Any]]:
     """Return losses and validation accuracy by epoch."""
     history = model.history_ if model.selection_history_ is None else model.selection_history_
-    rows = history.rows()
     curves = []
     for key, name in _CURVES.items():
-        points = [(row["epoch"], row[key]) for row in rows if row.get(key) is not None]
-        if points:
-            epochs, values = zip(*points, strict=True)
-            rounded = [round(float(value), 5) for value in values]
-            curves.append({"name": name, "x": list(epochs), "y": rounded, "is_accuracy": key == "validation_accuracy"})
-    return curves
+        rows = [row for row in history.rows() if row.get(key) is not None]
+        points = {"x": [row["epoch"] for row in rows], "y": rounded((row[key] for row in rows), 5)}
+        curves.append({"name": name, **points, "is_accuracy": key == "validation_accuracy"})
+    return [curve for curve in curves if curve["x"]]
 
 
 def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:
@@ -45,7 +63,7 @@ def weight_histogram(weights: Sequence[WeightedPath]) -> dict[str, Any] | None:
     low, high = np.quantile(values, [0.001, 0.999])
     count, edges = np.histogram(values, bins=30, range=(low, max(high, low + 1e-6)))
     centers = 10 ** ((edges[:-1] + edges[1:]) / 2)
-    return {"center": [round(float(center), 4) for center in centers], "count": count.tolist()}
+    return {"center": rounded(centers), "count": count.tolist()}
 
 
 def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
@@ -71,10 +89,7 @@ def weights_by_length(weights: Sequence[WeightedPath]) -> list[dict[str, Any]]:
 def relevance_matrix(
     weights: Sequence[WeightedPath], predicted: Array, labels: Array
 ) -> list[list[float | None]] | None:
-    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j.
-
-    `predicted` and `labels` are `(n, c)` booleans.
-    """
+    """Return the geometric mean of |A| of paths that contain class i, from nodes predicted to be of class j."""
     n_classes = labels.shape[1]
     if n_classes > _MAX_CLASSES:
         return None
@@ -88,3 +103,33 @@ def relevance_matrix(
         return None
     means, columns = np.exp(total / np.maximum(count, 1)), range(n_classes)
     return [[round(float(means[i, j]), 4) if count[i, j] else None for j in columns] for i in columns]
+
+
+def check_projection(name: str) -> None:
+    """Refuse an unknown projection, and one whose package is not installed."""
+    if name not in PROJECTIONS:
+        raise InputError(parameter="map", expected="'pca' or 'umap'", found=name)
+    if name == "umap" and find_spec("umap") is None:
+        problem = Message.of("{map} needs the package umap-learn", map="umap")
+        hint = Message.of("run pip install 'cge[umap]', or use {map}", map="pca")
+        raise InputError(problem, parameter="map", hint=hint)
+
+
+def project(vectors: Array, name: str, seed: int) -> Array:
+    """Return vectors, normalized to unit length, in two dimensions, `(n, 2)`.
+
+    >>> np.abs(project(np.array([[1.0, 0, 0], [0, 2, 0], [0, 3, 0]]), "pca", 0)).round(2).tolist()
+    [[0.94, 0.0], [0.47, 0.0], [0.47, 0.0]]
+    """
+    check_projection(name)
+    unit = unit_rows(vectors)
+    if name == "umap":
+        import umap
+
+        neighbors = max(min(15, len(unit) - 1), 2)  # 15 is UMAP's default
+        reducer = umap.UMAP(n_components=2, n_neighbors=neighbors, random_state=seed, n_jobs=1)
+        return np.asarray(reducer.fit_transform(unit))
+    centered = unit - unit.mean(0)
+    _, _, components = np.linalg.svd(centered, full_matrices=False)
+    projected: Array = centered @ components[:2].T
+    return projected if projected.shape[1] == 2 else np.column_stack([projected, np.zeros(len(projected))])

@@ -1,9 +1,19 @@
-"""Everything that a report shows of a trained model, as values for JSON."""
+"""The report as one HTML file that opens offline: everything that it shows, as values for JSON, and the file.
+
+Data and the chart library (Plotly) are in the page as compressed text. The user's texts are never inserted as markup.
+JSON escapes what is not ASCII, because ids may contain half of a surrogate pair, which UTF-8 cannot encode.
+"""
 
 from __future__ import annotations
 
+import base64
+import gzip
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.resources import files
+from pathlib import Path
+from string import Template
 from typing import Any
 
 import numpy as np
@@ -13,10 +23,20 @@ from cge.errors import InputError
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.similar import nearest_rows, row_norms
 from cge.report import sentences
-from cge.report.charts import relevance_matrix, training_curves, weight_histogram, weights_by_length
-from cge.report.projection import PROJECTIONS, check_projection, project
+from cge.report.charts import (
+    PROJECTIONS,
+    StrongPath,
+    check_projection,
+    project,
+    relevance_matrix,
+    rounded,
+    strongest_paths,
+    training_curves,
+    weight_histogram,
+    weights_by_length,
+)
 from cge.report.scored_nodes import ScoredNodes, scored_nodes
-from cge.report.strongest_paths import StrongPath, strongest_paths
+from cge.store.atomic import writable_file, write_files
 
 _MAX_NODES = 4000  # on the page
 _FAITHFULNESS_NODES = 40
@@ -35,10 +55,7 @@ _ORDERS = {"by contribution": "", "by weight": "by_weight_", "in random order": 
 
 @dataclass(frozen=True, eq=False)
 class _Nodes:
-    """Labels, as zeros and ones `(n, c)`, and predictions of all nodes, and which of them are on the page.
-
-    `shown` are on the map; `listed` are these and further nodes that are only on paths.
-    """
+    """Labels `(n, c)` and predictions of all nodes; those `shown` on the map; `listed` are also those on paths only."""
 
     train_labels: Array
     labels: Array
@@ -64,42 +81,53 @@ class _Nodes:
         return np.where(self.labels.any(1), largest, self.predicted)
 
 
+def write_page(model: PathEstimator, out: str | Path, **options: Any) -> int:
+    """Write the report of a trained model to a file, atomically; return its size in bytes.
+
+    `options` are those of `report_contents`.
+    """
+    from plotly.offline import get_plotlyjs
+
+    path, folder = writable_file(out), files("cge.report")
+    contents = report_contents(model, **options)
+    page = Template((folder / "page.html").read_text("utf-8")).substitute(
+        style=(folder / "page.css").read_text("utf-8"),
+        script=(folder / "page.js").read_text("utf-8"),
+        library=_compressed(get_plotlyjs()),
+        data=_compressed(json.dumps(contents, ensure_ascii=True, allow_nan=False)),
+    )
+    content = page.encode()
+    write_files({path: lambda stream: stream.write(content)})
+    return len(content)
+
+
+def _compressed(text: str) -> str:
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
 def report_contents(
     model: PathEstimator,
     *,
     name: str = "",
     test_labels: Array | None = None,
     method_scores: Sequence[dict[str, Any]] = (),
-    node_names: Array | None = None,
-    class_names: Sequence[str] | None = None,
     command: str = "",
     projection: str = "pca",
 ) -> dict[str, Any]:
-    """Return everything that the page shows.
+    """Return everything that the page shows of a graph called `name`.
 
-    Parameters
-    ----------
-    name : str
-        The name of the graph; may be empty.
-    test_labels : (n,) or (n, c), optional
-        Labels of nodes that were not trained on, as class numbers of `model.classes_` with −1 for unknown, or zeros and
-        ones: they are shown, and the model is scored on them. Without them it is scored on its validation labels.
-    method_scores : rows of "method", "accuracy" and "interval", optional
-        The scores of the model and of other methods, from `compare_methods`; without them, those of the model.
-    node_names, class_names : (n,), (c,), optional
-        Display names of nodes and classes.
-    command : str, optional
-        The command that repeats the training; by default that of the model, or the call in Python.
-    projection : "pca" or "umap"
-        How vectors are projected to two dimensions; UMAP needs the package umap-learn.
+    `test_labels`, `(n,)` class numbers of `model.classes_` with −1 for unknown or `(n, c)` zeros and ones, are labels
+    of nodes that were not trained on: they are shown, and the model is scored on them, by default on its validation
+    labels. `method_scores` are the rows of `compare_methods`, by default only that of the model. `command` repeats the
+    training, by default that of the model, or the call in Python. `projection` is that of the map, "pca" or "umap".
     """
     if not hasattr(model, "fitted_"):
         raise InputError("a report needs a trained model", hint="call fit first")
     check_projection(projection)
     scored = scored_nodes(model, test_labels)
     rows = list(method_scores) or ([] if scored is None else [scored.row("cge", scored.probabilities)])
-    classes = [str(label) for label in (model.classes_ if class_names is None else class_names)]
-    train_labels, multilabel = _label_matrix(model, None), model.fitted_.target.multilabel
+    classes, target = [str(label) for label in model.classes_], model.fitted_.target
+    train_labels = _label_matrix(model, None)
     labels = train_labels | _label_matrix(model, test_labels)
     shown = _select_nodes(train_labels, labels)
     paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
@@ -107,10 +135,9 @@ def report_contents(
     on_paths = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
     listed = np.concatenate([shown, np.setdiff1d(on_paths, shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
-    captions = sentences.captions(model, model.explainer().classifier, len(shown), scored, PROJECTIONS[projection])
     tested = min(_FAITHFULNESS_NODES, len(shown))
-    captions["faithfulness-caption"] = sentences.faithfulness_caption(model.explainer().classifier, tested)
-    captions["colors-caption"] = sentences.color_caption(multilabel, len(classes), len(_COLORS))
+    captions = sentences.captions(model, len(shown), tested, scored, PROJECTIONS[projection])
+    captions["colors-caption"] = sentences.color_caption(target.multilabel, len(classes), len(_COLORS))
     captions["signs-caption"] = sentences.sign_caption([weight for _, weight in weights])
     return {
         "title": f"cge: {name or f'{len(labels):,} nodes'}",
@@ -118,23 +145,23 @@ def report_contents(
         "weighting": sentences.weighting_sentences(model, scored, rows),
         "captions": captions,
         "accuracy": [{key: row[key] for key in ("method", "accuracy", "interval")} for row in rows],
-        "metric": model.fitted_.target.metric,
-        "reliability": None if scored is None else scored.reliability(),
-        "confusion": None if scored is None else scored.confusion(),
-        "by_class": None if scored is None else scored.by_class(),
+        "metric": target.metric,
+        "reliability": scored and scored.reliability(),
+        "confusion": scored and scored.confusion(),
+        "by_class": scored and scored.by_class(),
         "curves": training_curves(model),
         "best_epoch": model.best_epoch_,
         "classes": classes,
         "groups": _color_groups(nodes.class_sizes),
-        "nodes": _node_table(model, nodes, node_names, projection),
-        "paths": _renumbered(paths, listed, len(labels)),
+        "nodes": _node_table(model, nodes, projection),
+        "paths": _renumbered(paths, listed),
         "neighbors": _neighbors(model.embedding_[shown]),
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
         "weight_axis": sentences.weight_axis_title(model),
         "histogram": weight_histogram(weights),
         "by_length": weights_by_length(weights),
-        "relevance": relevance_matrix(weights, model.fitted_.target.indicators(nodes.probabilities), labels > 0),
+        "relevance": relevance_matrix(weights, target.indicators(nodes.probabilities), labels > 0),
         "faithfulness": _faithfulness(model, shown),
         "command": command or sentences.fit_call(model),
         "settings": sentences.settings_rows(model),
@@ -144,13 +171,10 @@ def report_contents(
 
 def _label_matrix(model: PathEstimator, test_labels: Array | None) -> Array:
     """Return the training labels, or test labels, as zeros and ones, `(n, c)`; rows of other nodes are zero."""
-    fitted = model.fitted_
+    train, target = model.fitted_.train, model.fitted_.target
+    nodes = train.nodes if test_labels is None else np.flatnonzero(target.labeled(test_labels))
     matrix = np.zeros((len(model.node_ids_), len(model.classes_)), np.int64)
-    if test_labels is None:
-        matrix[fitted.train.nodes] = fitted.train.matrix
-    else:
-        nodes = np.flatnonzero(fitted.target.labeled(test_labels))
-        matrix[nodes] = fitted.target.matrix(test_labels[nodes])
+    matrix[nodes] = train.matrix if test_labels is None else target.matrix(test_labels[nodes])
     return matrix
 
 
@@ -176,25 +200,23 @@ def _color_groups(sizes: Array) -> list[dict[str, Any]]:
     return [*groups, {"classes": others, "color": _OTHER_COLOR}] if others else groups
 
 
-def _node_table(model: PathEstimator, nodes: _Nodes, node_names: Array | None, projection: str) -> dict[str, Any]:
+def _node_table(model: PathEstimator, nodes: _Nodes, projection: str) -> dict[str, Any]:
     """Return the columns of the nodes on the page; those on the map come first, and have keys."""
     explainer, listed = model.explainer(), nodes.listed
-    names = np.asarray(model.node_ids_ if node_names is None else node_names, object)[listed]
     projected = project(model.embedding_[nodes.shown], projection, model.random_state)
-    confidence = nodes.probabilities[listed, nodes.predicted[listed]]
     ensemble = explainer.classifier.count > 1
     return {
         "keys": list(range(len(nodes.shown))),
-        "id": [str(name) for name in names],
+        "id": [str(node) for node in model.node_ids_[listed].tolist()],
         "label": [np.flatnonzero(row).tolist() for row in nodes.labels[listed]],
         "is_training": nodes.train_labels[listed].any(1).astype(int).tolist(),
         "predicted": nodes.predicted[listed].tolist(),
-        "confidence": [round(float(value), 4) for value in confidence],
+        "confidence": rounded(nodes.probabilities[listed].max(1)),
         "predicted_all": _predicted_all(nodes.probabilities[listed]) if model.fitted_.target.multilabel else None,
         "classifier_prediction": explainer.predict_alone(nodes.shown).tolist() if ensemble else None,
         "color_class": nodes.color_class[listed].tolist(),
-        "x": [round(float(value), 4) for value in projected[:, 0]],
-        "y": [round(float(value), 4) for value in projected[:, 1]],
+        "x": rounded(projected[:, 0]),
+        "y": rounded(projected[:, 1]),
     }
 
 
@@ -207,15 +229,11 @@ def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
     ]
 
 
-def _renumbered(paths: list[list[StrongPath]], listed: Array, count: int) -> list[list[Any]]:
+def _renumbered(paths: list[list[StrongPath]], listed: Array) -> list[list[Any]]:
     """Return the paths of each node with the page's node numbers."""
-    numbers = np.empty(count, np.int64)
-    numbers[listed] = np.arange(len(listed))
+    numbers = {node: number for number, node in enumerate(listed.tolist())}
     return [
-        [
-            [numbers[path].tolist(), float(f"{weight:.4g}"), float(f"{contribution:.4g}")]
-            for path, weight, contribution in of_node
-        ]
+        [[[numbers[node] for node in path], *(float(f"{value:.4g}") for value in values)] for path, *values in of_node]
         for of_node in paths
     ]
 
@@ -226,7 +244,7 @@ def _neighbors(vectors: Array) -> list[list[int]]:
         return [[] for _ in vectors]
     top = min(_TOP_NEIGHBORS, len(vectors) - 1)
     nearest, _ = nearest_rows(vectors, np.arange(len(vectors)), top, row_norms(vectors))
-    return [row.tolist() for row in nearest]
+    return list(nearest.tolist())
 
 
 def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
@@ -236,7 +254,7 @@ def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
     coefficients = sorted(parameters["coefficients"].items(), key=lambda pair: abs(pair[1])) if learned else []
     return {
         "edge_coefficients": [[_INPUT_NAMES.get(name, name), round(value, 4)] for name, value in coefficients],
-        "hop_weights": [round(weight, 4) for weight in parameters["hops"]],
+        "hop_weights": rounded(parameters["hops"]),
     }
 
 
@@ -244,14 +262,13 @@ def _faithfulness(model: PathEstimator, shown: Array) -> dict[str, Any]:
     """Return the curves of deletion and insertion: means over evenly spaced nodes."""
     places = np.linspace(0, len(shown) - 1, min(_FAITHFULNESS_NODES, len(shown))).astype(np.int64)
     curves = model.faithfulness(model.node_ids_[np.unique(shown[places])].tolist())
-    means = {
+    return {"fractions": curves.fractions.tolist()} | {
         change: [
-            {"name": name, "probability": [round(float(value), 4) for value in getattr(curves, order + change).mean(0)]}
+            {"name": name, "probability": rounded(getattr(curves, order + change).mean(0))}
             for name, order in _ORDERS.items()
         ]
         for change in ("deletion", "insertion")
     }
-    return {"fractions": curves.fractions.tolist(), **means}
 
 
 def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None) -> int:
@@ -260,10 +277,8 @@ def _first_node(model: PathEstimator, nodes: _Nodes, scored: ScoredNodes | None)
     It is a test node, if there are any. Conditions that no node meets are left out.
     """
     shown, predicted = nodes.shown, nodes.predicted[nodes.shown]
-    conditions = [nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3]
-    if scored is not None and scored.is_test:
-        conditions.insert(0, np.isin(shown, scored.nodes))
     suitable = np.ones(len(shown), bool)
-    for condition in conditions:
+    scored_here = np.isin(shown, scored.nodes) if scored is not None and scored.is_test else suitable
+    for condition in (scored_here, nodes.labels[shown, predicted] > 0, model.graph_.degrees[shown] >= 3):
         suitable = suitable & condition if (suitable & condition).any() else suitable
     return int(np.where(suitable, nodes.probabilities[shown, predicted], -1.0).argmax()) if len(shown) else 0

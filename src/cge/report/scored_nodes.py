@@ -1,17 +1,25 @@
-"""The test or validation nodes on which a model is scored, and its scores on them."""
+"""The test or validation nodes on which a model is scored, its scores on them, and those of other methods."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sklearn.metrics import confusion_matrix
 
 from cge.arrays import Array
+from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
+from cge.estimators.explanation_mixin import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.estimators.path_estimator import PathEstimator
 from cge.evaluation.significance import f1_interval, wilson_interval
-from cge.metrics import node_f1, reliability
+from cge.explain.weighting_comparison import Gain
+from cge.metrics import micro_f1, node_f1, reliability
+from cge.report.charts import rounded
 from cge.targets import Target
+
+_UNIFORM = "cge (uniform weights)"
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,52 +41,41 @@ class ScoredNodes:
         """The kind of labels, "test" or "validation"."""
         return "test" if self.is_test else "validation"
 
-    def predicted(self, probabilities: Array) -> Array:
-        """Return the predicted classes as zeros and ones, `(k, c)`."""
-        return self.target.indicators(probabilities)
-
     def node_scores(self, probabilities: Array) -> Array:
         """Return the accuracy on each node, `(k,)`: 0 or 1, in a multilabel task the F1 of its classes."""
-        return node_f1(self.predicted(probabilities), self.labels)
+        return node_f1(self.target.indicators(probabilities), self.labels)
 
     def row(self, method: str, probabilities: Array) -> dict[str, Any]:
         """Return the accuracy of a method (micro-F1 in a multilabel task), with its 95 % interval."""
-        predicted = self.predicted(probabilities)
-        hits, total = int((predicted & (self.labels > 0)).sum()), int(predicted.sum() + self.labels.sum())
+        predicted, true = self.target.indicators(probabilities), self.labels > 0
+        hits = int((predicted & true).sum())
         multilabel = self.target.multilabel
         interval = f1_interval(predicted, self.labels) if multilabel else wilson_interval(hits, len(self.nodes))
-        return {"method": method, "accuracy": 2 * hits / max(total, 1), "interval": list(interval)}
+        return {"method": method, "accuracy": micro_f1(predicted, true), "interval": list(interval)}
 
     def reliability(self) -> dict[str, Any]:
         """Return the reliability diagram of the model's probabilities."""
         diagram = reliability(self.probabilities, self.target.from_matrix(self.labels))
-        columns = {"confidence": diagram.confidence, "accuracy": diagram.accuracy}
-        numbers = {name: [round(float(value), 4) for value in values] for name, values in columns.items()}
+        numbers = {"confidence": rounded(diagram.confidence), "accuracy": rounded(diagram.accuracy)}
         return numbers | {"count": diagram.count.tolist(), "error": round(diagram.error, 4)}
 
     def confusion(self) -> list[list[int]] | None:
         """Return the confusion matrix, a row for each true class; None in a multilabel task."""
         if self.target.multilabel:
             return None
-        n_classes = self.labels.shape[1]
-        cells = self.labels.argmax(1) * n_classes + self.probabilities.argmax(1)
-        counts = np.bincount(cells, minlength=n_classes**2).reshape(n_classes, n_classes)
-        return [row.tolist() for row in counts]
+        true, predicted, classes = self.labels.argmax(1), self.probabilities.argmax(1), range(self.labels.shape[1])
+        return list(confusion_matrix(true, predicted, labels=classes).tolist())
 
     def by_class(self) -> list[dict[str, Any]] | None:
         """Return precision, recall and F1 of each class in a multilabel task; None otherwise."""
         if not self.target.multilabel:
             return None
-        predicted, true = self.predicted(self.probabilities), self.labels > 0
+        predicted, true = self.target.indicators(self.probabilities), self.labels > 0
         hits, positives, support = (predicted & true).sum(0), predicted.sum(0), true.sum(0)
-        scores = {
-            "precision": hits / np.maximum(positives, 1),
-            "recall": hits / np.maximum(support, 1),
-            "f1": 2 * hits / np.maximum(positives + support, 1),
-        }
+        precision, recall = hits / np.maximum(positives, 1), hits / np.maximum(support, 1)
+        columns = support.tolist(), *map(rounded, (precision, recall, 2 * hits / np.maximum(positives + support, 1)))
         return [
-            {"nodes": int(support[column])} | {name: round(float(values[column]), 4) for name, values in scores.items()}
-            for column in range(len(support))
+            {"nodes": row[0], "precision": row[1], "recall": row[2], "f1": row[3]} for row in zip(*columns, strict=True)
         ]
 
 
@@ -100,3 +97,27 @@ def scored_nodes(model: PathEstimator, test_labels: Array | None = None) -> Scor
     if not len(nodes):
         return None
     return ScoredNodes(nodes, target.matrix(test_labels[nodes]), fitted.probabilities(None, nodes), target, True)
+
+
+def compare_methods(
+    model: PathEstimator, scored: ScoredNodes, on_method: Callable[[str], object] | None = None
+) -> list[dict[str, Any]]:
+    """Return the scores of a trained model and of other methods, as rows of "method", "accuracy" and "interval".
+
+    All methods use the training and validation labels of the model. The row of uniform weights has the "gain" of the
+    model over it. `on_method` is called with the name of each method before it is trained.
+    """
+    rows, labels = [scored.row("cge", scored.probabilities)], labels_of(model, as_passed=scored.is_test)
+    methods: dict[str, Any] = {} if model.weighting_ == "uniform" else {_UNIFORM: uniform_copy(model)}
+    if model.graph_.features is not None:
+        methods |= {"SGC": SGC(), "logistic regression (features)": FeatureClassifier()}
+    for name, method in (methods | {"label propagation": LabelPropagation()}).items():
+        if on_method is not None:
+            on_method(name)
+        probabilities = probabilities_of_nodes(method, fit_like(method, model, labels), scored.nodes)
+        rows.append(scored.row(name, probabilities))
+        if name == _UNIFORM:
+            node_scores = (scored.node_scores(each) for each in (scored.probabilities, probabilities))
+            selected = not scored.is_test and model.fitted_.weighting_selected
+            rows[-1]["gain"] = Gain.between(*node_scores, selected=selected)
+    return [rows[0], *sorted(rows[1:], key=lambda row: (row["method"] != _UNIFORM, -row["accuracy"]))]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from cge.errors import counted
@@ -11,7 +11,6 @@ from cge.estimators.configs import flat_params, flat_settings
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
-from cge.explain.explanation import ClassifierInfo
 from cge.report.scored_nodes import ScoredNodes
 from cge.training.classifier_registry import CLASSIFIERS
 
@@ -22,30 +21,22 @@ def summary_sentences(
     """Return what graph and labels the model was trained on, and its scores."""
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
-    graph_sentence = (
-        f"{f'{name}: ' if name else ''}{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, "
-        f"{len(model.classes_)} classes."
-    )
-    label_sentence = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
+    sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, {len(model.classes_)} classes"
+    first = f"{f'{name}: ' if name else ''}{sizes}. {seen['train']:,} training labels, "
+    first += f"{seen['validation']:,} validation labels."
     if seen["outer"]:
         unused = ", which were not selected" if learned_weights_unused(model.fitted_) else ""
-        label_sentence += f" {seen['outer']:,} of the training labels were also used to learn path weights{unused}."
-    first = f"{graph_sentence} {label_sentence}"
+        first += f" {seen['outer']:,} of the training labels were also used to learn path weights{unused}."
     if scored is None:
         return [first, "There are no labels to score the model on."]
-    low, high = rows[0]["interval"]
-    metric = scored.target.metric
-    score = (
-        f"{metric[0].upper()}{metric[1:]} on {len(scored.nodes):,} {scored.kind} labels: "
-        f"{100 * rows[0]['accuracy']:.1f} % (95 % interval {100 * low:.1f} to {100 * high:.1f})."
-    )
+    accuracy, low, high = (f"{100 * share:.1f}" for share in (rows[0]["accuracy"], *rows[0]["interval"]))
+    metric = scored.target.metric[0].upper() + scored.target.metric[1:]
+    labels = f"{len(scored.nodes):,} {scored.kind} labels"
+    score = f"{metric} on {labels}: {accuracy} % (95 % interval {low} to {high})."
     if not scored.is_test:
         score += " These labels also selected the model, so this is slightly optimistic."
-    sentences = [first, score]
-    others = [f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:]]
-    if others:
-        sentences.append(f"Other methods, trained and scored on the same labels: {', '.join(others)}.")
-    return sentences
+    others = ", ".join(f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:])
+    return [first, score, *([f"Other methods, trained and scored on the same labels: {others}."] if others else [])]
 
 
 def weighting_sentences(model: PathEstimator, scored: ScoredNodes | None, rows: list[dict[str, Any]]) -> list[str]:
@@ -57,17 +48,17 @@ def weighting_sentences(model: PathEstimator, scored: ScoredNodes | None, rows: 
 
 
 def captions(
-    model: PathEstimator,
-    classifier: ClassifierInfo,
-    n_shown: int,
-    scored: ScoredNodes | None,
-    projection: str,
+    model: PathEstimator, n_shown: int, n_tested: int, scored: ScoredNodes | None, projection: str
 ) -> dict[str, str]:
-    """Return the captions of charts, by id; `n_shown` nodes are on the page, `projection` describes the map."""
+    """Return the captions of charts, by id.
+
+    `n_shown` nodes are on the page, `n_tested` in the test of faithfulness; `projection` describes the map.
+    """
     n_nodes = len(model.graph_)
     part = "" if n_nodes == n_shown else f" {n_shown:,} of {n_nodes:,} nodes are shown."
     labels = "" if scored is None else f"{len(scored.nodes):,} {scored.kind} labels."
     error = "" if scored is None else f"{100 * scored.reliability()['error']:.1f} %"
+    classifier = model.explainer().classifier
     ensemble = classifier.count > 1
     attributed = "" if model.fitted_.exact else " For PaperCGE contributions are an attribution, not an exact sum."
     classifiers = f" Classifiers: {', '.join(model.classifiers_)}." if hasattr(model, "classifiers_") else ""
@@ -89,17 +80,12 @@ def captions(
         "strongest-caption": "The following charts show the strongest paths of each node, not all paths: they were "
         "selected by contribution, so paths with large weights are more frequent.",
         "weighting-caption": f"Weighting: {model.weighting_}.{classifiers} A(p): weight of path p{symbols}.",
+        "faithfulness-caption": "Probability of the predicted class as paths are deleted from a node's vector, or "
+        "inserted into a vector without paths: by contribution, by weight, or in random order; mean over "
+        f"{counted(n_tested, 'node')}. A faster change means that these paths matter more for the prediction. The gap "
+        "between “by contribution” and “by weight” shows how much more contributions tell than weights alone."
+        + (f" The probability is that of {classifier}." if ensemble else ""),
     }
-
-
-def faithfulness_caption(classifier: ClassifierInfo, n_nodes: int) -> str:
-    """Return what the curves of deletion and insertion show, means over `n_nodes` nodes."""
-    return (
-        "Probability of the predicted class as paths are deleted from a node's vector, or inserted into a vector "
-        f"without paths: by contribution, by weight, or in random order; mean over {counted(n_nodes, 'node')}. A "
-        "faster change means that these paths matter more for the prediction. The gap between “by contribution” and "
-        "“by weight” shows how much more contributions tell than weights alone."
-    ) + (f" The probability is that of {classifier}." if classifier.count > 1 else "")
 
 
 def color_caption(multilabel: bool, n_classes: int, n_colors: int) -> str:
@@ -124,20 +110,19 @@ def sign_caption(weights: Sequence[float]) -> str:
 def settings_rows(model: PathEstimator) -> list[list[str]]:
     """Return the settings of a model, with what was selected where a setting was open."""
     used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
-    if hasattr(model, "classifiers_"):
-        used["classifier"] = ", ".join(model.classifiers_)
+    used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
     for name in ("label_propagation", "prior_correction"):
         if hasattr(model, f"{name}_"):
             used[name] = "yes" if getattr(model, f"{name}_") else "no"
     rows = []
     for name, value in flat_params(model).items():
-        if name != "n_jobs":  # does not change the result
-            selected = used.get(name) if value is None or value == "auto" else None
-            if value is None:
-                rows.append([name, selected or _default_value(model, name)])
-            else:
-                rows.append([name, f"{value}: {selected}" if selected else str(value)])
-    return rows
+        text = str(value)
+        if value is None:
+            text = used.get(name) or _default_value(model, name)
+        elif value == "auto" and used.get(name):
+            text = f"{value}: {used[name]}"
+        rows.append([name, text])
+    return [row for row in rows if row[0] != "n_jobs"]  # it does not change the result
 
 
 def _default_value(model: PathEstimator, name: str) -> str:
@@ -176,7 +161,6 @@ def fit_call(model: PathEstimator) -> str:
 def _as_code(value: Any) -> str:
     """Return a setting as it is written in Python; a config object as a dictionary of its settings."""
     if is_dataclass(value) and not isinstance(value, type):
-        default = type(value)()
-        changed = {field.name: getattr(value, field.name) for field in fields(value)}
-        return repr({name: setting for name, setting in changed.items() if setting != getattr(default, name)})
+        default = vars(type(value)())
+        return repr({name: setting for name, setting in vars(value).items() if setting != default[name]})
     return name_of(value) if callable(value) else repr(value)

@@ -1,0 +1,181 @@
+"""What `cge fit` prints: its progress on a terminal, and a summary of the model that it has trained."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Iterable
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from cge.cli.output_folder import Checkpoint
+from cge.cli.printing import print_pairs
+
+if TYPE_CHECKING:
+    from cge.estimators.path_estimator import PathEstimator
+    from cge.training.history import Epoch, PaperEpoch
+
+_LOSSES = {"path loss": "path_loss", "label loss": "supervised_loss", "consistency loss": "consistency_loss"}
+_SEARCH = ("weight_parameters", "classifiers", "label_propagation", "prior_correction", "search_results")
+
+
+def _epoch_line(epoch: PaperEpoch | Epoch) -> str:
+    """Return the numbers of an epoch in one line."""
+    values = vars(epoch)
+    parts = [f"{title} {values[name]:.3f}" for title, name in _LOSSES.items() if name in values]
+    if epoch.validation_accuracy is not None:
+        parts.append(f"validation accuracy {epoch.validation_accuracy:.1%}")
+    if values.get("weight_mean") is not None:
+        parts.append(f"path weights {values['weight_mean']:.2f} ± {values['weight_std']:.2f}")
+    return " · ".join(parts)
+
+
+class FitProgress(Progress):
+    """Shows the epochs of a fit on the error stream, a bar and a line of numbers under it; the callback of `fit`.
+
+    The epochs in a `checkpoint` count as done. `refit` says whether a second training on all labels follows.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, refit: bool, visible: bool) -> None:
+        self._numbers = ""  # Progress draws itself when it is made
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), _TimeLeft())
+        terminal = Console(stderr=True)
+        super().__init__(*columns, console=terminal, transient=True, refresh_per_second=4, disable=not visible)
+        self._checkpoint, self._refit = checkpoint, refit
+        self._first = checkpoint.epochs("select") or checkpoint.epochs("train")
+        self._seconds: list[float] = []
+        start = f"after epoch {self._first}" if self._first else "preparing the graph"
+        self._task = self.add_task(start, total=None, ends=None)
+
+    def get_renderables(self) -> Iterable[RenderableType]:
+        """Yield the bar and the numbers."""
+        yield self.make_tasks_table(self.tasks)
+        if self._numbers:
+            yield Text(f"  {self._numbers}", style="dim", no_wrap=True, overflow="ellipsis")
+
+    def __call__(self, epoch: PaperEpoch | Epoch) -> None:
+        """Show an epoch that is done."""
+        if self.disable:
+            return
+        self._seconds = [*(self._seconds if epoch.epoch > 1 else []), epoch.seconds]
+        done, total, last = epoch.epoch, epoch.max_epochs, epoch.max_epochs
+        if hasattr(epoch, "path_loss"):  # the paper's algorithm: one training, and perhaps a second on all labels
+            total = epoch.max_epochs * (2 if self._refit else 1)
+            if epoch.stage == "refit":  # it ends after the epoch that the first training selected
+                last = self._checkpoint.best_epoch() or epoch.max_epochs
+                done, total = self._first + epoch.epoch, self._first + last
+            else:
+                self._first = epoch.epoch
+        ends = time.monotonic() + (total - done) * sum(self._seconds) / len(self._seconds)
+        self._numbers, text = _epoch_line(epoch), f"{epoch.stage} · epoch {epoch.epoch}/{last}"
+        self.update(self._task, completed=done, total=total, description=text, refresh=True, ends=ends)
+
+
+class _TimeLeft(ProgressColumn):
+    """Time until the last epoch, if training does not stop early; it counts down between epochs."""
+
+    def render(self, task: Task) -> Text:
+        if task.fields["ends"] is None:
+            return Text("")
+        seconds = max(0, math.ceil(task.fields["ends"] - time.monotonic()))
+        clock = str(timedelta(seconds=seconds)) if seconds >= 3600 else f"{seconds // 60}:{seconds % 60:02}"
+        return Text(f"up to {clock} left")
+
+
+def fit_summary(model: PathEstimator, out: str, seconds: float) -> dict[str, Any]:
+    """Return a summary of a trained model as a JSON object; what `PaperCGE` does not have is None."""
+    selection = model.history_ if model.selection_history_ is None else model.selection_history_
+    last, best = vars(model.history_[model.best_epoch_ - 1]), selection[model.best_epoch_ - 1]
+    weights = None
+    if last.get("weight_mean") is not None:
+        columns = {"mean": "weight_mean", "std": "weight_std", "effective_paths": "effective_paths"}
+        weights = {key: last[name] for key, name in columns.items()}
+    return {
+        "folder": out,
+        "nodes": model.graph_.num_nodes,
+        "edges": model.graph_.num_edges,
+        "classes": model.classes_.tolist(),
+        "labels_seen": model.labels_seen_,
+        "best_epoch": model.best_epoch_,
+        "refitted": model.selection_history_ is not None,
+        "metric": model.fitted_.target.metric,
+        "validation_accuracy": _validation_accuracy(model, best.validation_accuracy),
+        "weighting": model.weighting_,
+        "path_weights": weights,
+        **{name: getattr(model, f"{name}_", None) for name in _SEARCH},
+        "weighting_comparison": model.compare_weighting().to_dict(),
+        "seconds": seconds,
+    }
+
+
+def _validation_accuracy(model: PathEstimator, of_epoch: float | None) -> float | None:
+    """Return the validation accuracy of the calibrated ensemble; where the metric is another one, the best epoch's."""
+    validation = model.fitted_.validation
+    if of_epoch is None or model.fitted_.target.metric != "accuracy" or not len(validation):
+        return of_epoch
+    return float((validation.probabilities.argmax(1) == validation.matrix.argmax(1)).mean())
+
+
+def print_summary(summary: dict[str, Any], model: PathEstimator) -> None:
+    """Print a summary, and how to use the model."""
+    from cge.estimators.fitted_model import learned_weights_unused
+
+    unused = learned_weights_unused(model.fitted_)
+    comparison = model.compare_weighting().sentences()
+    rows = [
+        ("nodes", f"{summary['nodes']:,}"),
+        ("edges", f"{summary['edges']:,}"),
+        ("labels", describe_labels(summary["labels_seen"], summary["refitted"], "was learned", unused)),
+        ("best epoch", _best_epoch(summary, model)),
+        ("validation", _score(summary, model)),
+        ("weighting", " ".join(comparison).removeprefix("Weighting: ")),
+    ]
+    weights = summary["path_weights"]
+    if weights is not None:
+        spread = f"{weights['mean']:.3g} ± {weights['std']:.2g}"
+        rows.append(("path weights", f"{spread}, effective sample size {weights['effective_paths']:.0%} of the paths"))
+    names = summary["classifiers"]
+    if names:
+        text = " and ".join(names) + (", averaged" if len(names) > 1 else "")
+        text += ", with label propagation" if summary["label_propagation"] else ""
+        rows.append(("classifier", text + (", with prior correction" if summary["prior_correction"] else "")))
+    folder = json.dumps(summary["folder"], ensure_ascii=False)
+    rows += [("seconds", f"{summary['seconds']:.1f}"), ("saved to", summary["folder"])]
+    print_pairs([*rows, ("in Python", f"model = cge.load({folder}); model.predict()")])
+
+
+def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: bool = False) -> str:
+    """Return how many labels train and validate, and on how many a weighting is `learned`.
+
+    >>> describe_labels({"train": 40, "outer": 32, "validation": 8}, True, "was learned")
+    '40 (32 training, 8 held out for validation); the weighting was learned on the 32'
+    """
+    train, outer, validation = (counts[name] for name in ("train", "outer", "validation"))
+    text = f"{train:,} training, {validation:,} validation"
+    if refit:
+        text = f"{train:,} ({train - validation:,} training, {validation:,} held out for validation)"
+    if not outer:
+        return text
+    if unused:
+        return f"{text}; a weighting was learned on {outer:,} training labels, but not selected"
+    which = f"{'all' if outer == train else 'the'} {outer:,}" if refit else "the training labels"
+    return f"{text}; the weighting {learned} on {which}"
+
+
+def _best_epoch(summary: dict[str, Any], model: PathEstimator) -> str:
+    text = f"{summary['best_epoch']} of {len(model.selection_history_ or model.history_)}"
+    if summary["refitted"]:
+        return f"{text}, selected on held-out labels, then refitted on all labels"
+    return f"{text}, the last: there are no validation labels" if summary["validation_accuracy"] is None else text
+
+
+def _score(summary: dict[str, Any], model: PathEstimator) -> str:
+    if summary["validation_accuracy"] is None:
+        return "none"
+    score = model.fitted_.target.format_score(summary["validation_accuracy"])
+    return f"{summary['metric']} {score} on {summary['labels_seen']['validation']:,} labels"

@@ -1,0 +1,169 @@
+"""The vectors of a saved model: `cge embed` writes them as files for other tools, `cge similar` compares them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, int_option, text_option
+from cge.cli.graph_options import LabelColumn, LabelNodes, column_of, require_file
+from cge.cli.main import printable
+from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
+from cge.cli.printing import print_json, print_notes, print_pairs, print_table
+from cge.errors import InputError, format_value
+
+if TYPE_CHECKING:
+    from cge.store.exports import Export
+
+Out = Annotated[
+    str | None,
+    text_option(
+        "FILE",
+        "File for the vectors; the suffix is the format: .parquet, .csv, .tsv, .txt and .bin (word2vec), .npz; "
+        ".graphml is the graph with labels and predictions.",
+    ),
+]
+Projector = Annotated[
+    str | None, text_option("DIR", "Folder for vectors.tsv and metadata.tsv, for the embedding projector.")
+]
+Labels = Annotated[
+    str | None,
+    file_option("Labels, a table of nodes and labels, for .graphml and --projector \\[the training labels]."),
+]
+Metric = Annotated[str, text_option("NAME", "'cosine', or 'dot' for inner products.", choices=("cosine", "dot"))]
+Method = Annotated[
+    str,
+    text_option(
+        "NAME",
+        "'exact', or 'approximate' with an index of usearch; 'auto' is exact for one node.",
+        choices=("auto", "exact", "approximate"),
+    ),
+]
+
+
+def embed(
+    folder: ModelFolder,
+    out: Out = None,
+    projector: Projector = None,
+    labels: Labels = None,
+    node: LabelNodes = None,
+    label: LabelColumn = None,
+    exact: Exact = False,
+    n_jobs: ModelJobs = None,
+    quiet: Quiet = False,
+    as_json: Json = False,
+) -> None:
+    """Write the vectors of a saved model, or its graph with predictions, for other tools.
+
+    An existing file is replaced when the new one is complete. docs/predictions.md describes the formats.
+
+    For example:
+
+      cge embed model --out vectors.parquet
+      cge embed model --out words.bin --projector projector
+      cge embed model --out graph.graphml --labels labels.csv
+    """
+    from cge.store.exports import VECTORS, checked_folder, write_export
+
+    require_file("--labels", labels, {"node": node, "label": label})
+    if out is None and projector is None:
+        raise InputError("there is nothing to write; give --out a file, or --projector a folder")
+    if out is not None:
+        output_file(out, list(VECTORS), inputs=[labels])
+    if projector is not None:
+        checked_folder(projector)
+    model = load_model(folder, n_jobs)
+    graphml = out is not None and out.lower().endswith(".graphml")
+    if projector is not None or not graphml:
+        hint = "give --out a .graphml file, which needs none, or train a model with 'cge fit'"
+        require(model, "embedding_", folder, "which has no vectors", hint)
+    columns: dict[str, Any] = {"node": column_of(node), "label": column_of(label), "exact": exact}
+    export = _export(model, labels, with_labels=projector is not None or graphml, **columns)
+    names = [] if out is None else [out]
+    if projector is not None:
+        names += [str(Path(projector) / name) for name in ("vectors.tsv", "metadata.tsv")]
+    paths = write_export(export, out, projector=projector)
+    cells: dict[str, Any] = {"id": export.ids} if out is not None and out.lower().endswith((".csv", ".tsv")) else {}
+    if projector is not None:
+        cells |= {"node": export.texts, "label": export.label or [], "prediction": export.prediction or []}
+    notes = [] if exact else escape_note(cells)
+    result = {
+        "folder": folder,
+        "nodes": len(export.graph),
+        "dim": int(export.vectors.shape[1]) or None,
+        "files": [{"path": name, "bytes": path.stat().st_size} for name, path in zip(names, paths, strict=True)],
+        "notes": notes,
+    }
+    if as_json:
+        print_json(result)
+    elif not quiet:
+        print_notes(notes)
+        rows = [("" if place else "written to", name) for place, name in enumerate(names)]
+        dim = [("dimensions", f"{result['dim']:,}")] if result["dim"] else []
+        print_pairs([("nodes", f"{result['nodes']:,}"), *dim, *rows])
+
+
+def _export(model: Any, labels: str | None, *, with_labels: bool, exact: bool, **columns: Any) -> Export:
+    """Return the vectors, and labels and predictions where the format has a place for them."""
+    import numpy as np
+
+    from cge.data import read_labels
+    from cge.estimators.predictions import predict_nodes, training_labels
+    from cge.store.export_formats import SEPARATOR
+    from cge.store.exports import Export
+
+    vectors = getattr(model, "embedding_", np.empty((len(model.graph_), 0), np.float32))
+    rows = training_labels(model) if with_labels else None
+    if labels is not None:
+        matrix, names = read_labels(labels, model.graph_, multilabel=True, **columns)
+        rows = [[names[code] for code in row.nonzero()[0].tolist()] for row in matrix]
+    texts = None if rows is None else [SEPARATOR.join(map(str, row)) or None for row in rows]
+    if not with_labels or not hasattr(model, "predict_proba"):
+        return Export(model.graph_, vectors, texts, exact=exact)
+    predictions, _ = predict_nodes(model)
+    lists = [value if isinstance(value, list) else [value] for value in predictions.predicted]
+    predicted = [SEPARATOR.join(map(str, values)) for values in lists]
+    return Export(model.graph_, vectors, texts, predicted, predictions.confidence, exact=exact)
+
+
+def similar(
+    folder: ModelFolder,
+    node: Annotated[str, typer.Argument(metavar="ID", help="A node; write -- before one that starts with a minus.")],
+    top: Annotated[int, int_option("How many nodes.", minimum=1)] = 10,
+    metric: Metric = "cosine",
+    method: Method = "auto",
+    n_jobs: ModelJobs = None,
+    quiet: Annotated[bool, typer.Option("--quiet", help="Print only the ids, one per line.")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the nodes whose vectors are most similar to that of a node.
+
+    Ties are in the order of the graph's nodes. The node itself is left out.
+
+    For example:
+
+      cge similar model 35
+      cge similar model ann --top 3 --metric dot --json
+    """
+    from cge.estimators.similar import METHODS, METRICS, SimilarNodes
+
+    check_choice("--metric", metric, METRICS)  # before a large model is read
+    check_choice("--method", method, METHODS)
+    model = load_model(folder, n_jobs)
+    require(model, "embedding_", folder, "which has no vectors", "train one with 'cge fit'")
+    node_id = ids_of(model, [node])[0]
+    if node_id not in model.graph_:
+        first = ", ".join(map(format_value, model.node_ids_[:3].tolist()))
+        raise InputError(f"there is no node {format_value(node_id)} in {folder}, whose first ids are {first}")
+    search = SimilarNodes(model.node_ids_, model.embedding_, metric, method=method)
+    neighbors = search.of(node_id, top)
+    if as_json:
+        query = {"folder": folder, "node": node_id, "metric": metric, "method": search.method_for(1)}
+        print_json(query | {"nodes": len(model.node_ids_), "similar": [row._asdict() for row in neighbors]})
+    elif quiet:
+        print("".join(f"{printable(row.node)}\n" for row in neighbors), end="")
+    else:
+        columns = [("node", "left"), ("cosine" if metric == "cosine" else "inner product", "right")]
+        print_table(columns, [(str(row.node), f"{row.score:.4f}") for row in neighbors])
