@@ -66,6 +66,7 @@ _MODULES = {
     "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
     "cge.estimators.embeddings": "DeepWalk Node2Vec",
     "cge.estimators.methods": "Method register_method",
+    "cge.estimators.multi_task": "MultiTask multi_task",
     "cge.estimators.paper_cge": "PaperCGE",
     "cge.estimators.persistence": "load",
     "cge.estimators.predictions": "edge_vectors subgraph_vectors",
