@@ -23,8 +23,8 @@ Study = Annotated[
     str,
     typer.Argument(
         metavar="STUDY",
-        help="table2, table3: tables of the paper; figures: its analyses of path weights; tasks: vectors of two tasks on "
-        "one graph; vectors: accuracy of vectors alone; weights: which weighting is more accurate on which graph.",
+        help="table2, table3: tables of the paper; figures: its analyses of path weights; tasks: vectors of two tasks "
+        "on one graph; vectors: accuracy of vectors alone; weights: which weighting is more accurate on which graph.",
         autocompletion=among("table2", "table3", "figures", "tasks", "vectors", "weights"),
     ),
 ]
