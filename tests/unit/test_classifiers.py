@@ -51,7 +51,7 @@ def test_the_sparse_classifier_standardizes_features() -> None:
     adjacency = graph.to_scipy().toarray() + np.eye(6)
     walk = adjacency / adjacency.sum(1, keepdims=True)
     uniform = EdgeWeighting([0.0] * 4, 0.0, 0.0, [1.0])
-    values = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], uniform).values()
+    values = EdgePropagation(transitions, make_edge_inputs(graph, transitions)[0], uniform).normalized_weights()
     propagation = FixedPropagation(transitions, values, [0.25, 0.75])
     expected = (0.25 * np.eye(6) + 0.75 * walk) @ ((features.astype(float) - center) / spread)
     expected = expected * [1.0, 0.0, 2.0, -1.0, 0.5] @ classifier.weight.detach().double().numpy() + [0.1, 0.2, 0.3]

@@ -326,7 +326,7 @@ def test_a_network_multiplies_its_base_weighting() -> None:
     edge = int(np.flatnonzero((transitions.rows == 0) & (transitions.indices == node))[0])
     tokens, length = torch.tensor([[len(transitions), edge]]), torch.tensor([2])
     with torch.no_grad():
-        factor = float(weighting.module(data.token_vectors(weighting.sampled[1]), tokens, length))
+        factor = float(weighting.module(data.step_vectors(weighting.sampled[1]), tokens, length))
     expected = factor * float(weighting.base.path_weights(data, [np.array([0, node])])[0])
     assert float(model.path_weights([[0, node]])[0]) == pytest.approx(expected, rel=1e-5)
     assert weighting.base.name in ("degree", "cosine")

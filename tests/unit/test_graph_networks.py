@@ -365,7 +365,7 @@ def test_settings_of_appnp_are_those_of_the_network(monkeypatch: pytest.MonkeyPa
     zeros = torch.zeros(40, 2), 1
     monkeypatch.setattr(estimators, "train_network", lambda network, *_: networks.append(network) or zeros)
     APPNP(hops=2, alpha=0.25).fit(groups_with_sparse_features(), labels_at(TRAIN_NODES))
-    assert networks[0].propagate.hops == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
+    assert networks[0].propagate.hop_weights == pytest.approx([0.25, 0.25 * 0.75, 0.75**2])
 
 
 @pytest.mark.parametrize("kind", [GCN, APPNP])

@@ -48,9 +48,9 @@ def test_edges_of_a_type_that_connects_different_classes_lose_weight() -> None:
     transitions, labels = weighted.transitions, task.labels.numpy()
     is_edge = transitions.rows != transitions.indices
     across = labels[transitions.rows] != labels[transitions.indices]
-    before = edge_propagation(task)[0].values()
-    assert weighted.values()[across].sum() < 0.3 * before[across].sum()
-    assert weighted.values()[is_edge & ~across].sum() > before[is_edge & ~across].sum()
+    before = edge_propagation(task)[0].normalized_weights()
+    assert weighted.normalized_weights()[across].sum() < 0.3 * before[across].sum()
+    assert weighted.normalized_weights()[is_edge & ~across].sum() > before[is_edge & ~across].sum()
 
 
 def test_edge_weights_can_be_learned_without_hops_and_normalization() -> None:
@@ -218,7 +218,7 @@ def test_a_step_descends_the_held_out_loss_and_the_penalty(penalty: float) -> No
         "coefficients": [0.3, -0.2, 0.1, 0.0, 0.4, 0.5, -0.5],
         "self_loop": 0.2,
         "normalization": 0.4,
-        "hops": [1.0, -0.5, 2.0],
+        "hop_weights": [1.0, -0.5, 2.0],
     }
     problem = make_problem(task, replace(NO_DROPOUT, penalty=penalty), class_weights, **start)
     weighted: Any = problem.weighted

@@ -34,8 +34,8 @@ def test_closed_forms_are_the_random_walk_the_convolution_and_similar_edges() ->
 
     def matrix(name: str) -> np.ndarray:
         weighting = closed_form(name, scale.names, 3)
-        np.testing.assert_allclose(weighting.hop_weights().detach(), 0.25)
-        values = EdgePropagation(transitions, edge_inputs, weighting).values().numpy()
+        np.testing.assert_allclose(weighting.normalized_hop_weights().detach(), 0.25)
+        values = EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy()
         return np.asarray(transitions.matrix(values).toarray())
 
     z = adjacency.sum(1)
@@ -64,7 +64,7 @@ def test_hop_profiles_use_some_hops(hops: int) -> None:
         assert spec.applies(hops, features=False) == (not any(shape[hops + 1 :]))
         if spec.applies(hops, features=False):
             weighting = closed_form(spec.name, ("degrees", "jaccard"), hops)
-            assert weighting.hops.tolist() == [*shape, 0, 0, 0, 0][: hops + 1]
+            assert weighting.hop_weights.tolist() == [*shape, 0, 0, 0, 0][: hops + 1]
             assert (weighting.normalization.item(), weighting.self_loop.item()) == (b, 0.0)
             assert weighting.coefficients.tolist() == [0.0, 0.0]
 
@@ -90,7 +90,7 @@ def test_a_registered_weighting_is_used_and_stored(registered: str, tmp_path: Pa
     graph = with_sparse_features(two_groups())
     model = quick_cge(registered).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.weighting_ == registered
-    assert model.weight_parameters_["hops"] == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert model.weight_parameters_["hop_weights"] == [0.0, 0.0, 1.0, 0.0, 0.0]
     assert model.labels_seen_["outer"] == 0  # nothing is learned
     model.save(tmp_path / "model")
     loaded = cge.load(tmp_path / "model")

@@ -120,8 +120,8 @@ def _print(data: Dataset, result: dict[str, Any]) -> None:
     print()
     heading(f"Selected path weighting: {result['weighting']}")
     print(_search_sentence(result["search_results"]))
-    hops = result["weight_parameters"]["hops"]
-    print(f"Hop weights (0 to {len(hops) - 1} edges): {', '.join(f'{weight:.2f}' for weight in hops)}.")
+    hop_weights = result["weight_parameters"]["hop_weights"]
+    print(f"Hop weights (0 to {len(hop_weights) - 1} hops): {', '.join(f'{weight:.2f}' for weight in hop_weights)}.")
     print()
     print("Explanations of three correct predictions; fields are the true ones of all papers on a path:")
     for explanation in result["explanations"]:

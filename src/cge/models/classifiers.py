@@ -165,10 +165,12 @@ class Appnp(TwoLayerNetwork):
         return self.propagate(dropout(hidden) @ self.last + self.last_bias)
 
 
-def _propagation(transitions: TransitionMatrix, hops: Sequence[float], weights: Tensor | None) -> FixedPropagation:
+def _propagation(
+    transitions: TransitionMatrix, hop_weights: Sequence[float], weights: Tensor | None
+) -> FixedPropagation:
     """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
     values = torch.ones(len(transitions))
     if weights is not None:
         entry = torch.from_numpy(transitions.graph_entry)
         values = torch.where(entry >= 0, weights.float()[entry.clamp(min=0)], values)
-    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hops)
+    return FixedPropagation(transitions, normalized_weights(transitions, values, 0.5), hop_weights)

@@ -93,7 +93,7 @@ def sample_prefixes(walks: Array, transitions: TransitionMatrix) -> Prefixes:
     return prefixes.take(np.lexsort((prefixes.length, prefixes.start)))
 
 
-def make_token_vectors(
+def make_step_vectors(
     graph: Graph,
     transitions: TransitionMatrix,
     edge_inputs: EdgeInputs,
@@ -101,7 +101,7 @@ def make_token_vectors(
     seed: int,
     degrees: Array | None = None,
 ) -> Tensor:
-    """Return the vectors of tokens, `(m + n, q)`: a row for each transition, then one for each node as a start.
+    """Return the input vectors of the steps of paths, `(m + n, q)`: a row per transition, then one per start node.
 
     A row contains the inputs of the edge, the log degree of the node it leads to, and a random projection of that
     node's `inputs`, features of unit length or None. `degrees` standardize the log degree, by default the graph's.

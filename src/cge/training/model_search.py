@@ -160,7 +160,7 @@ class ModelSearch:
             propagation: Any = EdgePropagation(*edges, train_hops=spec.train_hops)
         else:
             with seeded(seed, "network"):
-                network: Any = make_network(weighting, int(data.token_vectors(seed).shape[1]))
+                network: Any = make_network(weighting, int(data.step_vectors(seed).shape[1]))
             network.init_uniform()
             sampled = (self.evaluator.settings.walks_per_node, seed)
             learned = NamedWeighting(self.state.first if spec is None else spec.name, network, sampled, start)
