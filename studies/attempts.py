@@ -211,7 +211,7 @@ def attempt(name: str, task: Task, data: EncoderData, settings: EncoderSettings)
     size = replace(evaluator.work.size, columns=0)  # some propagations mix columns: keep W after them
     evaluator.work = replace(evaluator.work, size=size)
     search = ModelSearch(evaluator)
-    start = search.initial_weighting()
+    start = search.start_of_learning()
     setup = Setup(task, data, search, start, OuterSettings(seed=settings.seed))
     result = ATTEMPTS[name](setup)
     probabilities: list[Tensor] = []

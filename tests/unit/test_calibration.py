@@ -16,7 +16,7 @@ from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 TARGET = SingleLabel(np.arange(2))
-NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": "no"}
+NO_SEARCH: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
 
 
 def test_probabilities_are_calibrated_on_the_validation_labels() -> None:
@@ -71,7 +71,7 @@ def test_class_scores_are_shifted_to_the_frequencies_of_validation_labels(tmp_pa
     graph, labels, y, validation = balanced_training()
     validation_idx, test_idx = np.flatnonzero(validation >= 0), np.flatnonzero((y < 0) & (validation < 0))
     model = quick_cge("uniform", **NO_SEARCH).fit(graph, y, validation)
-    plain = quick_cge("uniform", prior_correction="no", **NO_SEARCH).fit(graph, y, validation)
+    plain = quick_cge("uniform", prior_correction=False, **NO_SEARCH).fit(graph, y, validation)
     assert (model.prior_correction_, plain.prior_correction_) == (True, False)
     assert model.score(test_idx, labels[test_idx]) > plain.score(test_idx, labels[test_idx]) + 0.02
     # With one classifier it is Bayes' rule: probabilities times the ratio of class frequencies, at a new temperature.

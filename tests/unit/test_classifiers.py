@@ -77,7 +77,7 @@ def registered() -> Iterator[str]:
 
 def test_a_registered_classifier_is_trained_and_stored(registered: str, tmp_path: Path) -> None:
     graph = with_sparse_features(two_groups())
-    model = quick_cge("degree", classifier=registered, label_propagation="no", max_epochs=100)
+    model = quick_cge("degree", classifier=registered, label_propagation=False, max_epochs=100)
     model.fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     assert model.classifiers_ == [registered]
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.8
@@ -87,7 +87,7 @@ def test_a_registered_classifier_is_trained_and_stored(registered: str, tmp_path
 
 def test_the_model_search_compares_a_registered_classifier(registered: str) -> None:
     graph = with_sparse_features(two_groups())
-    model = quick_cge("degree", label_propagation="no").fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
+    model = quick_cge("degree", label_propagation=False).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     compared = [row["classifier"] for row in model.search_results_]
     assert compared[:4] == ["mlp", "consistency", "sparse", registered]
 

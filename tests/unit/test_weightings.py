@@ -103,7 +103,7 @@ def test_the_model_search_compares_a_registered_weighting(registered: str) -> No
     graph, validation = with_sparse_features(two_groups()), partial_labels(TRUE_LABELS, 4)
     plan = plan_fit(quick_cge(), graph, partial_labels(), validation)
     assert registered in {row["weighting"] for row in plan.rows()}
-    model = quick_cge(label_propagation="no").fit(graph, partial_labels(), validation)
+    model = quick_cge(label_propagation=False).fit(graph, partial_labels(), validation)
     compared = [row["weighting"] for row in model.search_results_]
     assert compared.index("cosine") < compared.index(registered)
     assert all(compared.index(registered) < compared.index(name) for name in ("0 hops", "edges") if name in compared)

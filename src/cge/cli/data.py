@@ -39,7 +39,11 @@ def check(
     """
     from cge.data import Dataset
 
-    require_file("--labels", labels, {"node": files.node, "label": files.label, "multilabel": files.multilabel})
+    require_file(
+        "--labels",
+        labels,
+        {"node_column": files.node_column, "label_column": files.label_column, "multilabel": files.multilabel},
+    )
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None
     if labels is not None:

@@ -178,7 +178,7 @@ def _explainer(model: EncoderModel, place: int) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
     count = len(model.ensemble)
     if place >= count:
-        legal = f"a whole number below {count}, the number of classifiers of this model"
+        legal = f"an integer below {count}, the number of classifiers of this model"
         raise InputError(parameter="classifier", expected=legal, found=place)
     name, classifier = model.ensemble[place]
     data, weighting, label_scores = model.data, model.selection.weighting, None
@@ -297,11 +297,11 @@ def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
 
 def selection_metadata(selection: Selection) -> dict[str, Any]:
     """Return what the model search selected; the parameters of the weighting are arrays."""
-    prior = selection.weighting.base
+    start = selection.weighting.start
     return {
         "weighting": selection.weighting.name,
         "sampled": list(selection.weighting.sampled),
-        "prior": None if prior is None else prior.name,
+        "start": None if start is None else start.name,
         "hop_weights": len(selection.weighting.edge_weighting.hop_weights),
         "classifiers": list(selection.classifiers),
         "label_propagation": selection.label_propagation,
@@ -313,20 +313,20 @@ def selection_metadata(selection: Selection) -> dict[str, Any]:
 def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
     """Return what `selection_metadata` and the arrays of the weighting hold."""
     metadata = saved.metadata["selection"]
-    sampled, prior, count = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hop_weights"])
+    sampled, start, count = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hop_weights"])
     if not 1 <= count <= settings.hops + 1:
         raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
-    if metadata["prior"] is None:
+    if metadata["start"] is None:
         module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count)
     else:
-        name = str(metadata["prior"])
-        prior = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
+        name = str(metadata["start"])
+        start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
         module = make_network(settings.weighting, int(data.step_vectors(sampled[1]).shape[1]))
         if module is None:
             raise InputError("the weighting network is missing")
         module.eval()
     load_module(module, "weighting", saved.arrays)
-    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), prior)
+    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
     gain = metadata["gain_over_uniform"]
     return Selection(
         weighting,

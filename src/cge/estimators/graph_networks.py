@@ -67,7 +67,7 @@ class GCN(_Network):
     """
 
     append: str | None = param(
-        None, "'cge' appends the class probabilities of `CGE` to the features", choices=("cge",), optional=True
+        None, "further features", choices={"cge": "the class probabilities of `CGE`"}, optional=True
     )
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
@@ -77,7 +77,7 @@ class GCN(_Network):
         y, validation = (task.target.unlabeled(len(task.codes)) for _ in range(2))
         y[task.train], validation[task.validation] = task.codes[task.train], task.codes[task.validation]
         # Without the prior correction: validation labels are for model selection only.
-        model = CGE(prior_correction="no", random_state=self.random_state, n_jobs=self.n_jobs)
+        model = CGE(prior_correction=False, random_state=self.random_state, n_jobs=self.n_jobs)
         model.fit(data.graph, y, validation if len(task.validation) else None)
         self._outer_labels = model.labels_seen_["outer"]
         probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)

@@ -33,7 +33,7 @@ _PROJECTED = 8  # dimensions of the random projection of a node's features
 class Prefixes:
     """Distinct prefixes of walks, sorted by start node.
 
-    `start`, `end` and `count (b,)`, which need not be whole numbers; `tokens (b, K+1)` is the sequence that a network
+    `start`, `end` and `count (b,)`, which need not be integers; `tokens (b, K+1)` is the sequence that a network
     reads, padded with −1: first m + start, then the number of each transition; `length (b,)` is its length;
     `parents (b,)` the path without its last transition.
     """

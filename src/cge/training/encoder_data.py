@@ -189,7 +189,7 @@ class EncoderData:
         return self._prefixes[key]
 
     def step_vectors(self, seed: int) -> Tensor:
-        """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of start nodes."""
+        """Return the input vectors of a network per step of a path, `(m + n, q)`: of transitions, then of starts."""
         if seed not in self._step_vectors:
             inputs = self.inputs("l2") if self.uses_features else None
             degrees = (self if self.training_data is None else self.training_data).graph.degrees
@@ -200,22 +200,22 @@ class EncoderData:
 
 @dataclass(frozen=True, eq=False)
 class NamedWeighting:
-    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of a `base` weighting.
+    """Weights of paths: an `EdgeWeighting`, or a network whose weights multiply those of `start`, a closed form.
 
-    A network weighs `sampled` paths, (walks per node, seed), which walks of the base weighting find.
+    A network weighs `sampled` paths, (walks per node, seed): prefixes of walks that follow `start`.
     """
 
     name: str
     module: EdgeWeighting | PathWeighting
     sampled: tuple[int, int] = (0, 0)
-    base: NamedWeighting | None = None
+    start: NamedWeighting | None = None
 
     @property
     def edge_weighting(self) -> EdgeWeighting:
-        """The edge weighting: itself, or that of the base."""
+        """The edge weighting: its own, or that of `start`."""
         if isinstance(self.module, EdgeWeighting):
             return self.module
-        return self.base.edge_weighting  # type: ignore[union-attr]
+        return self.start.edge_weighting  # type: ignore[union-attr]
 
     def propagation(self, data: EncoderData) -> Propagation:
         """Return the weighted sum over the paths of a graph, with constant weights."""
@@ -225,9 +225,9 @@ class NamedWeighting:
 
     def trainable(self, data: EncoderData, starts: Array | None = None) -> PrefixPropagation:
         """Return the weighted mean over sampled paths of a network that can be trained; of some start nodes, or all."""
-        if not isinstance(self.module, PathWeighting) or self.base is None:
+        if not isinstance(self.module, PathWeighting) or self.start is None:
             raise TypeError("only networks use sampled paths")
-        prefixes = data.prefixes(self.base.name, self.base.edge_weighting, *self.sampled)
+        prefixes = data.prefixes(self.start.name, self.start.edge_weighting, *self.sampled)
         if starts is not None:
             prefixes = prefixes.of(starts, data.graph.num_nodes)
         return PrefixPropagation(prefixes, data.step_vectors(self.sampled[1]), self.module, data.transitions)

@@ -70,7 +70,7 @@ def load_dataset(
         raise InputError(f"the edges of {info.name!r} have no types; leave out edge_types={edge_types!r}")
     if not info.files:
         return load_cora()
-    data_files = info.raw_files if info.raw_files and location_of(info.files) == "missing" else info.files
+    data_files = info.raw_files if info.raw_files and location_of(info.files) == "not downloaded" else info.files
     root = fetch_files(info.name, data_files, contents=info.contents, download=download, trust=trust)
     first = root / data_files[0].path
     folder = first.parent
