@@ -343,7 +343,7 @@ def test_the_page_is_printed_in_light_colors(browser: Any, page: Path) -> None:
 
 def test_axes_of_weights_have_titles(browser: Any, page: Path) -> None:
     tab, _ = open_page(browser, page)
-    assert tab.text_content("#histogram .xtitle") == "relative weight (random walk = 1)"
+    assert tab.text_content("#histogram .xtitle") == "relative weight"
     assert "they were selected by contribution" in tab.text_content("#strongest-caption")
     tab.context.close()
 
@@ -624,7 +624,7 @@ def test_pages_of_other_models(browser: Any, tmp_path: Path, kind: str) -> None:
     assert tab.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth") == 0
     charts = {chart.get_attribute("id") for chart in tab.query_selector_all(".chart.js-plotly-plot")}
     assert charts >= {"accuracy", "reliability", "curve", "scatter", "relevance", "deletion"}
-    axis = "weight A(p) of the network, from 0 to 1" if kind == "paper" else "relative weight (random walk = 1)"
+    axis = "weight A(p) of the network, from 0 to 1" if kind == "paper" else "relative weight"
     assert tab.text_content("#histogram .xtitle") == axis
     assert ("by-class" in charts) == (kind == "multilabel") == ("confusion" not in charts)
     assert tab.query_selector_all("#node-card .path svg circle")

@@ -464,9 +464,7 @@ def test_ids_in_the_shell(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     assert "\x1b" not in output_of(["predict", folder], capsys)
     out = tmp_path / "p.csv"
     assert run(["predict", folder, "--out", str(out)]) == 0
-    note = (
-        "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (--no-escape leaves it out)"
-    )
+    note = "4 cells start like formulas; an apostrophe was put before them, for spreadsheets (not with --no-escape)"
     assert capsys.readouterr().err == f"note: {note}\n"
     cells = [cell for row in csv.reader(out.read_text().splitlines()) for cell in row]
     assert "'=1+1" in cells

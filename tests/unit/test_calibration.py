@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 import torch
 
 import cge
@@ -89,6 +90,24 @@ def test_class_scores_are_shifted_to_the_frequencies_of_validation_labels(tmp_pa
     again = cge.load(tmp_path / "m")
     assert again.prior_correction_
     assert np.array_equal(again.predict_proba(), model.predict_proba())
+
+
+def test_the_prior_correction_can_be_required() -> None:
+    graph, labels, y, validation = balanced_training()
+    balanced = np.full(1200, -1)
+    for number in (0, 1):  # as in training, so nothing is gained
+        balanced[np.flatnonzero((labels == number) & (y < 0))[:100]] = number
+    choices = ("auto", True)
+    models = [quick_cge("uniform", prior_correction=choice, **NO_SEARCH).fit(graph, y, balanced) for choice in choices]
+    assert [model.prior_correction_ for model in models] == [False, True]
+    few = np.where(np.cumsum(validation >= 0) <= 49, validation, -1)
+    for options, passed in (({}, few), ({}, None), ({"class_weight": "balanced"}, validation)):
+        with pytest.raises(
+            cge.CgeError, match="prior_correction needs a single-label task, no class_weight and 50 labels"
+        ):
+            quick_cge("uniform", prior_correction=True, **NO_SEARCH, **options).fit(graph, y, passed)
+    with pytest.raises(cge.CgeError, match="prior_correction must be one of 'auto', True, False, found 'no'"):
+        quick_cge(prior_correction="no").fit(graph, y)
 
 
 def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any]:

@@ -310,8 +310,8 @@ def test_the_list_has_access_and_locations(tmp_path: Path, capsys: pytest.Captur
     assert run(["datasets"]) == 0
     printed = capsys.readouterr()
     lines = {line.split()[0]: line for line in printed.out.splitlines()[: len(NAMES) + 1]}
-    assert "missing   download" in lines["actor"]
-    assert "missing   manual" in lines["npm"]
+    assert "not downloaded  download" in lines["actor"]
+    assert "not downloaded  manual" in lines["npm"]
     assert "300,248" in lines["debian"]
     assert "CGE_DATA_DIR  not set" in printed.out
     assert str(tmp_path / "cache") in printed.out.replace("\n", "")

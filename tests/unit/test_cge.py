@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import pydoc
 import re
 from dataclasses import asdict
 from typing import Any
@@ -93,8 +94,30 @@ def test_every_setting_is_documented(kind: Any) -> None:
     text = str(kind.__doc__)
     assert text.index("Parameters\n----------") < text.index("Attributes\n----------")
     for name, (_, setting, default) in settings_of(kind).items():
-        assert f"{name} : " in text
-        assert f", default {default!r}\n    {setting.help}; " in text
+        start = text.index(f"\n{name} : ")
+        entry = " ".join(text[start : text.index("\n\n", start)].split())
+        assert f", default={default!r} {setting.sentence()}" in entry
+        assert all(" ".join(f"- {value}".split()) in " ".join(text.split()) for value in setting.descriptions())
+    assert max(map(len, text.splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("kind", "signature"),
+    [
+        (
+            cge.CGE,
+            "CGE(weighting: str | Callable[[int], PathWeighting] = 'auto', dim: int | None = None, *, hops: int = 4,",
+        ),
+        (
+            cge.PaperCGE,
+            "PaperCGE(setting: str = 'transductive', weighting: str | Callable[[int], PathWeighting] = 'lstm'",
+        ),
+    ],
+)
+def test_help_shows_plain_types_and_no_metadata_requests(kind: Any, signature: str) -> None:
+    text = pydoc.plain(pydoc.render_doc(kind))
+    assert signature in text
+    assert "_request(" not in text
 
 
 def test_every_attribute_is_documented(fitted: Any) -> None:

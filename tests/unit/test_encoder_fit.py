@@ -87,7 +87,7 @@ def test_validation_labels_select_and_nothing_is_trained_again() -> None:
     assert {weighting for weighting, _ in compared} >= {"uniform", "cosine", "edges"}
     for row in model.search_results_:
         assert 0 <= row["accuracy"] <= 1
-        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_se"] is None)
+        assert (row["accuracy_gain"] is None) == (row["accuracy_gain_se"] is None) == (row["compared_with"] is None)
 
 
 def test_without_validation_labels_nothing_is_compared() -> None:
@@ -224,7 +224,11 @@ def test_every_weighting_is_stored_and_comes_back(weighting: Any, tmp_path: Path
 def test_a_damaged_folder_is_refused(tmp_path: Path) -> None:
     quick_cge("edges+hops", **NO_SEARCH, **FEW_STEPS).fit(sparse_graph(), TRAIN, VALIDATION).save(tmp_path)
     text = (tmp_path / "model.json").read_text()
-    for old, new in (('"ensemble"', '"members"'), ('"hops": 5', '"hops": 6'), ('"selection"', '"selected"')):
+    for old, new in (
+        ('"ensemble"', '"members"'),
+        ('"hop_weights": 5', '"hop_weights": 6'),
+        ('"selection"', '"selected"'),
+    ):
         assert old in text
         (tmp_path / "model.json").write_text(json.dumps(with_hash(json.loads(text.replace(old, new, 1)))))
         with pytest.raises(cge.CgeError, match="does not hold a complete CGE model"):

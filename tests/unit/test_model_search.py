@@ -35,8 +35,7 @@ class FakeEvaluator(CandidateEvaluator):
         accuracy = self.accuracy(weighting.name, classifier, label_propagation)
         correct = (np.arange(100) < round(100 * accuracy)).astype(float)
         score = CandidateScore(accuracy, correct, np.full(100, self.log_loss(weighting.name)))
-        self.scores[weighting.name, classifier, label_propagation] = score
-        return score
+        return self.scores.setdefault((weighting.name, classifier, label_propagation), score)
 
 
 class FakeSearch(ModelSearch):
@@ -211,6 +210,7 @@ def test_weights_that_do_not_help_are_not_selected() -> None:
     assert [(result.stage, result.weighting, result.classifier) for result in uncompared] == [
         ("classifier", "degree", "mlp")
     ]
+    assert {result.compared_with for result in selection.results} == {None, "degree, mlp"}
 
 
 # ---------------------------------------------------------------------- the budget

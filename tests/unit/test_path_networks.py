@@ -147,7 +147,7 @@ class LastNodeWeighting(PathWeighting):
 
 @pytest.fixture
 def registered() -> Iterator[str]:
-    register_weighting(WeightingSpec("last", LastNodeWeighting.summary, network=LastNodeWeighting))
+    register_weighting(WeightingSpec("last", "a linear layer on the last node", network=LastNodeWeighting))
     yield "last"
     del WEIGHTINGS["last"]
 

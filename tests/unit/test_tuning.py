@@ -61,7 +61,9 @@ def test_methods_without_a_space(name: str) -> None:
 
 def test_fixed_settings_are_not_searched() -> None:
     assert set(search_space("gcn", {"hidden": 8})) == {"dropout", "learning_rate", "weight_decay"}
-    assert search_space("cge")["classifier"] == flat_settings(cge.CGE)["classifier"].setting.choices  # all of them
+    assert search_space("cge")["classifier"] == tuple(
+        flat_settings(cge.CGE)["classifier"].setting.choices
+    )  # all of them
     with pytest.raises(InputError, match="gcn has no setting 'dim'; it has append"):
         search_space("gcn", {"dim": 3})
     with pytest.raises(InputError, match="hidden must be an integer from 1 to 4096, found 0"):

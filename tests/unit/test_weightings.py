@@ -79,7 +79,7 @@ def two_edges(edge_inputs: Sequence[str], hops: int) -> cge.EdgeWeighting:
 @pytest.fixture
 def registered() -> Iterator[str]:
     """A weighting that is registered as a user would do it."""
-    text = "uses only nodes two edges away"
+    text = "only walks of exactly two hops"
     spec = cge.WeightingSpec("mine", text, closed_form=two_edges, min_hops=2, search=cge.SearchRole())
     cge.register_weighting(spec)
     yield "mine"
@@ -95,7 +95,7 @@ def test_a_registered_weighting_is_used_and_stored(registered: str, tmp_path: Pa
     model.save(tmp_path / "model")
     loaded = cge.load(tmp_path / "model")
     assert np.array_equal(loaded.predict_proba(), model.predict_proba())
-    with pytest.raises(cge.CgeError, match=r"weighting='mine' needs paths of 2 edges"):
+    with pytest.raises(cge.CgeError, match=r"weighting='mine' needs paths of 2 hops"):
         quick_cge(registered, hops=1).fit(graph, partial_labels())
 
 
@@ -113,7 +113,7 @@ def test_the_help_describes_a_registered_weighting(registered: str, capsys: pyte
     with pytest.raises(SystemExit):
         main(["fit", "--help-all"])
     text = " ".join(capsys.readouterr().out.replace("│", " ").split())
-    assert f"'{registered}' uses only nodes two edges away" in text
+    assert f"'{registered}': only walks of exactly two hops" in text
     with pytest.raises(cge.CgeError, match=r"weighting must be one of 'auto', 'uniform', .* 'mine' or a callable"):
         cge.CGE("other").fit(two_groups(), partial_labels())
 

@@ -40,9 +40,7 @@ def check(
     from cge.data import Dataset
 
     require_file(
-        "--labels",
-        labels,
-        {"node_column": files.node_column, "label_column": files.label_column, "multilabel": files.multilabel},
+        "--labels", labels, {key: getattr(files, key) for key in ("node_column", "label_column", "multilabel")}
     )
     graph, reading = files.read_graph()
     summary, notes, data = graph.summary(), list(map(shell_message, reading.notes)), None

@@ -69,11 +69,8 @@ def report(
     check_projection(projection)
     model = load_model(folder, n_jobs)
     require(model, "explainer", folder, "for which there is no report")
-    test_labels = (
-        None
-        if labels is None
-        else _read_labels(model, labels, node=column_of(node_column), label=column_of(label_column))
-    )
+    columns = {"node": column_of(node_column), "label": column_of(label_column)}
+    test_labels = None if labels is None else _read_labels(model, labels, **columns)
     scored, rows = scored_nodes(model, test_labels), []
     visible = sys.stderr.isatty() and not (quiet or as_json)
     if labels is not None and scored is None:

@@ -23,6 +23,13 @@ from cge.models.weightings import WEIGHTINGS, weighting_descriptions
 from cge.targets import TASKS
 from cge.training.classifier_registry import CLASSIFIERS, classifier_descriptions
 
+_INPUTS = {
+    "auto": "features where the graph has them, else 'walks' in a multilabel task, else 'learned'",
+    "features": "the node features",
+    "learned": "an embedding table, trained with the classifier",
+    "walks": "DeepWalk vectors, computed from the graph alone",
+}
+
 
 @documented
 @dataclass(eq=False, repr=False)
@@ -90,12 +97,7 @@ class CGE(PathEstimator):
     inputs: str = param(
         "auto",
         "node inputs that are propagated along paths",
-        choices={
-            "auto": "features where the graph has them, else 'walks' in a multilabel task, else 'learned'",
-            "features": "the node features",
-            "learned": "an embedding table, trained with the classifier",
-            "walks": "DeepWalk vectors, computed from the graph alone",
-        },
+        choices=_INPUTS,
     )
     classifier: str = param(
         "auto",
@@ -105,31 +107,22 @@ class CGE(PathEstimator):
     )
     label_propagation: bool | str = param(
         "auto",
-        "whether propagated training labels are added to the class scores (logits); a node never receives its own "
-        "label (leave-one-out)",
+        "whether propagated training labels, without a node's own, are added to the class scores (logits)",
         choices={"auto": "decides on the validation labels"},
     )
     prior_correction: bool | str = param(
         "auto",
-        "whether class scores are shifted from the class frequencies of the training labels to those of the labels "
-        "passed as `validation`, at least 50",
-        choices={"auto": "only if that lowers the log loss of the validation labels significantly"},
+        "whether class scores are shifted to the class frequencies of the labels passed as `validation`, at least 50",
+        choices={"auto": "only if that lowers their log loss significantly"},
     )
     n_estimators: int = param(
         1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
     )
     class_weight: str | None = param(
-        None,
-        "weights of the classes in the loss",
-        choices={"balanced": "inversely proportional to their frequency"},
-        optional=True,
+        None, "weights of classes in the loss", choices={"balanced": "inverse class frequencies"}, optional=True
     )
     walks_per_node: int = param(20, "random walks per node whose prefixes are the paths that a network weights", low=1)
-    task: str = param(
-        "classification",
-        "kind of target",
-        choices=TASKS,
-    )
+    task: str = param("classification", "kind of target", choices=TASKS)
     validation_fraction: float = param(0.2, VALIDATION_FRACTION, low=0, high=0.5)
     refit: bool = param(True, REFIT)
     training: TrainingConfig | dict[str, Any] | None = param(
@@ -153,11 +146,10 @@ class CGE(PathEstimator):
             template = "{classifier} is trained on the result of label propagation, and {label_propagation} forbids it"
             problem = Message.of(template, classifier=self.classifier, label_propagation=False)
             raise InputError(problem, parameter="classifier")
-        few = len(labels.validation) < MIN_PRIOR_LABELS or self.class_weight is not None
-        if self.prior_correction is True and (few or not labels.target.has_class_prior):
-            problem = Message.of("{prior_correction} needs a single-label task, no {class_weight} and ")
-            needed = f"at least {MIN_PRIOR_LABELS} labels passed as validation"
-            raise InputError(Message(problem, needed), parameter="prior_correction")
+        few = len(labels.validation) < MIN_PRIOR_LABELS
+        if self.prior_correction is True and (few or self.class_weight or not labels.target.has_class_prior):
+            needed = f"a single-label task, no {{class_weight}} and {MIN_PRIOR_LABELS} labels in {{validation}}"
+            raise InputError(Message.of(f"{{prior_correction}} needs {needed}"), parameter="prior_correction")
         if self.inputs == "features" and graph.features is None:
             problem = Message.of("{inputs} needs node features, and the graph has none", inputs="features")
             raise InputError(problem, parameter="inputs", hint=Message.of("use {inputs}", inputs="auto"))

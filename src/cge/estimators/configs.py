@@ -42,9 +42,7 @@ class TrainingConfig:
     drop_feature: float | None = _optional(_AUGMENTED + "a single feature", low=0, high=0.95)
     dropout: float | None = _optional("dropout probability of hidden units", low=0, high=0.95)
     consistency_weight: float | None = _optional(
-        "weight of the consistency loss between augmentations, for 'distilled' of the distillation loss",
-        low=0,
-        high=100,
+        "weight of the consistency loss; for 'distilled', of the distillation loss", low=0, high=100
     )
     sharpening: float | None = _optional(
         "temperature that sharpens the mean prediction in the consistency loss, lower is sharper", low=0.01, high=1
@@ -65,10 +63,7 @@ class OuterConfig:
     )
     weighting_lr: float = param(0.03, "learning rate of the weighting", above=0, high=10)
     prior_penalty: float = param(
-        1.0,
-        "penalty on the squared distance from the closed form (nothing learned) that it starts from",
-        low=0,
-        high=1e6,
+        1.0, "penalty on the squared distance from the weighting that learning starts from", low=0, high=1e6
     )
 
 
@@ -82,13 +77,8 @@ class PaperTrainingConfig:
     patience: int = param(3, _PATIENCE, low=1)
     optimizer: str = param(
         "auto",
-        "optimizer of the vectors",
-        choices={
-            "auto": "sgd for embedding tables, adam for networks",
-            "sgd": "as in the paper",
-            "adam": "Adam",
-            "adagrad": "Adagrad",
-        },
+        "optimizer of the vectors ('auto': sgd, as in the paper, for embedding tables, adam for networks)",
+        choices=("auto", "sgd", "adam", "adagrad"),
     )
     learning_rate: float | None = _optional(
         "initial learning rate of the vectors, which falls linearly", "optimizer", above=0, high=10

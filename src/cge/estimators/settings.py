@@ -62,14 +62,6 @@ class Setting:
         values = [f"{name!r}: {text}" for name, text in choices]
         return values + [self.callables] * bool(self.callables) + [f"None: {self.none}"] * bool(self.none)
 
-    def type_name(self, kind: str) -> str:
-        """Return the type of a setting of this kind, as in the docstrings of scikit-learn."""
-        names = [self.config.__name__, "dict"] if self.config is not None else [kind]
-        if self.choices:
-            names = ["{" + ", ".join([*map(repr, self.choices), *["True, False"] * (kind == "bool")]) + "}"]
-        names += ["callable"] * bool(self.callables) + ["None"] * (self.optional or self.config is not None)
-        return " or ".join(names)
-
     def legal(self, kind: str) -> Message:
         """Return in words what is legal for a setting of this kind (`int`, `float`, `bool` or `str`)."""
         if self.config is not None:
@@ -77,19 +69,21 @@ class Setting:
             return Message(f"{article} {self.config.__name__}, a dict of its fields, or None")
         or_none = Spelling(" or None", " or none") if self.optional else ""
         if self.choices:
-            both = [*map(repr, self.choices)], [*self.choices]
+            python, shell = [*map(repr, self.choices)], [*self.choices]
             if kind == "bool":
-                both = [*both[0], "True", "False"], [*both[1], "yes", "no"]
-            values = Spelling(*map(", ".join, both))
+                python, shell = [*python, "True", "False"], [*shell, "yes", "no"]
+            values = Spelling(", ".join(python), ", ".join(shell))
             or_callable = Spelling(" or a callable", "") if self.callables else ""
-            return Message("one of " if len(self.choices) > 1 else "", values, or_callable, or_none)
+            return Message("one of " if len(shell) > 1 else "", values, or_callable, or_none)
         words = {"int": "an integer", "float": "a number", "bool": "True or False"}.get(kind, f"a {kind}")
         also = "".join(f", {number}" for number in self.also)
         return Message(f"{words} {self._bounds()}".strip(), also, or_none)
 
     def sentence(self) -> str:
-        """Return the meaning and the bounds, with a capital letter, but for λ and ξ."""
+        """Return the meaning and the legal values, with a capital letter, but for λ and ξ."""
         bounds = "" if self.also else self._bounds().removeprefix("of ").removeprefix("from ")
+        if isinstance(self.choices, tuple):
+            bounds += ", ".join(map(repr, self.choices))
         first = self.help[0].upper() if self.help[0].isascii() else self.help[0]
         return f"{first}{self.help[1:]}{f'; {bounds}' if bounds else ''}"
 
@@ -112,7 +106,7 @@ class Setting:
             return self.optional
         if self.choices:
             named = isinstance(value, str) and value in self.choices
-            return named or (bool(self.callables) and callable(value)) or (kind == "bool" and value in (True, False))
+            return named or (bool(self.callables) and callable(value)) or (kind == "bool" and isinstance(value, bool))
         if kind == "bool":
             return isinstance(value, bool | np.bool_)
         number = int | np.integer if kind == "int" else int | float | np.integer | np.floating
@@ -151,15 +145,13 @@ class _Unquoted(str):
 
 
 def documented(owner: type[T]) -> type[T]:
-    """Add the settings of a class to its docstring, as parameters, and the attributes of its base class.
-
-    `help` shows the types in its signature without quotes.
-    """
+    """Add the settings of a class to its docstring, as parameters, and the attributes of its base class."""
     lines, parameters = ["Parameters", "----------"], list(inspect.signature(owner.__init__).parameters.values())
-    for place, (name, (kind, spec, default)) in enumerate(settings_of(owner).items(), 1):
-        lines += [f"{name} : {spec.type_name(kind)}, default={default!r}", *_described(spec)]
-        parameters[place] = parameters[place].replace(annotation=_Unquoted(parameters[place].annotation))
-    if "__init__" in vars(owner):
+    for place, (name, (_, spec, default)) in enumerate(settings_of(owner).items(), 1):
+        annotation = _Unquoted(parameters[place].annotation)
+        lines += [f"{name} : {annotation}, default={default!r}", *_described(spec)]
+        parameters[place] = parameters[place].replace(annotation=annotation)
+    if "__init__" in vars(owner):  # `help` shows its signature
         owner.__init__.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     text, heading, examples = inspect.cleandoc(owner.__doc__ or "").partition("Examples\n--------")
     summary, *own = text.split(_ATTRIBUTES)

@@ -96,10 +96,7 @@ def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
 def propagate(
     transitions: TransitionMatrix, weights: Tensor, x: Tensor, hop_weights: Tensor | Sequence[float]
 ) -> Tensor:
-    """Return Σ_k h_k M^k x, `(n, d)`, for normalized edge weights `weights (m,)` and `hop_weights (K+1,)`.
-
-    It is differentiable in both and in `x (n, d)`.
-    """
+    """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, `weights (m,)`, which are s, and `hop_weights`."""
     matrix, power, total = _matrix(transitions, weights), x, hop_weights[0] * x  # power: M^k x
     for weight in hop_weights[1:]:
         power = matrix_product(matrix, power, weights)
@@ -200,15 +197,13 @@ def propagate_rows(propagation: Propagation, inputs: Tensor, nodes: Tensor) -> T
     return propagation(inputs)[nodes]
 
 
-def symmetric_weights(
-    transitions: TransitionMatrix, edge_strengths: Array, normalization: float
-) -> tuple[Array, Array]:
+def symmetric_weights(transitions: TransitionMatrix, strengths: Array, normalization: float) -> tuple[Array, Array]:
     """Return the normalized edge weights of an undirected graph, `(m,)` float64, and a symmetric form of them.
 
     For M = D^(b−1) G D^(−b) with a symmetric G, the matrix S = D^(−½) G D^(−½) is symmetric and has closed walks of the
     same weight: (S^k)_ii = (M^k)_ii. Edge strengths are symmetric but for rounding, which is averaged out.
     """
-    symmetric = (edge_strengths + transitions.transposed(edge_strengths).data) / 2
+    symmetric = (strengths + transitions.transposed(strengths).data) / 2
     degree = np.bincount(transitions.rows, symmetric, minlength=transitions.num_nodes)
     start, end = degree[transitions.rows], degree[transitions.indices]
     return symmetric * start ** (normalization - 1) * end**-normalization, symmetric / np.sqrt(start * end)

@@ -71,11 +71,11 @@ def captions(
     if model.fitted_.exact:
         symbols = "Relative weight: weight A(p) of a path divided by its random-walk value (uniform weights)"
         network = ", times the output of the network, from 0 to 1; only ratios matter."
-        symbols += "; θ: coefficients of the edge inputs." if _weight_parameters(model) else network
+        symbols += "; θ: coefficients of the edge inputs." if getattr(model, "weight_parameters_", {}) else network
     refit = "" if model.selection_history_ is None else "; then the model was refitted on all labels"
     return {
         "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
-        "map-caption": f"Vectors (embeddings), normalized to unit length, in two dimensions ({projection}). Colors show "
+        "map-caption": f"Vectors (embeddings), scaled to unit length, in two dimensions ({projection}). Colors show "
         f"labels or, for nodes without a label, predictions. Click a node to see its paths.{part}",
         "explorer-caption": "The paths with the largest contributions to the score (logit) of the predicted class, "
         "positive or negative. A path is a walk: nodes may repeat, and every node has a self-loop. A ring marks nodes "
@@ -123,7 +123,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
         used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
         used["inputs"] = resolve_inputs("auto", model.graph_, model.fitted_.target)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
-        unused |= {"walks_per_node"} if _weight_parameters(model) else set()
+        unused |= {"walks_per_node"} if getattr(model, "weight_parameters_", {}) else set()
     rows = []
     for name, value in flat_params(model).items():
         text = str(value)
@@ -133,11 +133,6 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
             text = f"{value}: {used[name]}"
         rows.append([name, text])
     return [row for row in rows if row[0] not in unused]
-
-
-def _weight_parameters(model: PathEstimator) -> dict[str, Any]:
-    """Return the parameters of path weights; empty for networks."""
-    return getattr(model, "weight_parameters_", {})
 
 
 def _default_value(model: PathEstimator, name: str) -> str:
@@ -155,7 +150,7 @@ def _default_value(model: PathEstimator, name: str) -> str:
 def weight_axis_title(model: PathEstimator) -> str:
     """Return the title of an axis of path weights."""
     if model.fitted_.exact:
-        return "relative weight (random walk = 1)" if _weight_parameters(model) else "relative weight (see above)"
+        return "relative weight"
     return "weight A(p) = 1" if model.weighting_ == "uniform" else "weight A(p) of the network, from 0 to 1"
 
 

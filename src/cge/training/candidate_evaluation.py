@@ -47,15 +47,6 @@ class SearchResult:
     compared_with: str | None
 
 
-def candidate_name(weighting: str, classifier: str, label_propagation: bool) -> str:
-    """Return a candidate in words.
-
-    >>> candidate_name("degree", "mlp", True), candidate_name("0 hops", "mlp", False)
-    ('degree, mlp, label propagation', '0 hops, mlp')
-    """
-    return f"{weighting}, {classifier}{', label propagation' if label_propagation else ''}"
-
-
 @dataclass(frozen=True, eq=False)
 class CandidateScore:
     """Scores on the validation labels: accuracy, and of each label whether it is `correct` and its log loss, `(k,)`.

@@ -122,8 +122,8 @@ def _simple_is(name: str) -> Condition:
     return Condition(text, lambda state: state.simple == name or is_hop_profile(state.simple))
 
 
-def reference_weighting(settings: EncoderSettings, inputs: str) -> str:
-    """Return the weighting with which the search begins: that of the settings, or with "auto" a closed form."""
+def reference_name(settings: EncoderSettings, inputs: str) -> str:
+    """Return the name of the reference: the weighting of the settings, or with "auto" a closed form."""
     if not isinstance(settings.weighting, str):
         return CUSTOM
     if settings.weighting != "auto":
@@ -139,7 +139,7 @@ def list_candidates(problem: SearchProblem, settings: EncoderSettings) -> list[C
 class _Listing:
     def __init__(self, problem: SearchProblem, settings: EncoderSettings) -> None:
         self.problem, self.settings, self.work = problem, settings, Work(settings, problem.size)
-        self.reference = reference_weighting(settings, problem.inputs)
+        self.reference = reference_name(settings, problem.inputs)
         required = settings.classifier != "auto" and CLASSIFIERS[settings.classifier].requires_label_propagation
         self.selecting = problem.n_validation >= MIN_VALIDATION
         affordable = problem.n_train * problem.size.transitions < _LABEL_WORK

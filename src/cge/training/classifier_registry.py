@@ -122,9 +122,7 @@ _OTHER: dict[str, Any] = {"evaluate_after": 200, "alternative_to_label_propagati
 
 for _spec in (
     ClassifierSpec("mlp", "an MLP, trained on labeled nodes only", settings=_MLP),
-    ClassifierSpec(
-        "consistency", "an MLP with a consistency loss on unlabeled nodes, as GRAND", row_norm="l1", **_OTHER
-    ),
+    ClassifierSpec("consistency", "an MLP, with a consistency loss on all nodes", row_norm="l1", **_OTHER),
     ClassifierSpec(
         "sparse",
         "linear, with a group lasso that removes uninformative features, and a consistency loss",
@@ -134,10 +132,6 @@ for _spec in (
     ClassifierSpec(
         "sparse-light", "'sparse' with a fifth of its consistency weight", settings=_LIGHT, refines="sparse", **_LINEAR
     ),
-    ClassifierSpec(
-        "distilled",
-        "an MLP, also trained on the propagated labels of unlabeled nodes as soft targets",
-        settings=_DISTILLED,
-    ),
+    ClassifierSpec("distilled", "an MLP, also trained on propagated labels as soft targets", settings=_DISTILLED),
 ):
     register_classifier(_spec)

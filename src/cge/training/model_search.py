@@ -25,21 +25,8 @@ from cge.errors import Message
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
-from cge.training.candidate_evaluation import (
-    CandidateEvaluator,
-    CandidateScore,
-    SearchResult,
-    candidate_name,
-    is_better,
-)
-from cge.training.candidates import (
-    SELECTED,
-    Candidate,
-    SearchProblem,
-    SearchState,
-    list_candidates,
-    reference_weighting,
-)
+from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore, SearchResult, is_better
+from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, list_candidates, reference_name
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
@@ -81,7 +68,7 @@ class ModelSearch:
         self.candidates = list_candidates(problem, settings)
         final_candidate = self.candidates[-1]
         self.state = SearchState(
-            reference=reference_weighting(settings, inputs),
+            reference=reference_name(settings, inputs),
             label_propagation=final_candidate.label_propagation == "yes",
             classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )
@@ -251,10 +238,7 @@ class ModelSearch:
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights, after the search's short training, and its standard error.
-
-        It is None for uniform weights, and where the settings name a closed form.
-        """
+        """Return the gain in accuracy over uniform weights after the short training of the search; None without one."""
         state, scores = self.state, self.evaluator.scores
         uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
         if not uniform_candidates or weighting.name == "uniform":
@@ -277,8 +261,9 @@ class ModelSearch:
         """Add a candidate to the results, with its gains over another one; without that only if not listed yet."""
         gains: tuple[Any, ...] = (None,) * 5
         if other is not None:
-            compared = next(each for each, score in self.evaluator.scores.items() if score is other)
-            gains = *score.accuracy_gain(other), *score.log_loss_gain(other), candidate_name(*compared)
+            *names, with_propagation = next(key for key, value in self.evaluator.scores.items() if value is other)
+            compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
+            gains = *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
             return
         self.results.append(SearchResult(stage, *key, score.accuracy, *gains))
