@@ -164,7 +164,7 @@ def describe_labels(counts: dict[str, int], refit: bool, learned: str, unused: b
     if unused:
         return f"{text}; path weights were also learned, on the {outer:,} training labels, but not selected"
     which = f"the {train - validation:,}" if refit else "the training labels"
-    again = f", then on all {outer:,} in the refit" if refit and outer == train else ""
+    again = " and again in the refit" if refit and outer == train else ""
     return f"{text}; the weighting {learned} on {which}{again}"
 
 
