@@ -196,15 +196,15 @@ def test_a_dry_run_prints_the_plan_and_writes_nothing(
     candidates = [re.split(r"\s{2,}", line.strip()) for line in lines[lines.index("") + 1 :]]
     assert candidates[0] == ["stage", "weighting", "classifier", "label propagation", "condition"]
     assert candidates[1] == ["label propagation", "degree", "mlp", "yes"]
-    assert ["classifier", "degree", "sparse-light", "selected", "if sparse is best"] in candidates
-    assert ["weighting", "uniform", "selected", "selected"] in candidates
+    assert ["classifier", "degree", "sparse-light", "as selected", "if sparse is best"] in candidates
+    assert ["weighting", "uniform", "as selected", "as selected"] in candidates
     assert candidates[-1] == ["nothing was trained or written (--dry-run)"]
     assert run(fit_arguments(files, "--dry-run", *SMALL_FIT_FLAGS)) == 0
     output = {line[:15].strip(): line[15:].strip() for line in capsys.readouterr().out.splitlines()}
     assert output["walks"] == "2 per node with 6 nodes, window 3"
     assert (output["path loss"], output["epochs"]) == ("softmax over all nodes", "at most 4")
     assert output["labels"].startswith(
-        "20 (16 training, 4 held out for validation); the weighting is learned on all 20; then"
+        "20 (16 training, 4 held out for validation); the weighting is learned on the 16 and again"
     )
     assert run(fit_arguments(files, "--dry-run", "--json", *SMALL_FIT_FLAGS)) == 0
     result = json.loads(capsys.readouterr().out)

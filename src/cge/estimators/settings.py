@@ -54,7 +54,8 @@ class Setting:
         """Return the setting with the choices that are registered now."""
         if self.registry is None:
             return self
-        return replace(self, choices={**dict(self.choices), **self.registry()}, registry=None)
+        choices = {**dict(self.choices), **self.registry()}  # type: ignore[arg-type]
+        return replace(self, choices=choices, registry=None)
 
     def descriptions(self) -> list[str]:
         """Return what each choice, a callable and None mean, as far as that is described."""
