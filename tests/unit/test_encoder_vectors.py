@@ -30,11 +30,11 @@ from tests.fixtures import (
 NODES = 2 * GROUP_SIZE
 CLASSIFIERS = ("mlp", "consistency", "sparse", "distilled")
 MODELS: dict[str, dict[str, Any]] = {
-    "mlp": {"classifier": "mlp", "label_propagation": "no"},
-    "mlp with labels": {"classifier": "mlp", "label_propagation": "yes"},
-    "linear": {"classifier": "sparse", "label_propagation": "yes"},
+    "mlp": {"classifier": "mlp", "label_propagation": False},
+    "mlp with labels": {"classifier": "mlp", "label_propagation": True},
+    "linear": {"classifier": "sparse", "label_propagation": True},
     "distilled": {"classifier": "distilled"},
-    "several": {"classifier": "mlp", "label_propagation": "yes", "n_estimators": 3},
+    "several": {"classifier": "mlp", "label_propagation": True, "n_estimators": 3},
 }
 
 

@@ -46,7 +46,7 @@ def _path_encoder_rows(plan: FitPlan, graph: Graph) -> list[tuple[str, str]]:
     inputs = names.get(str(plan.inputs), "features")
     if plan.inputs == "features" and graph.features is not None:
         inputs += f", {graph.features.shape[1]:,} per node"
-    sizes = f"paths of up to {plan.sizes['hops']} hops, vectors of {plan.sizes['dim']} dimensions"
+    sizes = f"paths of up to {plan.sizes['hops']} hops, projected to {plan.sizes['dim']} dimensions"
     return [("inputs", inputs), ("sizes", sizes)]
 
 
