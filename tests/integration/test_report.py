@@ -693,5 +693,7 @@ def test_the_page_has_a_name_and_the_settings() -> None:
     assert report_contents(model, name="mine")["summary"][0].startswith("mine: 40 nodes, ")
     settings = dict(contents["settings"])
     assert settings["hops"] == "2"
-    assert settings["label_propagation"] == f"auto: {'yes' if model.label_propagation_ else 'no'}"
-    assert settings.keys() & {"walk_length", "window", "negatives"} == set()
+    assert settings["label_propagation"] == f"auto: {model.label_propagation_}"
+    assert (settings["inputs"], settings["dim"]) == ("auto: features", str(model.dim or 32))
+    assert settings.keys() & {"walk_length", "window", "negatives", "walks_per_node"} == set()
+    assert ("outer_steps" in settings) == (model.labels_seen_["outer"] > 0)

@@ -14,7 +14,6 @@ from typer.core import TyperCommand, TyperGroup
 from cge.errors import CgeError, Message, Param
 
 _FLAGS = {"random_state": "--seed", "n_jobs": "--jobs", "y": "--labels", "edges": "--graph", "trust": "--trust-data"}
-# Flags of some commands, where others have a flag of the parameter's own name with another meaning.
 _OTHER_FLAGS = {"node": "--node-column", "label": "--label-column", "nodes": "--node-list", "method": "--search"}
 _running: ContextVar[frozenset[str]] = ContextVar("running", default=frozenset())  # the flags of the running command
 _METAVARS = {bool: "", int: "INT", float: "NUM", str: "TEXT"}
@@ -43,8 +42,7 @@ def in_shell(param: Param) -> str:
     ('--ids str', '--unweighted', 'hops=2')
     """
     flag = flag_of(param.name)
-    if flag not in _running.get():
-        flag = _OTHER_FLAGS.get(param.name, flag)
+    flag = flag if flag in _running.get() else _OTHER_FLAGS.get(param.name, flag)
     if param.value is False and flag in ("--label-propagation", "--prior-correction"):
         return f"{flag} no"
     if param.value is False:

@@ -85,12 +85,7 @@ class CGE(PathEstimator):
         callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
     )
     dim: int | None = param(
-        None,
-        "dimension of the vectors (embeddings)",
-        low=1,
-        high=4096,
-        optional=True,
-        none="32, or 64 for more than 32 classes",
+        None, "dimension of projected inputs", low=1, high=4096, optional=True, none="32, or 64 above 32 classes"
     )
     _: KW_ONLY
     hops: int = param(4, "maximum number of hops (edges) of a path; 0 uses only the node itself", low=0, high=100)

@@ -22,6 +22,7 @@ RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the numb
 _THREADS = "number of threads; -1: all cores"
 N_JOBS: dict[str, Any] = {"text": _THREADS, "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
 
+_Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes
 _ATTRIBUTES = "Attributes\n----------"
 _WIDTH = 100  # of a line of a docstring
 _MAX_INT = 2**63 - 1  # the largest integer of 64 bits
@@ -139,10 +140,6 @@ def settings_of(owner: Any) -> dict[str, tuple[str, Setting, Any]]:
         kind = str(declared.type).partition(" ")[0]  # annotations are text: "int | None"
         settings[name] = (kind, declared.metadata["setting"].resolved(), argument.default)
     return settings
-
-
-class _Unquoted(str):
-    __repr__ = str.__str__
 
 
 def documented(owner: type[T]) -> type[T]:

@@ -5,7 +5,7 @@ GCN propagates in each layer, APPNP propagates predictions.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -165,9 +165,7 @@ class Appnp(TwoLayerNetwork):
         return self.propagate(dropout(hidden) @ self.last + self.last_bias)
 
 
-def _propagation(
-    transitions: TransitionMatrix, hop_weights: Sequence[float], weights: Tensor | None
-) -> FixedPropagation:
+def _propagation(transitions: TransitionMatrix, hop_weights: list[float], weights: Tensor | None) -> FixedPropagation:
     """Return Σ_k h_k S^k of the graph's edge weights, with self-loops of weight 1."""
     values = torch.ones(len(transitions))
     if weights is not None:

@@ -93,9 +93,7 @@ def _matrix(pattern: SparsityPattern, values: Tensor) -> SparseMatrix:
     return SparseMatrix(pattern.matrix(values.detach().numpy()), pattern.n_jobs)
 
 
-def propagate(
-    transitions: TransitionMatrix, weights: Tensor, x: Tensor, hop_weights: Tensor | Sequence[float]
-) -> Tensor:
+def propagate(transitions: TransitionMatrix, weights: Tensor, x: Tensor, hop_weights: Tensor | list[float]) -> Tensor:
     """Return Σ_k h_k M^k x, `(n, d)`; differentiable in `x (n, d)`, `weights (m,)`, which are s, and `hop_weights`."""
     matrix, power, total = _matrix(transitions, weights), x, hop_weights[0] * x  # power: M^k x
     for weight in hop_weights[1:]:

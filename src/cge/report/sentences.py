@@ -8,7 +8,7 @@ from typing import Any
 
 from cge.errors import counted
 from cge.estimators.configs import OuterConfig, flat_params, flat_settings
-from cge.estimators.encoder_fit import resolve_inputs
+from cge.estimators.encoder_fit import encoder_settings, resolve_inputs
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
@@ -116,11 +116,12 @@ def sign_caption(weights: Sequence[float]) -> str:
 
 def settings_rows(model: PathEstimator) -> list[list[str]]:
     """Return the settings of a model, with what was selected where a setting was open, without those not used."""
-    used = {"weighting": model.weighting_, "dim": str(model.embedding_.shape[1])}
+    used = {"weighting": model.weighting_}
     used["classifier"] = ", ".join(getattr(model, "classifiers_", ()))
     unused = {"n_jobs"}  # it does not change the result
     if model.fitted_.exact:
         used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
+        used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)  # type: ignore[arg-type]
         used["inputs"] = resolve_inputs("auto", model.graph_, model.fitted_.target)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
         unused |= {"walks_per_node"} if getattr(model, "weight_parameters_", {}) else set()

@@ -7,11 +7,10 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
   standard errors. Where it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must
   also be more accurate than the classifiers with a consistency loss, which do not use it.
-- Of the classifiers the most accurate is used, averaged with the most accurate one of another family (MLP, linear,
-  distilled) that is not significantly worse.
+- The most accurate classifier is used, averaged with the most accurate one of another family that is not worse.
 - The reference `degree` is replaced by `uniform` where that has both a higher accuracy and a lower log loss. Closed
-  forms, then learned weightings replace the incumbent where they are better by their margin. If the reference was
-  replaced, the classifiers are compared again.
+  forms, then learned weightings replace the incumbent if they are better by their margin; then, classifiers are
+  compared again.
 """
 
 from __future__ import annotations
