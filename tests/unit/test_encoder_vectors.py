@@ -133,7 +133,7 @@ def isolated(features: bool) -> cge.Graph:
 @pytest.mark.parametrize("features", [True, False])
 def test_a_node_without_information_has_the_class_prior(classifier: str, features: bool) -> None:
     y = labels_at(TRAIN_NODES[:7])  # five of the first group, two of the second
-    propagation = "yes" if classifier == "distilled" else "no"
+    propagation = classifier == "distilled"
     model = quick_cge("degree", classifier=classifier, label_propagation=propagation, validation_fraction=0.0)
     model.fit(isolated(features), np.append(y, -1))
     np.testing.assert_allclose(model.predict_proba([NODES]), [[5 / 7, 2 / 7]], rtol=1e-6)

