@@ -131,7 +131,7 @@ class Gcn(TwoLayerNetwork):
         self, transitions: TransitionMatrix, features: int, hidden: int, classes: int, weights: Tensor | None = None
     ) -> None:
         super().__init__(features, hidden, classes)
-        self.propagate = _propagation(transitions, (0.0, 1.0), weights)
+        self.propagate = _propagation(transitions, [0.0, 1.0], weights)
 
     def forward(self, features: NodeFeatures, dropout: Callable[[Tensor], Tensor]) -> Tensor:
         """Return class scores, `(n, c)`; `dropout` is applied to the hidden layer."""

@@ -121,7 +121,7 @@ def settings_rows(model: PathEstimator) -> list[list[str]]:
     unused = {"n_jobs"}  # it does not change the result
     if model.fitted_.exact:
         used |= {name: str(getattr(model, f"{name}_")) for name in ("label_propagation", "prior_correction")}
-        used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)  # type: ignore[arg-type]
+        used["dim"] = str(encoder_settings(model, len(model.classes_)).dim)
         used["inputs"] = resolve_inputs("auto", model.graph_, model.fitted_.target)
         unused |= set() if model.labels_seen_["outer"] else {field.name for field in fields(OuterConfig)}
         unused |= {"walks_per_node"} if getattr(model, "weight_parameters_", {}) else set()
