@@ -97,7 +97,7 @@ def test_the_first_screen_fits(capsys: pytest.CaptureFixture[str], monkeypatch: 
         ("cge fit e.csv --classifier s", ["sparse", "sparse-light"]),
         ("cge fit --ids ", ["auto", "int", "str"]),
         ("cge fit --walk", ["--walks-per-node", "--walk-length"]),
-        ("cge reproduce t", ["table2", "table3"]),
+        ("cge reproduce t", ["table2", "table3", "tasks"]),
         ("cge similar model x --metric ", ["cosine", "dot"]),
         ("cge bench w", ["walks"]),
     ],
