@@ -216,7 +216,7 @@ def test_demo_prints_tables_and_json(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert [line for line in output.split("\n") if line != line.rstrip()] == []
     assert "2,708" in output
     assert "Accuracy on 1,000 test papers" in output
-    assert output.count("% confidence)") == 3
+    assert output.count("(probability 0.") == 3
     assert run([*words, "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
     methods = {row["method"]: row for row in result["accuracy"]}
