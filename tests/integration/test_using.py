@@ -499,7 +499,7 @@ def test_similar_is_that_of_the_api(here: Path, capsys: pytest.CaptureFixture[st
         "folder": "features",
         "node": "l3",
         "metric": "cosine",
-        "method": "exact",
+        "search": "exact",
         "nodes": 40,
         "similar": [{"node": row.node, "score": row.score} for row in expected],
     }
@@ -524,7 +524,7 @@ def test_similar_refuses(here: Path, capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setitem(sys.modules, "usearch.index", None)
     assert refused("similar features l1 --search approximate", capsys) == (
         "the approximate search needs the package usearch, which is not installed; run 'pip install usearch', or use "
-        "--method exact"
+        "--search exact"
     )
 
 
