@@ -44,7 +44,7 @@ def main() -> int:
         probabilities, validation_labels = model.predict_proba().astype(np.float64), labels[split.validation]
         temperature = fit_temperature(probabilities[split.validation], validation_labels)
         counts = np.bincount(labels[split.train], minlength=probabilities.shape[1])
-        log_ratio, _ = class_prior_ratio(validation_labels, counts)
+        log_ratio = class_prior_ratio(np.bincount(validation_labels, minlength=len(counts)), counts)
         corrected = scale_probabilities(probabilities, temperature) * np.exp(log_ratio)
         for name, values in (("SGC", probabilities), ("SGC, prior correction", corrected)):
             accuracies[name].append(float((values[split.test].argmax(1) == labels[split.test]).mean()))

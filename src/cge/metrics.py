@@ -145,20 +145,13 @@ def fit_temperature(probabilities: Array, labels: Array) -> float:
     return float(_TEMPERATURES[int(np.argmin(np.array(losses) + penalty))])
 
 
-def class_prior_ratio(labels: Array, train_counts: Array) -> tuple[Array, Array]:
-    """Return log π(y) / π_train(y): the class priors of `labels (k,)` over those of the training labels, `(c,)`.
+def class_prior_ratio(counts: Array, train_counts: Array) -> Array:
+    """Return log π(y) / π_train(y), the ratio of class priors estimated from numbers of labels `(c,)`.
 
-    The second result, `(k, c)`, is the ratio for each label computed from the other labels only (leave-one-out). Every
-    class counts one label more than it has, so that no prior is zero.
+    Every class counts one label more than it has, so that no prior is zero.
     """
-    n_classes = len(train_counts)
-    counts = np.bincount(labels, minlength=n_classes)
-
-    def log_priors(counts: Array) -> Array:
-        return np.asarray(np.log((counts + 1) / (counts.sum(axis=-1, keepdims=True) + n_classes)))
-
-    train = log_priors(train_counts)
-    return log_priors(counts) - train, log_priors(counts - np.eye(n_classes)[labels]) - train
+    priors, train_priors = ((each + 1) / (each.sum() + len(each)) for each in (counts, train_counts))
+    return np.asarray(np.log(priors / train_priors))
 
 
 @dataclass(frozen=True, eq=False)

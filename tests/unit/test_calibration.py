@@ -11,7 +11,7 @@ import torch
 
 import cge
 from cge import metrics
-from cge.estimators.calibration import calibrate
+from cge.estimators.calibration import _is_accepted, _training_gain, calibrate
 from cge.graph import Graph
 from cge.targets import SingleLabel
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
@@ -52,7 +52,7 @@ def test_test_nodes_are_better_calibrated_on_cora() -> None:
 def overlapping_classes(common: int, rare: int, seed: int) -> tuple[Graph, np.ndarray]:
     """Return a graph with a single edge, and labels of two classes whose features overlap."""
     labels = np.repeat([0, 1], [common, rare])
-    features = np.random.default_rng(seed).normal(labels[:, None] * 1.0, 1.0, (len(labels), 2))
+    features = np.random.default_rng(seed).normal(labels[:, None] * 1.5, 1.0, (len(labels), 2))
     return Graph.from_edges([(0, 1)], num_nodes=len(labels), features=features.astype(np.float32)), labels
 
 
@@ -110,51 +110,114 @@ def test_the_prior_correction_can_be_required() -> None:
         quick_cge(prior_correction="no").fit(graph, y)
 
 
-def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any]:
-    """Return scores `(count, 2)` of a model trained on as many of each class, and labels of which a share is rare."""
+def skewed_scores(seed: int, rare: float, count: int = 400) -> tuple[Any, Any, Any]:
+    """Return scores `(count, 2)` of a model trained on as many of each class, labels of which a share is rare, and 40
+    balanced training labels with their scores."""
     random = np.random.default_rng(seed)
     labels = (random.random(count + 40) < rare).astype(np.int64)
     labels[:40] = np.arange(40) % 2
-    scores = np.stack([np.zeros(len(labels)), 2 * random.normal(labels - 0.5, 1.0)], axis=1)
-    return scores[40:], labels[40:]
+    scores = np.stack([np.zeros(len(labels)), 3 * random.normal(1.5 * (labels - 0.5), 1.0)], axis=1)
+    return scores[40:], labels[40:], ([torch.from_numpy(scores[:40])], labels[:40])
 
 
-def calibrated(scores: list[Any], labels: Any, train_counts: Any) -> tuple[Any, float, Any]:
-    return calibrate([torch.from_numpy(part) for part in scores], labels, TARGET, train_counts)
+def calibrated(scores: list[Any], labels: Any, train: Any) -> tuple[Any, float, Any]:
+    return calibrate([torch.from_numpy(part) for part in scores], labels, TARGET, train)
 
 
-TRAIN_COUNTS = np.array([20, 20])
-
-
-def test_each_validation_label_is_scored_with_the_frequencies_of_the_others() -> None:
-    scores, labels = skewed_scores(0, 0.1)
+def test_each_validation_label_is_scored_with_what_is_fitted_on_other_folds() -> None:
+    scores, labels, train = skewed_scores(0, 0.25)
     other = scores + np.random.default_rng(1).normal(0, 0.5, (440, 2))[40:]
-    probabilities, temperature, shift = calibrated([scores, other], labels, TRAIN_COUNTS)
+    probabilities, temperature, shift = calibrated([scores, other], labels, train)
     assert shift is not None
     _, plain_temperature, no_shift = calibrated([scores, other], labels, None)
     assert no_shift is None
     counts = np.bincount(labels)
-    for row in (0, 1, 17, 399):
-        others = counts - np.eye(2, dtype=int)[labels[row]]
-        moved = plain_temperature * np.log((others + 1) / (others.sum() + 2) / (21 / 42))
-        exponentials = [np.exp(part[row] + moved) for part in (scores, other)]
-        mean = np.mean([part / part.sum() for part in exponentials], axis=0)
-        scaled = mean ** (1 / temperature)
-        np.testing.assert_allclose(probabilities[row], scaled / scaled.sum(), rtol=1e-6)
     np.testing.assert_allclose(shift, plain_temperature * np.log((counts + 1) / 402 / 0.5), rtol=1e-6)
+
+    def softmax_mean(rows: Any, added: Any) -> Any:
+        exponentials = [np.exp(part[rows] + added) for part in (scores, other)]
+        return np.mean([part / part.sum(1, keepdims=True) for part in exponentials], axis=0)
+
+    assert temperature == metrics.fit_temperature(softmax_mean(np.arange(400), shift), labels)
+    for row in (0, 1, 17, 399):
+        rest = np.flatnonzero(np.arange(400) % 5 != row % 5)
+        first = metrics.fit_temperature(softmax_mean(rest, 0), labels[rest])
+        moved = first * np.log((np.bincount(labels[rest]) + 1) / 322 / 0.5)
+        second = metrics.fit_temperature(softmax_mean(rest, moved), labels[rest])
+        scaled = softmax_mean([row], moved)[0] ** (1 / second)
+        np.testing.assert_allclose(probabilities[row], scaled / scaled.sum(), rtol=1e-6)
+
+
+def test_labels_that_the_scores_do_not_predict_shift_nothing() -> None:
+    scores, labels, train = skewed_scores(0, 0.25)
+    assert calibrated([scores], labels, train)[2] is not None
+    for seed in range(20):
+        permuted = np.random.default_rng(seed).permutation(labels)
+        assert calibrated([scores], permuted, train)[2] is None
+
+
+def test_a_shift_that_harms_training_nodes_is_refused() -> None:
+    scores, labels, (_, train_labels) = skewed_scores(0, 0.25)
+    weak = np.stack([np.zeros(40), 0.1 * (2 * train_labels - 1)], axis=1)  # all correct, by less than the shift
+    assert calibrated([scores], labels, ([torch.from_numpy(weak)], train_labels))[2] is None
+    assert calibrated([scores], labels, ([torch.from_numpy(100 * weak)], train_labels))[2] is not None
+
+
+def test_training_accuracy_is_weighted_to_the_validation_frequencies() -> None:
+    scores = torch.tensor([[0.0, 1.0], [0.0, 3.0], [0.0, 1.0], [2.0, 0.0]], dtype=torch.float64)
+    shift, log_ratio = np.array([2.0, 0.0]), np.log([1.5, 0.5])
+    gain, error = _training_gain([scores], np.array([0, 1, 1, 0]), TARGET, shift, log_ratio)
+    differences = [1.5, 0.0, -0.5, 0.0]  # the shift corrects the first node and mistakes the third
+    assert gain == pytest.approx(np.mean(differences))
+    assert error == pytest.approx(np.std(differences, ddof=1) / 2)
+
+
+def test_training_accuracy_may_fall_by_what_validation_accuracy_gains() -> None:
+    labels = np.repeat([0, 1], [75, 25])
+    plain, corrected = np.full((100, 2), 0.5), np.full((100, 2), 0.5)
+    plain[:, 1] += np.where(np.arange(100) < 20, 0.1, -0.1) + np.where(labels == 1, 0.2, 0)  # 20 mistakes
+    corrected[:, 1] += np.where(labels == 1, 0.2, -0.2)
+    constant = np.zeros(100, np.int64)
+    for fall, accepted in ((0.1, True), (0.19, True), (0.21, False)):
+        assert _is_accepted(corrected, plain, constant, labels, (-fall, 0.05)) is accepted
+    assert not _is_accepted(corrected, plain, labels, labels, (0.0, 0.0))  # not better than a constant prediction
+    assert not _is_accepted(plain, corrected, constant, labels, (0.0, 0.0))
 
 
 def test_frequencies_that_chance_explains_shift_nothing() -> None:
-    few, few_labels = skewed_scores(3, 0.1, 40)
-    assert calibrated([few], few_labels, TRAIN_COUNTS)[2] is None
-    scores, only_one_class = skewed_scores(4, 1.0, 45)
-    assert calibrated([scores], only_one_class, TRAIN_COUNTS)[2] is None
-    shifts = [calibrated([scores], labels, TRAIN_COUNTS)[2] for scores, labels in map(slightly_skewed, range(10))]
+    for seed, rare, count in ((3, 0.1, 40), (4, 1.0, 45), (5, 1.0, 400)):  # few labels, only one class
+        scores, labels, train = skewed_scores(seed, rare, count)
+        assert calibrated([scores], labels, train)[2] is None
+    shifts = [calibrated([scores], labels, train)[2] for scores, labels, train in map(slightly_skewed, range(10))]
     assert sum(shift is not None for shift in shifts) <= 1  # mostly below three standard errors of the log loss
 
 
-def slightly_skewed(seed: int) -> tuple[Any, Any]:
+def slightly_skewed(seed: int) -> tuple[Any, Any, Any]:
     return skewed_scores(seed, 0.42)
+
+
+def test_permuted_validation_labels_do_not_shift_the_classes() -> None:
+    graph, _, y, validation = balanced_training()
+    permuted, validation_idx = validation.copy(), np.flatnonzero(validation >= 0)
+    permuted[validation_idx] = np.random.default_rng(0).permutation(validation[validation_idx])
+    corrected, plain = (
+        quick_cge("uniform", **NO_SEARCH, prior_correction=mode).fit(graph, y, permuted) for mode in ("auto", False)
+    )
+    assert not corrected.prior_correction_
+    assert np.array_equal(corrected.predict(), plain.predict())
+
+
+@pytest.mark.slow
+def test_permuted_validation_labels_of_cora_do_not_shift_the_classes() -> None:
+    data = cge.load_dataset("cora")
+    assert data.split is not None
+    test_idx, random = data.split.test, np.random.default_rng(0)
+    permuted = data.labels_of(data.split.validation)
+    permuted[data.split.validation] = random.permutation(data.labels[data.split.validation])
+    model = cge.CGE("degree", classifier="mlp", random_state=0, n_jobs=1)
+    model.fit(data.graph, data.labels_of(data.split.train), permuted)
+    assert not model.prior_correction_
+    assert model.score(test_idx, data.labels[test_idx]) > 0.75  # 0.82 with the true validation labels
 
 
 def test_frequencies_of_training_labels_stay_where_validation_labels_do_not_differ() -> None:

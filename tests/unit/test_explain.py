@@ -63,8 +63,8 @@ def assert_adds_up(explanation: Explanation) -> None:
 def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Array, Array, Array]:
     """Return scores, constant and propagated labels of a node as the model itself computes them."""
     fitted: Any = model.fitted_
-    name, classifier = fitted.ensemble[classifier_index]
-    weighting, train = fitted.selection.weighting, fitted.train
+    name, classifier, weighting = fitted.ensemble[classifier_index]
+    train = fitted.train
     label_scores = np.zeros(len(model.classes_))
     with torch.no_grad():
         inputs = classifier.project(fitted.data.inputs(CLASSIFIERS[name].row_norm))

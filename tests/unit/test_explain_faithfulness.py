@@ -62,7 +62,7 @@ def test_curves_by_importance_weight_and_in_random_order() -> None:
 def probability(model: cge.CGE, vector: Array, column: int) -> float:
     """Return the calibrated probability of a class for a vector."""
     fitted: Any = model.fitted_
-    _, classifier = fitted.ensemble[0]
+    classifier = fitted.ensemble[0].classifier
     with torch.no_grad():
         scores = classifier.scores(torch.tensor(vector[None], dtype=torch.float32))
     return float(torch.softmax(scores / fitted.temperature, 1)[0, column])

@@ -181,14 +181,9 @@ def test_few_labels_keep_the_temperature_near_one() -> None:
 
 def test_class_prior_ratios_by_counting() -> None:
     labels, train = random_labels(), np.array([5, 0, 2, 9])
-    ratio, leave_one_out = metrics.class_prior_ratio(labels, train)
+    ratio = metrics.class_prior_ratio(np.bincount(labels, minlength=CLASSES), train)
     priors = [(np.count_nonzero(labels == c) + 1) / (50 + CLASSES) for c in range(CLASSES)]
-    train_priors = (train + 1) / (16 + CLASSES)
-    np.testing.assert_allclose(ratio, np.log(priors / train_priors), rtol=1e-12)
-    for row in range(50):
-        others = np.delete(labels, row)
-        priors = [(np.count_nonzero(others == c) + 1) / (49 + CLASSES) for c in range(CLASSES)]
-        np.testing.assert_allclose(leave_one_out[row], np.log(priors / train_priors), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(ratio, np.log(priors / ((train + 1) / (16 + CLASSES))), rtol=1e-12)
 
 
 def test_reliability_by_hand() -> None:

@@ -16,14 +16,14 @@ from cge.estimators.classifier_inputs import classifier_inputs
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
 from cge.metrics import class_prior_ratio, log_losses
-from cge.models.classifiers import PathClassifier
 from cge.targets import Target
-from cge.training.candidate_evaluation import CandidateScore
+from cge.training.candidate_evaluation import mean_and_error
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.encoder_data import EncoderData
-from cge.training.model_search import Selection
+from cge.training.model_search import Selection, TrainedClassifier
 
-_MIN_STANDARD_ERRORS = 3.0  # by which the prior correction has to lower the log loss
+_MARGINS = 3.0, 2.0  # standard errors by which the prior correction must lower the log loss, and beat the majority
+_N_FOLDS = 5  # of the validation labels
 MIN_PRIOR_LABELS = 50  # validation labels: fewer cannot estimate class frequencies
 
 
@@ -39,16 +39,17 @@ class Calibration:
     by_evidence: dict[str, float] = field(default_factory=dict)
 
 
-def mean_outputs(scores: Sequence[Tensor], target: Target) -> Array:
-    """Return the mean outputs of the scores of an ensemble, `(k, c)`: probabilities, or values."""
-    outputs: Array = torch.stack([target.outputs(part) for part in scores]).double().mean(0).numpy()
+def mean_outputs(scores: Sequence[Tensor], target: Target, shift: Array | None = None) -> Array:
+    """Return the mean outputs of the (shifted) scores of an ensemble, `(k, c)`: probabilities, or values."""
+    shifted = scores if shift is None else [part + torch.from_numpy(shift) for part in scores]
+    outputs: Array = torch.stack([target.outputs(part) for part in shifted]).double().mean(0).numpy()
     return outputs
 
 
 def uncalibrated_probabilities(
     data: EncoderData,
     selection: Selection,
-    classifiers: Sequence[tuple[str, PathClassifier]],
+    classifiers: Sequence[TrainedClassifier],
     labels: tuple[Array, Array] | None,
     target: Target,
     rows: Array,
@@ -59,44 +60,95 @@ def uncalibrated_probabilities(
 
 
 def calibrate(
-    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array | None, *, always: bool = False
+    scores: Sequence[Tensor],
+    labels: Array,
+    target: Target,
+    train: tuple[Sequence[Tensor], Array] | None,
+    *,
+    always: bool = False,
 ) -> tuple[Array, float, Array | None]:
     """Return calibrated probabilities of the validation labels, the temperature, and the shift of class scores.
 
-    Training labels are often drawn so that every class has the same number; nodes are not. With `train_counts (c,)`,
-    the training labels of each class, class scores may be shifted by the log ratio of class frequencies in validation
-    and training labels. Each validation label is scored with frequencies estimated from the others, and the shift is
-    accepted only where it lowers the log loss by more than chance explains, or `always`.
+    Training labels are often drawn so that every class has the same number; nodes are not. With `train`, scores and
+    labels of the training nodes, class scores may be shifted by T times the log ratio of the class frequencies in
+    validation and training labels, where that helps or `always`; the probabilities are then cross-fitted.
     """
     probabilities = mean_outputs(scores, target)
     if len(labels) < MIN_VALIDATION:
         return probabilities, 1.0, None
+    if train is not None and len(labels) >= MIN_PRIOR_LABELS:
+        train_counts = np.bincount(train[1], minlength=len(target.classes))
+        log_ratio, plain_temperature, temperature = _fit_shift(scores, labels, target, train_counts)
+        shift = plain_temperature * log_ratio
+        corrected, plain, constant = _cross_fitted(scores, labels, target, train_counts)
+        train_gain = _training_gain(*train, target, shift, log_ratio)
+        if always or _is_accepted(corrected, plain, constant, labels, train_gain):
+            return corrected, temperature, shift
     temperature = target.fit_temperature(probabilities, labels)
-    plain = target.scale(probabilities, temperature)
-    if train_counts is None or len(labels) < MIN_PRIOR_LABELS:
-        return plain, temperature, None
-    shift, shift_from_others = class_prior_ratio(labels, train_counts)
-    shifts = temperature * torch.from_numpy(shift_from_others)
-    shifted = mean_outputs([part + shifts for part in scores], target)
-    shifted_temperature = target.fit_temperature(shifted, labels)
-    corrected = target.scale(shifted, shifted_temperature)
-    candidate, incumbent = _score(corrected, labels), _score(plain, labels)
-    saved, saved_error = candidate.log_loss_gain(incumbent)
-    gain, gain_error = candidate.accuracy_gain(incumbent)
-    if not always and (saved <= _MIN_STANDARD_ERRORS * saved_error or gain < -gain_error):
-        return plain, temperature, None
-    return corrected, shifted_temperature, temperature * shift
+    return target.scale(probabilities, temperature), temperature, None
 
 
-def _score(probabilities: Array, labels: Array) -> CandidateScore:
-    correct = (probabilities.argmax(axis=1) == labels).astype(np.float64)
-    return CandidateScore(float(correct.mean()), correct, log_losses(probabilities, labels))
+def _fit_shift(
+    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array
+) -> tuple[Array, float, float]:
+    """Return the log ratio of class frequencies `(c,)`, and the temperatures before and after the shift."""
+    log_ratio = class_prior_ratio(np.bincount(labels, minlength=len(train_counts)), train_counts)
+    temperature = target.fit_temperature(mean_outputs(scores, target), labels)
+    shifted = mean_outputs(scores, target, temperature * log_ratio)
+    return log_ratio, temperature, target.fit_temperature(shifted, labels)
+
+
+def _cross_fitted(
+    scores: Sequence[Tensor], labels: Array, target: Target, train_counts: Array
+) -> tuple[Array, Array, Array]:
+    """Return probabilities with and without the shift, `(k, c)`, and the most frequent class, `(k,)`.
+
+    Shift, temperatures and class frequencies for a label are fitted on the other folds of the validation labels.
+    """
+    corrected, plain = np.empty((2, len(labels), len(train_counts)))
+    constant, fold_of = np.empty_like(labels), np.arange(len(labels)) % _N_FOLDS
+    for fold in range(_N_FOLDS):
+        held, others = fold_of == fold, fold_of != fold
+        own, rest = ([part[torch.from_numpy(mask)] for part in scores] for mask in (held, others))
+        log_ratio, plain_temperature, temperature = _fit_shift(rest, labels[others], target, train_counts)
+        plain[held] = target.scale(mean_outputs(own, target), plain_temperature)
+        corrected[held] = target.scale(mean_outputs(own, target, plain_temperature * log_ratio), temperature)
+        constant[held] = np.bincount(labels[others]).argmax()
+    return corrected, plain, constant
+
+
+def _training_gain(
+    scores: Sequence[Tensor], labels: Array, target: Target, shift: Array, log_ratio: Array
+) -> tuple[float, float]:
+    """Return the gain in training accuracy, weighted to the validation frequencies, and its standard error."""
+    before, after = (mean_outputs(scores, target, each).argmax(1) == labels for each in (None, shift))
+    return mean_and_error(np.exp(log_ratio)[labels] * (after.astype(np.float64) - before))
+
+
+def _is_accepted(
+    corrected: Array, plain: Array, constant: Array, labels: Array, train_gain: tuple[float, float]
+) -> bool:
+    """Return whether the correction lowers the log loss, not the accuracy, and beats the most frequent class.
+
+    Scores that do not predict the validation labels get so high a temperature that the shift alone decides: all nodes
+    are assigned the most frequent class, with a lower log loss. Training accuracy may fall by chance, or by no more
+    than validation accuracy rises: a classifier that fits all training labels can only lose there.
+    """
+    loss_gain, loss_error = mean_and_error(log_losses(plain, labels) - log_losses(corrected, labels))
+    correct, before, majority = (
+        (predicted == labels).astype(np.float64) for predicted in (corrected.argmax(1), plain.argmax(1), constant)
+    )
+    gain, error = mean_and_error(correct - before)
+    gain_over_majority, majority_error = mean_and_error(correct - majority)
+    if loss_gain <= _MARGINS[0] * loss_error or gain_over_majority <= _MARGINS[1] * majority_error:
+        return False
+    return gain >= -error and train_gain[0] >= -max(gain, train_gain[1])
 
 
 def missing_input_temperatures(
     data: EncoderData,
     selection: Selection,
-    classifiers: Sequence[tuple[str, PathClassifier]],
+    classifiers: Sequence[TrainedClassifier],
     labels: tuple[Array, Array],
     validation: ValidationNodes,
     target: Target,

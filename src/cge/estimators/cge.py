@@ -54,6 +54,8 @@ class CGE(PathEstimator):
         "hop_weights" (of paths with 0, 1, … hops). Empty for networks.
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
+    ensemble_ : list of (str, str)
+        The same with their weightings: `weighting_` first, then others that are not worse on the validation labels.
     label_propagation_ : bool
         Whether propagated training labels are added to the class scores (logits).
     prior_correction_ : bool
@@ -108,7 +110,7 @@ class CGE(PathEstimator):
     prior_correction: bool | str = param(
         "auto",
         "whether class scores are shifted to the class frequencies of the labels passed as `validation`, at least 50",
-        choices={"auto": "only if that lowers their log loss significantly"},
+        choices={"auto": "only if that lowers their log loss significantly and harms no accuracy"},
     )
     n_estimators: int = param(
         1, "number of differently seeded models per classifier; their probabilities are averaged", low=1, high=100
@@ -154,7 +156,8 @@ class CGE(PathEstimator):
 
     def _set_model(self, model: Any) -> None:
         super()._set_model(model)
-        self.classifiers_ = list(dict.fromkeys(name for name, _ in model.ensemble))
+        self.classifiers_ = list(dict.fromkeys(name for name, _, _ in model.ensemble))
+        self.ensemble_ = [(weighting.name, name) for name, _, weighting in model.ensemble]
         self.label_propagation_, self.prior_correction_ = model.label_propagation, model.calibration.prior_corrected
         self.search_results_ = [asdict(result) for result in model.selection.results]
         self.weight_parameters_ = model.weight_parameters

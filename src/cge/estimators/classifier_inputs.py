@@ -11,14 +11,13 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
-from cge.models.classifiers import PathClassifier
 from cge.models.propagation import Propagation, propagate_rows
 from cge.targets import Target
 from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
-from cge.training.model_search import Selection
+from cge.training.model_search import Selection, TrainedClassifier
 
-Classifiers = Sequence[tuple[str, PathClassifier]]
+Classifiers = Sequence[TrainedClassifier]
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +36,18 @@ class ClassifierInputs:
     def class_scores(self, classifiers: Classifiers) -> list[Tensor]:
         """Return the class scores of each classifier, `(k, c)`."""
         with torch.no_grad():
-            scores = [
-                classifier.scores(part) for (_, classifier), part in zip(classifiers, self.projected, strict=True)
-            ]
+            scores = [each.classifier.scores(part) for each, part in zip(classifiers, self.projected, strict=True)]
             if self.label_scores is None:
                 return scores
-            weights = [classifier.label_weight for _, classifier in classifiers]
+            weights = [each.classifier.label_weight for each in classifiers]
             return [part + weight * self.label_scores for part, weight in zip(scores, weights, strict=True)]
 
     def scales(self, classifiers: Classifiers) -> list[float]:
         """Return the factor of each part of `vectors`: it varies between nodes as much as its class scores do."""
         with torch.no_grad():
             spreads = [
-                (_spread(classifier.scores(part)), _spread(part))
-                for (_, classifier), part in zip(classifiers, self.projected, strict=True)
+                (_spread(each.classifier.scores(part)), _spread(part))
+                for each, part in zip(classifiers, self.projected, strict=True)
             ]
         return [scores / part if part > 0 else 1.0 for scores, part in spreads]
 
@@ -58,7 +55,7 @@ class ClassifierInputs:
         """Return the vectors, `(k, d)`: the scaled parts, and the propagated labels times their (mean) weight."""
         parts = [scale * part for scale, part in zip(scales, self.projected, strict=True)]
         if self.label_scores is not None:
-            weights = [float(classifier.label_weight.detach()) for _, classifier in classifiers]
+            weights = [float(each.classifier.label_weight.detach()) for each in classifiers]
             parts.append(float(np.mean(weights)) * self.label_scores)
         vectors: Array = torch.cat(parts, dim=1).numpy()
         return vectors
@@ -78,16 +75,20 @@ def classifier_inputs(
     rows: Array,
 ) -> ClassifierInputs:
     """Return what classifiers know of some nodes; `labels` are the nodes whose labels are propagated, and a matrix."""
-    nodes, propagation, label_scores = torch.from_numpy(rows), selection.weighting.propagation(data), None
-    informed = _reach_inputs(data, propagation, nodes)
+    nodes, label_scores = torch.from_numpy(rows), None
+    weightings = {each.weighting.name: each.weighting for each in classifiers}
+    propagations = {name: weighting.propagation(data) for name, weighting in weightings.items()}
+    informed = np.logical_or.reduce([_reach_inputs(data, each, nodes) for each in propagations.values()])
     if selection.label_propagation and labels is not None:
         label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
         informed |= label_scores.any(dim=1).numpy()
     with torch.no_grad():
         projected = tuple(
-            propagate_rows(propagation, classifier.project(data.inputs(CLASSIFIERS[name].row_norm)), nodes)
+            propagate_rows(
+                propagations[weighting.name], classifier.project(data.inputs(CLASSIFIERS[name].row_norm)), nodes
+            )
             + classifier.offset()
-            for name, classifier in classifiers
+            for name, classifier, weighting in classifiers
         )
     return ClassifierInputs(projected, label_scores, informed)
 

@@ -16,12 +16,12 @@ from cge.errors import InputError, Message
 from cge.estimators.calibration import Calibration, calibrate, missing_input_temperatures
 from cge.estimators.classifier import TaskLabels, folds_of
 from cge.estimators.configs import OuterConfig, TrainingConfig, as_config
-from cge.estimators.encoder_model import EncoderModel, restore_selection, selection_metadata
+from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.path_estimator import Callback
 from cge.estimators.persistence import Checkpoints
+from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.graph import Graph
-from cge.models.classifiers import PathClassifier
 from cge.models.sparse_products import unit_rows
 from cge.models.weightings import is_learned
 from cge.randomness import key
@@ -30,12 +30,12 @@ from cge.targets import Target, Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
 from cge.training.classifier_training import ClassifierTrainer
-from cge.training.encoder_data import EncoderData
+from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import History
 from cge.training.learned_weighting import OuterSettings
-from cge.training.model_search import ModelSearch, Selection
-from cge.training.torch_state import TrainerState, module_arrays
+from cge.training.model_search import ModelSearch, Selection, TrainedClassifier
+from cge.training.torch_state import TrainerState
 from cge.training.walk_embedding import MAX_FACTORIZED_NODES, embed_walks, factorize_walks
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def encoder_settings(model: CGE, classes: int) -> EncoderSettings:
 class _EnsembleMember:
     """A training of a classifier; `number` counts those of the same classifier with different seeds."""
 
+    weighting: NamedWeighting
     classifier: str
     number: int
     trainer: ClassifierTrainer
@@ -114,6 +115,8 @@ class _EncoderFit:
         evaluator = self._evaluator(train_idx, validation_idx)
         selection = self._select(evaluator)
         ensemble = _best_members(self._train_members(evaluator, selection, stage))
+        for weighting, classifier in selection.runners_up:
+            ensemble.append(_EnsembleMember(weighting, classifier, 0, evaluator.finish(weighting, classifier, False)))
         probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION:
@@ -127,7 +130,7 @@ class _EncoderFit:
         if refit:
             selection_history = history
             evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
-            ensemble = [self._refit(evaluator, selection, member) for member in ensemble]
+            ensemble = [self._refit(evaluator, selection, *each) for each in enumerate(ensemble)]
             history = _history(ensemble[0], "refit")
         final_train = self.labels.train if refit else train_idx
         n_outer = len(train_idx) if selection.any_learned else 0
@@ -151,13 +154,13 @@ class _EncoderFit:
         """Return calibrated probabilities of the validation labels, the calibration and the prior shift, or None."""
         task = ensemble[0].trainer.task
         scores = [member.trainer.best_scores(task.validation) for member in ensemble]
-        counts, target = None, task.target
-        correct = self.model.prior_correction
+        train, target, correct = None, task.target, self.model.prior_correction
         possible = len(self.labels.validation) and target.has_class_prior and self.model.class_weight != "balanced"
         if correct and possible:
-            counts = target.matrix(task.labels[task.train].numpy()).sum(axis=0)
+            train_scores = [member.trainer.best_scores(task.train) for member in ensemble]
+            train = train_scores, task.labels[task.train].numpy()
         labels = task.labels[task.validation].numpy()
-        probabilities, temperature, prior_shift = calibrate(scores, labels, target, counts, always=correct is True)
+        probabilities, temperature, prior_shift = calibrate(scores, labels, target, train, always=correct is True)
         return probabilities, Calibration(temperature, prior_shift is not None), prior_shift
 
     def _evaluator(self, train_idx: Array, validation_idx: Array) -> CandidateEvaluator:
@@ -186,7 +189,7 @@ class _EncoderFit:
         writer = self.checkpoints.writer("selection")
         if writer is not None:
             metadata = {"selection": selection_metadata(selection)}
-            writer(lambda: TrainerState(metadata, module_arrays(selection.weighting.module, "weighting")))
+            writer(lambda: TrainerState(metadata, selection_arrays(selection)))
         return selection
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
@@ -201,15 +204,17 @@ class _EncoderFit:
                     trainer = evaluator.trainer(weighting, classifier, selection.label_propagation, seed, stage)
                 trainer.stage = stage
                 self._train(trainer, f"{stage}-{classifier}-{number}")
-                members.append(_EnsembleMember(classifier, number, trainer))
+                members.append(_EnsembleMember(selection.weighting, classifier, number, trainer))
         return members
 
-    def _refit(self, evaluator: CandidateEvaluator, selection: Selection, member: _EnsembleMember) -> _EnsembleMember:
+    def _refit(
+        self, evaluator: CandidateEvaluator, selection: Selection, place: int, member: _EnsembleMember
+    ) -> _EnsembleMember:
         """Train a classifier again, on all labels, for the best number of epochs."""
         seed = self._seed(member.number)
-        trainer = evaluator.trainer(selection.weighting, member.classifier, selection.label_propagation, seed, "refit")
-        self._train(trainer, f"refit-{member.classifier}-{member.number}", member.trainer.best_epoch)
-        return _EnsembleMember(member.classifier, member.number, trainer)
+        trainer = evaluator.trainer(member.weighting, member.classifier, selection.label_propagation, seed, "refit")
+        self._train(trainer, f"refit-{place}", member.trainer.best_epoch)
+        return replace(member, trainer=trainer)
 
     def _seed(self, number: int) -> int:
         return self.settings.seed if number == 0 else int(key(self.settings.seed, "model", number) >> np.uint64(1))
@@ -224,10 +229,12 @@ class _EncoderFit:
             write(trainer.state)
 
 
-def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[tuple[str, PathClassifier], ...]:
+def _classifiers(members: list[_EnsembleMember], prior_shift: Array | None) -> tuple[TrainedClassifier, ...]:
     """Return the classifiers of some members, with `prior_shift (c,)` added to their class scores."""
-    classifiers = tuple((member.classifier, member.trainer.best_classifier()) for member in members)
-    for _, classifier in classifiers if prior_shift is not None else ():
+    classifiers = tuple(
+        TrainedClassifier(member.classifier, member.trainer.best_classifier(), member.weighting) for member in members
+    )
+    for _, classifier, _ in classifiers if prior_shift is not None else ():
         with torch.no_grad():
             classifier.class_bias().add_(torch.from_numpy(prior_shift))
     return classifiers

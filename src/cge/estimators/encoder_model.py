@@ -17,6 +17,7 @@ from cge.errors import InputError
 from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
+from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
 from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.explanation import ClassifierInfo
 from cge.explain.path_search import PathSet
@@ -24,15 +25,12 @@ from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
-from cge.models.weightings import closed_form, make_network
 from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
-from cge.training.candidate_evaluation import SearchResult
 from cge.training.classifier_registry import CLASSIFIERS, make_classifier
 from cge.training.encoder_data import EncoderData, NamedWeighting
-from cge.training.encoder_settings import EncoderSettings
 from cge.training.history import Epoch
-from cge.training.model_search import Selection
+from cge.training.model_search import Selection, TrainedClassifier
 from cge.training.torch_state import TrainerState, load_module, module_arrays
 
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class EncoderModel(FittedModel):
 
     data: EncoderData
     selection: Selection
-    ensemble: tuple[tuple[str, PathClassifier], ...]
+    ensemble: tuple[TrainedClassifier, ...]
     calibration: Calibration
     weighting_selected: bool
 
@@ -154,7 +152,7 @@ class EncoderModel(FittedModel):
             "by_features": self.data.uses_features,
             "calibration": asdict(self.calibration),
             "edge_inputs": list(self.data.edge_scale.names),
-            "ensemble": [name for name, _ in self.ensemble],
+            "ensemble": [[name, weighting.name] for name, _, weighting in self.ensemble],
             "selection": selection_metadata(self.selection),
             "target": self.target.metadata(),
         }
@@ -169,9 +167,9 @@ class EncoderModel(FittedModel):
         closed_walks = self.data.closed_walks.get(self.weighting_name)
         if self.label_propagation and closed_walks is not None and np.array_equal(closed_walks[0], self.train.nodes):
             arrays["train.closed_walks"] = closed_walks[1]
-        for place, (_, classifier) in enumerate(self.ensemble):
+        for place, (_, classifier, _) in enumerate(self.ensemble):
             arrays |= module_arrays(classifier, f"ensemble.{place}")
-        return arrays | module_arrays(self.selection.weighting.module, "weighting")
+        return arrays | selection_arrays(self.selection)
 
 
 def _explainer(model: EncoderModel, place: int) -> Explainer:
@@ -180,8 +178,8 @@ def _explainer(model: EncoderModel, place: int) -> Explainer:
     if place >= count:
         legal = f"an integer below {count}, the number of classifiers of this model"
         raise InputError(parameter="classifier", expected=legal, found=place)
-    name, classifier = model.ensemble[place]
-    data, weighting, label_scores = model.data, model.selection.weighting, None
+    name, classifier, weighting = model.ensemble[place]
+    data, label_scores = model.data, None
     with torch.no_grad():
         inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm)).double().numpy()
         offset = classifier.offset().double().numpy()
@@ -256,10 +254,14 @@ def restore_encoder(
         data.closed_walks[selection.weighting.name] = train.nodes, closed_walks
     if not metadata["ensemble"]:
         raise InputError("there is no classifier")
+    weightings = {each.name: each for each in (selection.weighting, *(other for other, _ in selection.runners_up))}
     return EncoderModel(
         data=data,
         selection=selection,
-        ensemble=tuple(restored(name, f"ensemble.{place}") for place, name in enumerate(metadata["ensemble"])),
+        ensemble=tuple(
+            TrainedClassifier(*restored(str(name), f"ensemble.{place}"), weightings[weighting])
+            for place, (name, weighting) in enumerate(metadata["ensemble"])
+        ),
         train=train,
         validation=validation,
         target=restore_target(metadata["target"], classes),
@@ -293,45 +295,3 @@ def _restore_calibration(metadata: Mapping[str, Any]) -> Calibration:
     if not all(0 < value < np.inf for value in (calibration.temperature, *by_evidence)):
         raise InputError("temperatures must be positive and finite")
     return calibration
-
-
-def selection_metadata(selection: Selection) -> dict[str, Any]:
-    """Return what the model search selected; the parameters of the weighting are arrays."""
-    start = selection.weighting.start
-    return {
-        "weighting": selection.weighting.name,
-        "sampled": list(selection.weighting.sampled),
-        "start": None if start is None else start.name,
-        "hop_weights": len(selection.weighting.edge_weighting.hop_weights),
-        "classifiers": list(selection.classifiers),
-        "label_propagation": selection.label_propagation,
-        "search_results": [asdict(result) for result in selection.results],
-        "gain_over_uniform": selection.gain_over_uniform,
-    }
-
-
-def restore_selection(data: EncoderData, settings: EncoderSettings, saved: TrainerState) -> Selection:
-    """Return what `selection_metadata` and the arrays of the weighting hold."""
-    metadata = saved.metadata["selection"]
-    sampled, start, count = tuple(int(part) for part in metadata["sampled"]), None, int(metadata["hop_weights"])
-    if not 1 <= count <= settings.hops + 1:
-        raise InputError(f"{count:,} hop weights, but paths have at most {settings.hops:,} hops")
-    if metadata["start"] is None:
-        module: Any = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0] * count)
-    else:
-        name = str(metadata["start"])
-        start = NamedWeighting(name, closed_form(name, data.edge_scale.names, count - 1))
-        module = make_network(settings.weighting, int(data.step_vectors(sampled[1]).shape[1]))
-        if module is None:
-            raise InputError("the weighting network is missing")
-        module.eval()
-    load_module(module, "weighting", saved.arrays)
-    weighting = NamedWeighting(str(metadata["weighting"]), module, (sampled[0], sampled[1]), start)
-    gain = metadata["gain_over_uniform"]
-    return Selection(
-        weighting,
-        tuple(str(name) for name in metadata["classifiers"]),
-        bool(metadata["label_propagation"]),
-        tuple(metadata_record(SearchResult, row) for row in metadata_field(metadata, "search_results", list)),
-        None if gain is None else (float(gain[0]), float(gain[1])),
-    )

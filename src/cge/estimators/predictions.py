@@ -164,8 +164,10 @@ def _path_evidence(
 ) -> npt.NDArray[np.int64]:
     """Return the evidence for nodes that are predicted from the ends of paths."""
     data, graph = fitted.data_of(grown.graph), grown.graph
-    hop_weights = fitted.selection.weighting.edge_weighting.normalized_hop_weights().detach().numpy()
-    uses_edges = fitted.label_propagation or data.walk_vectors is not None or bool(hop_weights[1:].any())
+    hop_weights = np.array(
+        [each.weighting.edge_weighting.normalized_hop_weights().tolist() for each in fitted.ensemble]
+    )
+    uses_edges = fitted.label_propagation or data.walk_vectors is not None or bool(hop_weights[:, 1:].any())
     loops = sp.csr_array(graph.to_scipy()).diagonal() != 0
     connected = (graph.degrees[rows] > loops[rows]) & uses_edges
     featured = data.has_inputs[rows] & data.uses_features

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -23,7 +23,8 @@ from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData, NamedWeighting
 from cge.training.encoder_settings import DENSE, EncoderSettings, ProblemSize, Work
 
-TrainFunction = Callable[[ClassifierTrainer, str, int], None]  # trainer, name of a checkpoint, last epoch
+_Key = TypeVar("_Key")
+TrainFunction = Callable[[ClassifierTrainer, str, int | None], None]  # trainer, name of a checkpoint, last epoch
 
 
 @dataclass(frozen=True)
@@ -61,11 +62,11 @@ class CandidateScore:
 
     def accuracy_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
         """Return the gain in accuracy over the incumbent, and its standard error."""
-        return _mean_and_error(self.correct - incumbent.correct)
+        return mean_and_error(self.correct - incumbent.correct)
 
     def log_loss_gain(self, incumbent: CandidateScore) -> tuple[float, float]:
         """Return by how much the log loss is lower than that of the incumbent, and its standard error."""
-        return _mean_and_error(incumbent.log_losses - self.log_losses)
+        return mean_and_error(incumbent.log_losses - self.log_losses)
 
 
 def score_candidate(trainer: ClassifierTrainer) -> CandidateScore:
@@ -93,13 +94,14 @@ def is_better(
     return gain >= 0 and loss_gain > 2 * margin * error
 
 
-def not_worse(scores: Mapping[str, CandidateScore]) -> list[str]:
-    """Return the name of the most accurate candidate, and those that it is not better than."""
+def not_worse(scores: Mapping[_Key, CandidateScore]) -> list[_Key]:
+    """Return the key of the most accurate candidate, and those of others that it is not better than."""
     best = max(scores, key=lambda name: scores[name].accuracy)
     return [best, *(name for name in scores if name != best and not is_better(scores[best], scores[name]))]
 
 
-def _mean_and_error(differences: Array) -> tuple[float, float]:
+def mean_and_error(differences: Array) -> tuple[float, float]:
+    """Return the mean of paired differences `(k,)` and its standard error."""
     if len(differences) < 2:
         return 0.0, float("inf")
     return float(differences.mean()), float(differences.std(ddof=1) / np.sqrt(len(differences)))
@@ -141,11 +143,16 @@ class CandidateEvaluator:
         if key not in self.scores:
             self.budget -= self.work.evaluation(classifier)
             self.trainers[key] = self.trainer(weighting, classifier, label_propagation, self.settings.seed, "compare")
-            labels = "labels" if label_propagation else "plain"
-            checkpoint = "-".join(["compare", *re.findall(r"\w+", weighting.name), classifier, labels])
-            self._train(self.trainers[key], checkpoint, self.work.spec(classifier).evaluate_after)
+            self._train(self.trainers[key], _checkpoint("compare", *key), self.work.spec(classifier).evaluate_after)
             self.scores[key] = score_candidate(self.trainers[key])
         return self.scores[key]
+
+    def finish(self, weighting: NamedWeighting, classifier: str, label_propagation: bool) -> ClassifierTrainer:
+        """Train a candidate until it stops."""
+        self.evaluate(weighting, classifier, label_propagation)
+        key = (weighting.name, classifier, label_propagation)
+        self._train(self.trainers[key], _checkpoint("finish", *key), None)
+        return self.trainers[key]
 
     def evaluation_work(self, classifiers: Iterable[str]) -> float:
         """Return the work of evaluating a weighting with some classifiers."""
@@ -158,10 +165,10 @@ class CandidateEvaluator:
             cache.pop(name, None)
         self.data.closed_walks.pop(name, None)
 
-    def release_others(self, name: str, label_propagation: bool) -> None:
-        """Forget all trainings but those of one weighting, with or without label propagation."""
+    def release_others(self, names: set[str], label_propagation: bool) -> None:
+        """Forget all trainings but those of some weightings, with or without label propagation."""
         self.trainers = {key: trainer for key, trainer in self.trainers.items() if key[2] == label_propagation}
-        for other in {*self._propagations, *(key[0] for key in self.trainers)} - {name}:
+        for other in {*self._propagations, *(key[0] for key in self.trainers)} - names:
             self.release(other)
 
     def trainer(
@@ -209,6 +216,11 @@ class CandidateEvaluator:
             scores[train] *= target.informative(matrix)
             self._label_scores[weighting.name] = torch.from_numpy(scores)
         return self._label_scores[weighting.name]
+
+
+def _checkpoint(stage: str, weighting: str, classifier: str, label_propagation: bool) -> str:
+    labels = "labels" if label_propagation else "plain"
+    return "-".join([stage, *re.findall(r"\w+", weighting), classifier, labels])
 
 
 def _problem_size(task: Task, data: EncoderData) -> ProblemSize:

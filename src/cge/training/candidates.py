@@ -30,6 +30,7 @@ SELECTED = "as selected"  # by earlier stages
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
+MAX_RUNNERS_UP = 4  # weightings that are averaged with the selected one
 _BASE_MEMORY = 560e6  # bytes of Python, PyTorch and compiled kernels
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
@@ -249,14 +250,15 @@ class _Listing:
 def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, entries: int, columns: int) -> float:
     """Return about how many bytes a fit of the path encoder needs; `entries` and `columns` are those of the inputs.
 
-    The trainings of the reference and those of a candidate that is compared with it are alive at once.
+    The trainings of the reference, of a candidate that is compared with it, and of runners-up are alive at once.
     """
     settings, size, name = work.settings, work.size, candidates[-1].weighting
     first = {(each.classifier, each.label_propagation) for each in candidates if each.stage != "weighting"}
     named = [classifier for classifier, _ in first if classifier != SELECTED]
     compared = set(named) if any(each.stage == "weighting" for each in candidates) else set()
     widest = max((work.spec(name).settings.n_augmentations * work.propagated_dim(name) for name in named), default=0)
-    alive = sum(map(work.propagated_dim, [*named, *compared]))
+    runners_up = MAX_RUNNERS_UP if compared else 0
+    alive = sum(map(work.propagated_dim, [*named, *compared])) + runners_up * settings.dim
     network = name != SELECTED and (name not in WEIGHTINGS or WEIGHTINGS[name].network is not None)
     sampled = settings.walks_per_node * (settings.hops + 1) if network else 0
     counted = (
@@ -265,6 +267,7 @@ def encoder_memory(candidates: Sequence[Candidate], work: Work, *, nodes: int, e
         + 4 * nodes * (6 * widest + 8 * size.classes)
         + 20 * columns * alive  # parameters, their gradient, two moments, the best epoch
         + 60 * nodes * sampled
+        + 4 * nodes * size.columns * runners_up  # dense inputs, propagated
     )
     return _BASE_MEMORY + 1.3 * counted  # a margin for what is alive besides
 

@@ -18,14 +18,30 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from cge.errors import Message
+from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgePropagation
 from cge.models.path_networks import PathWeighting
 from cge.models.weightings import WEIGHTINGS, closed_form, is_hop_profile, is_learned, make_network
-from cge.training.candidate_evaluation import CandidateEvaluator, CandidateScore, SearchResult, is_better
-from cge.training.candidates import SELECTED, Candidate, SearchProblem, SearchState, list_candidates, reference_name
+from cge.training.candidate_evaluation import (
+    CandidateEvaluator,
+    CandidateScore,
+    SearchResult,
+    is_better,
+    not_worse,
+    score_candidate,
+)
+from cge.training.candidates import (
+    MAX_RUNNERS_UP,
+    SELECTED,
+    Candidate,
+    SearchProblem,
+    SearchState,
+    list_candidates,
+    reference_name,
+)
 from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.encoder_data import NamedWeighting
 from cge.training.learned_weighting import OuterProblem
@@ -34,12 +50,21 @@ from cge.training.torch_state import seeded
 _NETWORK_NODES = 200  # labeled nodes whose paths a network weights per outer step
 
 
+class TrainedClassifier(NamedTuple):
+    """A classifier of an ensemble, with its name and the path weights that it is trained with."""
+
+    name: str
+    classifier: PathClassifier
+    weighting: NamedWeighting
+
+
 @dataclass(frozen=True, eq=False)
 class Selection:
     """The selected weighting, the classifiers whose probabilities are averaged, and whether labels are propagated.
 
     `gain_over_uniform` is the gain in validation accuracy over uniform weights with its standard error; None where they
-    were not compared. `notices` are for the user.
+    were not compared. `notices` are for the user. `runners_up` are candidates with other weightings, with the name of
+    the classifier, that are not worse than the selected one on the validation labels.
     """
 
     weighting: NamedWeighting
@@ -48,6 +73,7 @@ class Selection:
     results: tuple[SearchResult, ...] = ()
     gain_over_uniform: tuple[float, float] | None = None
     notices: tuple[Message, ...] = ()
+    runners_up: tuple[tuple[NamedWeighting, str], ...] = ()
 
     @property
     def any_learned(self) -> bool:
@@ -72,6 +98,7 @@ class ModelSearch:
             classifiers=(DEFAULT_CLASSIFIER if final_candidate.classifier == SELECTED else final_candidate.classifier,),
         )
         self.results: list[SearchResult] = []
+        self.runners_up: dict[str, tuple[NamedWeighting, CandidateScore]] = {}  # not selected, but not worse
         self.notices: list[Message] = []
 
     def run(self) -> Selection:
@@ -83,10 +110,37 @@ class ModelSearch:
         if any(candidate.stage == "weighting" for candidate in self.candidates):
             weighting = self._select_weighting(weighting)
             state.classifiers = self.select_classifiers("final classifier", weighting)
-        gain = self._gain_over_uniform(weighting)
-        self.evaluator.release_others(weighting.name, state.label_propagation)
+        weighting, runners_up = self._compare_runners_up(weighting)
+        gain, kept = self._gain_over_uniform(weighting), {weighting.name, *(other.name for other, _ in runners_up)}
+        self.evaluator.release_others(kept, state.label_propagation)
         results, notices = tuple(self.results), tuple(self.notices)
-        return Selection(weighting, state.classifiers, state.label_propagation, results, gain, notices)
+        return Selection(weighting, state.classifiers, state.label_propagation, results, gain, notices, runners_up)
+
+    def _compare_runners_up(
+        self, incumbent: NamedWeighting
+    ) -> tuple[NamedWeighting, tuple[tuple[NamedWeighting, str], ...]]:
+        """Train runners-up and the incumbent until they stop; return the best weighting and those that are level.
+
+        The incumbent remains the first if it is level.
+
+        Label propagation has no runners-up: it would have to be computed for each weighting.
+        """
+        scores, evaluator = self.evaluator.scores, self.evaluator
+        own = [(incumbent.name, classifier, False) for classifier in self.state.classifiers]
+        others = [key for key in evaluator.trainers if key[0] in self.runners_up and key[0] != incumbent.name]
+        if self.state.label_propagation or not others:
+            return incumbent, ()
+        best = max((scores[key] for key in own), key=lambda score: score.accuracy)
+        level = [key for key in others if not key[2] and not is_better(best, scores[key])]
+        keys = [*own, *sorted(level, key=lambda key: -scores[key].accuracy)[:MAX_RUNNERS_UP]]
+        weightings = {name: weighting for name, (weighting, _) in self.runners_up.items()} | {incumbent.name: incumbent}
+        finished = {key: score_candidate(evaluator.finish(weightings[key[0]], *key[1:])) for key in keys}
+        kept = not_worse(finished)
+        for key in keys:
+            self._record("runner-up", key, finished[key], None if key == kept[0] else finished[kept[0]], kept[0])
+        name = incumbent.name if any(key in kept for key in own) else kept[0][0]
+        self.state.classifiers = tuple(classifier for weighting, classifier, _ in kept if weighting == name)
+        return weightings[name], tuple((weightings[key[0]], key[1]) for key in kept if key[0] != name)
 
     def _active_candidates(self, stage: str) -> Iterator[Candidate]:
         """Yield the candidates of a stage whose conditions hold; conditions are checked just before each."""
@@ -207,20 +261,30 @@ class ModelSearch:
                 weighting = self.learn(spec.name, start)
             else:
                 weighting = self._closed_form(spec.name)
-            score, loser = self._best_score(weighting, classifiers, incumbent_score), weighting
+            score = self._best_score(weighting, classifiers, incumbent_score)
+            loser = weighting, score
             if candidate.margin is None:  # degree and uniform: accuracy and log loss must both improve
                 better = score.accuracy > incumbent_score.accuracy and score.log_loss_gain(incumbent_score)[0] > 0
             else:
                 better = is_better(score, incumbent_score, candidate.margin, min_extra_correct=1)
             if better:
-                loser, incumbent, incumbent_score = incumbent, weighting, score
+                loser, incumbent, incumbent_score = (incumbent, incumbent_score), weighting, score
                 state.weighting = incumbent.name
                 if spec.closed_form is not None:
                     best_closed_form, state.closed_form = incumbent, incumbent.name
                 if candidate.margin is None:
                     state.simple = incumbent.name
-            self.evaluator.release(loser.name)
+            self._release_worse(loser, incumbent_score)
         return incumbent
+
+    def _release_worse(self, loser: tuple[NamedWeighting, CandidateScore], best_score: CandidateScore) -> None:
+        """Forget the trainings of a weighting that was not selected, unless it is a runner-up."""
+        self.runners_up[loser[0].name] = loser
+        names = sorted(self.runners_up, key=lambda name: -self.runners_up[name][1].accuracy)
+        level = [name for name in names if not is_better(best_score, self.runners_up[name][1])]
+        for name in set(names) - set(level[:MAX_RUNNERS_UP]):
+            self.evaluator.release(name)
+            del self.runners_up[name]
 
     def _work_reserved_for_learning(self, learning: float) -> float:
         """Return the work of learning and evaluating one weighting, which hop profiles must not use up."""
@@ -255,12 +319,18 @@ class ModelSearch:
         return score.accuracy_gain(scores[best_uniform])
 
     def _record(
-        self, stage: str, key: tuple[str, str, bool], score: CandidateScore, other: CandidateScore | None = None
+        self,
+        stage: str,
+        key: tuple[str, str, bool],
+        score: CandidateScore,
+        other: CandidateScore | None = None,
+        other_key: Any = None,
     ) -> None:
         """Add a candidate to the results, with its gains over another one; without that only if not listed yet."""
         gains: tuple[Any, ...] = (None,) * 5
         if other is not None:
-            *names, with_propagation = next(key for key, value in self.evaluator.scores.items() if value is other)
+            evaluated = (key for key, value in self.evaluator.scores.items() if value is other)
+            *names, with_propagation = next(evaluated, other_key)
             compared_with = ", ".join([*names, *["label propagation"] * with_propagation])
             gains = *score.accuracy_gain(other), *score.log_loss_gain(other), compared_with
         elif any((row.weighting, row.classifier, row.label_propagation) == key for row in self.results):
