@@ -102,10 +102,10 @@ class Command(TyperCommand):
         return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help; an option that is required may be in --config."""
+        """Write the help; what is required may be in --config."""
         self.list_suffixes()
         for parameter in self.params:
-            if parameter.required and parameter.param_type_name == "option":
+            if parameter.required and any(other.name == "config" for other in self.params):
                 parameter.help += " \\[required, unless in --config]"  # type: ignore[attr-defined]
                 parameter.required = False
         super().format_help(ctx, formatter)

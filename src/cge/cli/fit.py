@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cge.graph import Graph
 
 # What `cge fit --help` shows; `--help-all` shows every option.
-COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "dry_run")
+COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "config", "dry_run")
 COMMON += ("method", "weighting", "hops", "max_epochs", "random_state", "n_jobs")
 
 
@@ -42,7 +42,7 @@ Validation = Annotated[
     str | None,
     file_option(
         "Validation labels, of other nodes: they select the model and the epoch and calibrate probabilities "
-        "\\[default: a fraction of the training labels is held out]."
+        "\\[default: the fraction --validation-fraction of the training labels is held out]."
     ),
 ]
 Out = Annotated[str, text_option("DIR", "Output folder; a model in it is replaced when the new one is done.")]
@@ -51,7 +51,7 @@ Config = Annotated[
     str | None,
     typer.Option(
         metavar="FILE",
-        help="Settings and other options as TOML, such as 'cge tune' writes; the command line has precedence.",
+        help="Settings and other options as TOML, as written by 'cge tune'; the command line takes precedence.",
         callback=use_config,
         is_eager=True,
     ),
@@ -171,7 +171,7 @@ def _read_labels(files: Files, path: str, graph: Graph) -> tuple[dict[Any, Any],
 
 
 def _shared_nodes(labels: str, y: dict[Any, Any], validation: str, validation_labels: dict[Any, Any]) -> list[str]:
-    """Return a note about nodes that have both a training and a validation label; refuse it if all do."""
+    """Return a note about nodes that have both a training and a validation label; raise an error if all do."""
     shared = len(validation_labels.keys() & y.keys())
     if shared == len(validation_labels):
         problem = f"{validation}: every node in it has a label in {labels}, too, so no validation label is left"

@@ -63,7 +63,8 @@ class CGE(PathEstimator):
     search_results_ : list of dict
         The candidates of the model search: "stage" of the search, "weighting", "classifier", "label_propagation",
         validation "accuracy", and "accuracy_gain" and "log_loss_gain" over the candidate "compared_with", with
-        standard errors ("accuracy_gain_se", "log_loss_gain_se"). These are None where others were compared with it.
+        standard errors ("accuracy_gain_se", "log_loss_gain_se"). Gains and
+        "compared_with" are None for a candidate that was only the baseline of other comparisons.
 
     Examples
     --------
@@ -82,7 +83,7 @@ class CGE(PathEstimator):
     weighting: str | Callable[[int], PathWeighting] = param(
         "auto",
         "path weighting",
-        choices={"auto": "selects one that is not a network on the validation labels; see `weighting_`"},
+        choices={"auto": "selects, on the validation labels, among all but the networks, and some hop profiles"},
         registry=weighting_descriptions,
         callables="a callable takes the dimension of the per-step input vectors and returns a `PathWeighting`",
     )
@@ -109,7 +110,7 @@ class CGE(PathEstimator):
     )
     prior_correction: bool | str = param(
         "auto",
-        "whether class scores are shifted to the class frequencies of the labels passed as `validation`, at least 50",
+        "whether class scores are corrected for the class frequencies of the labels in `validation` (at least 50)",
         choices={"auto": "only if that lowers their log loss significantly and harms no accuracy"},
     )
     n_estimators: int = param(

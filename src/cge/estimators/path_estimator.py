@@ -34,9 +34,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     embedding_ : (n, d) float32
-        Vectors, a row for each of `node_ids_`: all that the predictions depend on. `CGE`: for each classifier the
-        propagated inputs after its projection, scaled by their effect on the class scores, followed by the propagated
-        labels where they are used.
+        Vectors, a row for each of `node_ids_`: all that the predictions depend on. `CGE` concatenates, for
+        each classifier, its projection of the propagated inputs, scaled by its effect on the class scores, and then
+        the propagated labels, if they are used.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -44,11 +44,11 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     classes_ : (c,)
         The classes of `y`, sorted.
     history_ : History
-        The epochs of the final training.
+        One record per epoch of the final training.
     best_epoch_ : int
         The epoch whose parameters are used.
     selection_history_ : History or None
-        The epochs that selected `best_epoch_`, where a second training on all labels followed.
+        One record per epoch of the training that selected `best_epoch_`; None without a refit.
     labels_seen_ : dict
         The number of labels used for training ("train"), to learn weights ("outer") and to select ("validation").
         After a refit, "train" counts all labels, those of "validation" included.
@@ -94,7 +94,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         y : {node id: label}, (n,) array with −1 for unlabeled nodes, or (n, c) array of zeros and ones
             In an (n, c) array a row of zeros is an unlabeled node. {node id: list of labels} is a multilabel task.
         validation : like `y`, optional
-            Validation labels of other nodes, best a random sample. They select the model and the best epoch and
+            Validation labels of other nodes, preferably a random sample. They select the model and the best epoch and
             calibrate the probabilities. Without them, the fraction `validation_fraction` of `y` is held out, and the
             model is then trained again on all of `y` for the best number of epochs, unless `refit=False`.
         resume : folder, optional
@@ -188,7 +188,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
-        """Return vectors (embeddings), `(k, dim)`: of all nodes of the training graph, some of them, or another graph.
+        """Return vectors as in `embedding_`, `(k, d)`: of the training graph, of some of its nodes, or of another graph.
 
         Parameters
         ----------
@@ -206,8 +206,9 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     def path_weights(self, paths: Iterable[Sequence[Hashable]]) -> Array:
         """Return the relative weight of each path, a sequence of node ids, `(k,)`; with uniform weights all are 1.
 
-        `CGE`: A(p) divided by that of uniform weights, for a network times its output from 0 to 1 (only ratios matter);
-        0 for a sequence that is not a path of the graph or has more than `hops` hops. `PaperCGE`: the output A(p) of
+        `CGE`: A(p) divided by the weight of the same path under uniform weights. For a network: this ratio for the
+        closed form whose walks it samples, times the output of the network, from 0 to 1; only ratios matter. 0 for a
+        sequence that is not a path of the graph or has more than `hops` hops. `PaperCGE`: the output A(p) of
         its network, from 0 to 1, for any sequence.
         """
         model = self._need_fit()

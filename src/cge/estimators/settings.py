@@ -19,8 +19,8 @@ from cge.errors import InputError, Message, Spelling
 T = TypeVar("T")
 
 RANDOM_STATE: dict[str, Any] = {"text": "seed; results do not depend on the number of threads", "low": 0}
-_THREADS = "number of threads; -1: all cores"
-N_JOBS: dict[str, Any] = {"text": _THREADS, "low": 1, "also": (-1,), "optional": True, "none": "all cores"}
+_THREADS = "number of threads; None or -1: all cores"
+N_JOBS: dict[str, Any] = {"text": _THREADS, "low": 1, "also": (-1,), "optional": True}
 
 _Unquoted = type("_Unquoted", (str,), {"__repr__": str.__str__})  # an annotation that `help` shows without quotes
 _ATTRIBUTES = "Attributes\n----------"

@@ -9,8 +9,9 @@ not with the number of paths, and the weight of each single path can still be co
     s(u, v) = g(u, v) / (d_u^(1−b) d_v^b),   d_u = Σ_v g(u, v)
 
 g > 0 is the strength of an edge, s its normalized weight and b the normalization exponent. M is called the propagation
-matrix, h the hop weights. With g ≡ 1 and equal hop weights, b = 0 is the random walk (uniform weights) and b = ½ the
-symmetric normalization of graph convolutions, which gives less weight to paths that end at nodes of high degree.
+matrix, h the hop weights. With g equal to the edge weights of the graph (θ = 0) and equal hop weights, b = 0 is the
+random walk (uniform weights) and b = ½ the symmetric normalization of graph convolutions, which gives less weight to
+paths that end at nodes of high degree.
 """
 
 from __future__ import annotations
@@ -31,13 +32,13 @@ from cge.models.sparse_products import SparseMatrix, matrix_product, sparse_prod
 
 Propagation = Callable[[Tensor], Tensor]  # inputs (n, d) → weighted sums over paths (n, d)
 
-_MAX_SEED_FRACTION = 0.5  # if fewer nodes are requested, propagation is restricted to their K-hop neighborhood
+_MAX_SEED_FRACTION = 0.5  # below it, propagation is restricted to the K-hop neighborhood of the requested nodes
 _BATCH = 64  # nodes whose closed walks are summed at once
 UNREACHED = 10_000  # hops
 
 
 class SparsityPattern:
-    """The positions of the entries of a square sparse matrix, sorted by row; values are given when they are known.
+    """The positions of the entries of a square sparse matrix, sorted by row; values are passed to its methods.
 
     Row u has its entries in the columns `indices[indptr[u]:indptr[u+1]]`; a column may occur more than once. `rows
     (m,)` is the row of each entry.
@@ -55,14 +56,15 @@ class SparsityPattern:
         return sp.csr_array((values, self.indices, self.indptr), shape=(self.num_nodes, self.num_nodes))
 
     def transposed(self, values: Array) -> sp.csr_array:
-        """Return its transpose."""
+        """Return the transpose of the matrix with entries `values (m,)`."""
         return self.matrix(values).T.tocsr()
 
 
 class TransitionMatrix(SparsityPattern):
-    """The positions in the propagation matrix: a graph's edges, and a self-loop at every node; each row is ascending.
+    """The sparsity pattern of the propagation matrix; columns ascend within each row.
 
-    `graph_entry (m,)` is the entry of the graph's own CSR rows of each transition; −1 for an added self-loop.
+    Its entries, the *transitions*, are the edges of the graph and a self-loop at every node. `graph_entry (m,)` is the
+    position of each transition in the CSR arrays of the graph, −1 for an added self-loop.
     """
 
     def __init__(self, graph: Graph, n_jobs: int | None = None) -> None:
@@ -214,7 +216,7 @@ def closed_walk_weights(
     nodes: Array,
     symmetric: Array | None = None,
 ) -> Array:
-    """Return Σ_k h_k (M^k)_ii for some nodes i, `(k,)`: the weight of all closed walks, which end where they start.
+    """Return Σ_k h_k (M^k)_ii for each i of `nodes`, `(len(nodes),)`: the weight of all closed walks.
 
     With the `symmetric` form S of M half of the products are enough: (S^(a+b))_ii = ⟨S^a e_i, S^b e_i⟩.
     """
@@ -252,9 +254,9 @@ def label_propagation(
 
     The label of a node does not contribute to its own sum, neither directly nor through paths that return to it.
     The third result, `(n, 1)`, is whether a path ends at a label at all. `nodes (k,)` have the labels `labels (k, c)`.
-    Only for `targets`, by default all nodes, their own label must be left out, which costs far more than the
-    propagation; it is cheaper with the `symmetric` form of `weights` (see `symmetric_weights`), and free where the
-    `closed_walk_weights` of the labeled nodes are known.
+    Own labels are left out for `targets` only (default: all nodes), or for all of `nodes` if `closed_walks` is given.
+    This costs far more than the propagation itself; it is cheaper with the `symmetric` form of `weights` (see
+    `symmetric_weights`), and free if `closed_walks`, the `closed_walk_weights` of `nodes`, is passed.
     """
     inputs = np.zeros((transitions.num_nodes, labels.shape[1] + 1))
     inputs[nodes, :-1] = labels

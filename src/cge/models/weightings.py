@@ -173,9 +173,11 @@ def _register_all() -> None:
     text = "learned edge weights, hop weights and normalization exponent"
     register_weighting(WeightingSpec("edges+hops", text, search=replace(learned, mlp_only=True)))
     text = "a network weights each path: "
-    register_weighting(WeightingSpec("average", f"{text}linear on the mean of its steps", network=AverageWeighting))
-    register_weighting(WeightingSpec("cnn", f"{text}a CNN along its steps", network=CnnWeighting))
-    register_weighting(WeightingSpec("lstm", f"{text}an LSTM along its steps", network=LstmWeighting))
+    register_weighting(
+        WeightingSpec("average", f"{text}a linear layer on the mean of its step vectors", network=AverageWeighting)
+    )
+    register_weighting(WeightingSpec("cnn", f"{text}a CNN over its step vectors", network=CnnWeighting))
+    register_weighting(WeightingSpec("lstm", f"{text}an LSTM over its step vectors", network=LstmWeighting))
     # Closed forms that use only some hops, most with several normalization exponents b.
     role = SearchRole("hop profile", 2.0, mlp_only=True)  # one of a dozen is ahead by chance more easily
     text, make = "only paths of 0 hops: the inputs of the node itself", partial(_hop_profile, (1.0,), 0.5)

@@ -23,8 +23,11 @@ def summary_sentences(
     seen, graph = model.labels_seen_, model.graph_
     features = "no features" if graph.features is None else f"{graph.features.shape[1]:,} features"
     sizes = f"{graph.num_nodes:,} nodes, {graph.num_edges:,} edges, {features}, {len(model.classes_)} classes"
-    first = f"{f'{name}: ' if name else ''}{sizes}. {seen['train']:,} training labels, "
-    first += f"{seen['validation']:,} validation labels."
+    labels = f"{seen['train']:,} training labels, {seen['validation']:,} validation labels."
+    if model.selection_history_ is not None:
+        held_back = f"{seen['validation']:,} of them first held out for validation, then also used for training"
+        labels = f"{seen['train']:,} labels ({held_back})."
+    first = f"{f'{name}: ' if name else ''}{sizes}. {labels}"
     if seen["outer"]:
         unused = learned_weights_unused(model.fitted_)
         first += f" Path weights were {'also ' if unused else ''}learned, on {seen['outer']:,} training labels"

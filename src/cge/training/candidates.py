@@ -13,8 +13,8 @@ The stages, in the order in which they are printed:
 6. *uniform weights*: for comparison, where they were not evaluated before;
 7. *final training*: the selected model, which is trained until it stops.
 
-Without validation labels, or where settings leave nothing open, only the last stage remains. There is no estimate of
-seconds: which candidates win and when patience ends decides how long a fit takes.
+With fewer than five validation labels, or where settings leave nothing open, only the last stage remains. There is no
+estimate of seconds: which candidates win and when patience ends decides how long a fit takes.
 """
 
 from __future__ import annotations

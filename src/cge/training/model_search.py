@@ -7,7 +7,8 @@ the best one so far, and the *start* the closed form from which a weighting is l
 - Label propagation is used where the classifier `mlp` is more accurate with it than without it by more than two
   standard errors. Where it gains at most 20 percentage points, the best classifier with it (`mlp` or `distilled`) must
   also be more accurate than the classifiers with a consistency loss, which do not use it.
-- The most accurate classifier is used, averaged with the most accurate one of another family that is not worse.
+- The most accurate classifier is used, averaged with the most accurate of another family (MLP, linear, distilled)
+  among those that are not significantly worse.
 - The reference `degree` is replaced by `uniform` where that has both a higher accuracy and a lower log loss. Closed
   forms, then learned weightings replace the incumbent if they are better by their margin; then, classifiers are
   compared again.
@@ -82,7 +83,7 @@ class Selection:
 
 
 class ModelSearch:
-    """Selects a model for a task: evaluates `candidates` on its validation labels, with `results` so far."""
+    """Selects a model: evaluates `candidates` on the validation labels of the task and collects `results`."""
 
     def __init__(self, evaluator: CandidateEvaluator) -> None:
         self.evaluator, self.task, self.data = evaluator, evaluator.task, evaluator.data
@@ -102,7 +103,7 @@ class ModelSearch:
         self.notices: list[Message] = []
 
     def run(self) -> Selection:
-        """Return the selected model; without validation labels nothing is compared."""
+        """Return the selected model; with fewer than five validation labels nothing is compared."""
         state = self.state
         weighting = self._reference()
         state.label_propagation = self._select_label_propagation(weighting)
@@ -301,7 +302,7 @@ class ModelSearch:
         return scores[best]
 
     def _gain_over_uniform(self, weighting: NamedWeighting) -> tuple[float, float] | None:
-        """Return the gain in accuracy over uniform weights after the short training of the search; None without one."""
+        """Return the gain in validation accuracy over uniform weights; None if they were not compared."""
         state, scores = self.state, self.evaluator.scores
         uniform_candidates = [candidate for candidate in self.candidates if candidate.stage == "uniform weights"]
         if not uniform_candidates or weighting.name == "uniform":
@@ -326,7 +327,7 @@ class ModelSearch:
         other: CandidateScore | None = None,
         other_key: Any = None,
     ) -> None:
-        """Add a candidate to the results, with its gains over another one; without that only if not listed yet."""
+        """Add a candidate to the results, with its gains over another; without another, only if not listed yet."""
         gains: tuple[Any, ...] = (None,) * 5
         if other is not None:
             evaluated = (key for key, value in self.evaluator.scores.items() if value is other)
