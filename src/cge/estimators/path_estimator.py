@@ -188,7 +188,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
         return self._need_fit().target.score_predictions(self.predict(nodes), labels)
 
     def transform(self, graph: Graph | Iterable[Hashable] | None = None) -> Array:
-        """Return vectors as in `embedding_`, `(k, d)`: of the training graph, of some of its nodes, or of another graph.
+        """Return vectors as in `embedding_`, `(k, d)`: of the training graph, some of its nodes, or another graph.
 
         Parameters
         ----------
