@@ -16,7 +16,7 @@ import pytest
 import cge
 from cge.cli.main import run
 from cge.estimators.configs import make_estimator
-from cge.explain.explanation import label_text, signed
+from cge.explain.explanation import TABLES, label_text, signed
 
 EDGES = [
     ("=ann", "+bob"),
@@ -27,7 +27,7 @@ EDGES = [
     ("fay", "@dan"),
     ("-cy", "@dan"),
 ]
-COLUMNS = ["path", "training labels", "edge types", "hops", "distinct nodes", "weight"]
+COLUMNS = ["path", "ends at", "training labels", "edge types", "hops", "weight"]
 LABELS = {"=ann": "=SUM(1)", "+bob": "=SUM(1)", "@dan": "plain", "eve": "plain"}
 
 
@@ -91,31 +91,25 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     parts = dict(line.rsplit(maxsplit=1) for line in lines if "  " in line)
     assert parts["score"] == f"{expected.scores[index]:+.4f}"
     assert parts["constant"] == f"{expected.constant[index]:+.4f}"
-    assert parts["label propagation"] == f"{expected.label_propagation[index]:+.4f}"
-    assert parts["paths with 1 edge"] == f"{expected.by_hop[1, index]:+.4f}"
+    assert parts["paths to training labels"] == f"{expected.label_propagation[index]:+.4f}"
+    assert parts["paths to inputs, 1 edge"] == f"{expected.by_hop[1, index]:+.4f}"
     assert parts["of the paths, edge type x"] == f"{expected.by_edge_type['x'][index]:+.4f}"
-    listed, total = sum(path.contribution for path in expected), expected.by_hop[:, index].sum()
-    sentence = f"Contribution of these 3 paths: {listed:+.2f} of {total:+.2f} from all paths.".replace("-", "−")
-    assert sentence in lines
-    footer = next(place for place, line in enumerate(lines) if line.startswith("· = no training label; weight is "))
-    del lines[footer + 1 :]  # the rest of a long footer
-    assert lines[-2].startswith(" → ".join(expected[2].path))
-    other = 1 - index
-    head = next(line for line in lines if line.startswith("path "))
-    assert re.split(" {2,}", head) == [
-        *COLUMNS[:5],
-        "weight",
-        f"contribution to {expected.predicted}",
-        f"to {expected.classes[other]}",
-    ]
-    assert lines[-2].split()[-5:] == [
-        str(expected[2].hops),
-        str(expected[2].diversity),
-        f"{expected[2].weight:.3g}",
-        f"{expected[2].contribution:+.4f}",
-        f"{expected[2].contributions[other]:+.4f}",
-    ]
-    assert " → ".join(expected[2].types) in lines[-2]
+    assert expected.describe_coverage() in lines
+    # First the nodes at the ends of paths, and what the others add up to; then paths.
+    ends = next(place for place, line in enumerate(lines) if line.startswith("end node "))
+    assert re.split(" {2,}", lines[ends])[:5] == ["end node", "training label", "paths", "from inputs", "from label"]
+    for row, line in zip(expected.by_end_node, lines[ends + 1 :], strict=False):
+        assert line.startswith(row.name)
+        assert line.endswith(f"{row.contribution:+.4f}")
+    assert lines[ends + 4].startswith(f"({expected.by_end_node.size - 3} other")
+    assert lines[ends + 4].endswith(signed(expected.by_end_node.rest))
+    head = next(place for place, line in enumerate(lines) if line.startswith("path "))
+    assert re.split(" {2,}", lines[head]) == [*COLUMNS, f"contribution to {expected.predicted}"]
+    assert lines[head + 3].startswith(" → ".join(expected[2].path))
+    numbers = [str(expected[2].hops), f"{expected[2].weight:.3g}", f"{expected[2].contribution:+.4f}"]
+    assert lines[head + 3].split()[-3:] == numbers
+    assert " → ".join(expected[2].types) in lines[head + 3]
+    assert lines[-1] == expected.table_footer()
     assert run(["explain", str(folder), "--node", "eve", "--quiet"]) == 0
     assert capsys.readouterr().out == ""
 
@@ -124,8 +118,8 @@ def test_tables_of_a_node(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
     ("columns", "left_out"),
     [
         (120, []),
-        (80, ["edge types", "hops", "distinct nodes"]),
-        (50, ["training labels", "edge types", "hops", "distinct nodes"]),
+        (80, ["edge types", "hops"]),
+        (50, ["ends at", "training labels", "edge types", "hops"]),
     ],
 )
 def test_a_narrow_terminal_shows_fewer_columns(
@@ -201,6 +195,45 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert sorted(file.name for file in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
 
+@pytest.mark.parametrize("by", ["end-node", "label", "class"])
+def test_a_table_of_sums(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], by: str) -> None:
+    text, parquet = tmp_path / "t.csv", tmp_path / "t.parquet"
+    words = ["--node", "fay", "--by", by, "--csv", str(text), "--parquet", str(parquet)]
+    assert run(["explain", str(folder), *words]) == 0
+    printed = capsys.readouterr()
+    expected = cge.load(folder).explain("fay")
+    table = getattr(expected, TABLES[by][0])
+    assert f"note: {len(table)} rows are written to {text}" in printed.err.splitlines()
+    assert TABLES[by][1] in printed.out
+    assert "path " not in printed.out
+    for rows in (list(csv.DictReader(text.read_text().splitlines())), pq.read_table(parquet).to_pylist()):
+        assert [row["name"].removeprefix("'") for row in rows] == [row.name for row in table]
+        assert [float(row["contribution"]) for row in rows] == pytest.approx([row.contribution for row in table])
+        if by != "class":
+            assert [float(row["from_label"]) for row in rows] == pytest.approx([row.from_label for row in table])
+    assert run(["explain", str(folder), "--node", "fay", "--by", "feature"]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "There are no contributions by feature."
+
+
+def test_new_nodes_are_explained(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    edges = tmp_path / "new.csv"
+    edges.write_text("source,target\nzoe,eve\nzoe,fay\nyan,xi\n")
+    assert run(["predict", str(folder), "--graph", str(edges), "--nodes", "zoe", "--json"]) == 0
+    (predicted,) = json.loads(capsys.readouterr().out)["predictions"]
+    result = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "zoe")
+    assert (result["node"], result["predicted"], result["evidence"]) == ("zoe", predicted["class"], "paths")
+    probabilities = dict(zip(result["classes"], result["probabilities"], strict=True))
+    assert probabilities == pytest.approx(predicted["probabilities"], abs=1e-6)
+    assert {path["path"][0] for path in result["paths"]} == {"zoe"}
+    assert result["by_labeled_node"]["rows"][0]["name"] == "eve"
+    unknown = explain_json(capsys, str(folder), "--graph", str(edges), "--node", "yan")
+    assert unknown["evidence"] == "no information"
+    assert run(["explain", str(folder), "--graph", str(edges), "--node", "yan"]) == 0
+    assert "There is no information about this node" in capsys.readouterr().out
+    assert run(["explain", str(folder), "--graph", str(edges), "--node", "abe"]) == 2
+    assert "node 'abe' is not in the graph" in capsys.readouterr().err
+
+
 def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.CGE(
         weighting="degree",
@@ -228,7 +261,7 @@ def test_one_classifier_of_an_ensemble_is_named_everywhere(tmp_path: Path, capsy
 def test_another_class(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     model = cge.load(folder)
     result = explain_json(capsys, str(folder), "--node", "eve", "--class", "=SUM(1)")
-    expected = model.explain("eve", top=20, target_class="=SUM(1)")
+    expected = model.explain("eve", target_class="=SUM(1)")
     assert result == {"folder": str(folder), **json.loads(json.dumps(expected.to_dict()))}
     assert (result["predicted"], result["predicted_all"], result["target_class"]) == ("plain", ["plain"], "=SUM(1)")
     assert [path["contribution"] for path in result["paths"]] == [
@@ -302,8 +335,14 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
         (["--node", "eve", "--hop", "3"], "--hop must be at most 2, the model's hops, found 3"),
         (
             ["--node", "eve", "--classifier", "1"],
-            "--classifier must be an integer below 1, the number of classifiers of this model, found 1",
+            "--classifier must be an index below 1 or a name: mlp, found 1",
         ),
+        (
+            ["--node", "eve", "--by", "edge"],
+            "--by must be one of 'path', 'end-node', 'label', 'class', 'feature', found 'edge'",
+        ),
+        (["--graph", "new.csv"], "--graph and --features have new nodes to explain; add --node"),
+        (["--node", "eve", "--source", "a"], "--source describes the file of --graph; add --graph, or leave it out"),
     ],
 )
 def test_errors_are_one_sentence(

@@ -177,9 +177,15 @@ def test_the_explorer_shows_paths_and_neighbors_and_reports_missing_nodes(browse
         "#node-card .path svg circle", "all => all.map((element) => element.getAttribute('fill'))"
     )
     assert len(set(fills)) == len(tab.query_selector_all("#node-card .classes li")) > 0
-    best = hostile()[0].explain("node 20", top=1)[0]
-    contribution = f"{'+' if best.contribution > 0 else '−'}{abs(best.contribution):.3g}".rstrip("0")
-    assert f"contribution {contribution}" in (tab.text_content("#node-card .numbers") or "")
+    explanation = hostile()[0].explain("node 20", top=5)
+    numbers = tab.eval_on_selector_all("#node-card .numbers", TEXTS)
+    for best, shown in (
+        (explanation.by_end_node[0], numbers[0]),
+        (explanation[0], numbers[len(explanation.by_end_node)]),
+    ):
+        contribution = f"{'+' if best.contribution > 0 else '−'}{abs(best.contribution):.3g}".rstrip("0")
+        assert f"contribution {contribution}" in shown
+    assert explanation.describe_coverage() in (tab.text_content("#node-card") or "")
     near = tab.query_selector("#node-card .near button")
     assert near is not None
     near.focus()
@@ -381,7 +387,12 @@ def test_numbers_of_the_page_are_those_of_the_model() -> None:
     expected_paths = model.explain(model.node_ids_[node], top=5)
     for (path, *numbers), expected_path in zip(contents["paths"][node], expected_paths, strict=True):
         assert [model.node_ids_[key] for key in path] == list(expected_path.path)
-        assert numbers == pytest.approx([expected_path.weight, expected_path.contribution], rel=1e-3)
+        assert numbers[:2] == pytest.approx([expected_path.weight, expected_path.contribution], rel=1e-3)
+        assert numbers[2] == expected_path.ends_at
+    for (end, *parts), row in zip(contents["ends"][node], expected_paths.by_end_node, strict=True):
+        assert model.node_ids_[end] == row.name
+        assert parts == pytest.approx([row.from_inputs, row.from_label], rel=1e-3)
+    assert contents["notes"][node] == expected_paths.describe_coverage()
 
 
 def test_a_large_graph_is_sampled_and_paths_may_leave_the_map(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -403,7 +414,7 @@ def test_a_large_graph_is_sampled_and_paths_may_leave_the_map(monkeypatch: pytes
     assert sum(nodes["is_training"][:15]) >= 7  # up to half are training nodes
     for key, paths in enumerate(contents["paths"]):
         assert len(paths) == 5
-        for path, weight, _ in paths:
+        for path, weight, *_ in paths:
             assert path[0] == key
             assert weight == pytest.approx(model.path_weights([[nodes["id"][node] for node in path]])[0], rel=1e-3)
     assert max(max(row) for row in contents["neighbors"]) < 15

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,37 @@ def typed(features: bool = True) -> cge.Graph:
     return with_sparse_features(graph) if features else graph
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_label_hops() -> Iterator[None]:
+    """Propagate labels along few edges, so that all paths can be listed."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("training.encoder_data", "estimators.encoder_model"):
+            patch.setattr(f"cge.{module}.LABEL_HOP_WEIGHTS", [1.0] * 3)
+        yield
+
+
 def assert_adds_up(explanation: Explanation) -> None:
-    """Check that the parts of an explanation add up to its scores, and those by edge type to those of all paths."""
+    """Check that the parts of an explanation add up to its scores, and every table to the parts it divides."""
     parts = explanation.constant + explanation.label_propagation + explanation.by_hop.sum(0) + explanation.remainder
     np.testing.assert_allclose(parts, explanation.scores, atol=1e-12)
     if explanation.by_edge_type:
         by_type = sum(explanation.by_edge_type.values())
         np.testing.assert_allclose(by_type, explanation.by_hop.sum(0), atol=1e-10)
+    inputs, labels = explanation.by_hop.sum(0), explanation.label_propagation
+    index, tables = explanation.target_index, explanation
+    for table, part in (
+        (tables.by_end_node, inputs + labels),
+        (tables.by_labeled_node, labels),
+        (tables.by_label_class, labels),
+        (tables.by_feature, inputs),
+    ):
+        if table.size or table is tables.by_end_node:
+            assert table.total == pytest.approx(part[index], abs=1e-10)
+            assert table.rest + sum(row.contribution for row in table) == pytest.approx(table.total)
+            assert table.coverage <= 1
+            assert (table.coverage == pytest.approx(1)) == (len(table) == table.size)
+    for row in tables.by_end_node:
+        assert row.contribution == pytest.approx(row.from_inputs + row.from_label)
     for path in explanation:
         assert path.contribution == path.contributions[explanation.target_index]
     sizes = [abs(path.contribution) for path in explanation]
@@ -114,8 +139,14 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         assert not explanation.remainder.any()
         # Every path is listed, so those of each length add up to its sum.
         for hop, contributions in enumerate(explanation.by_hop):
-            each = [path.contributions for path in explanation if path.length == hop + 1]
+            each = [path.contributions for path in explanation if path.hops == hop and path.ends_at == "features"]
             np.testing.assert_allclose(np.sum(each, axis=0), contributions, atol=1e-10)
+        label_paths = [path for path in explanation if path.ends_at == "label"]
+        labels_of_paths = sum([path.contributions for path in label_paths], np.zeros(len(model.classes_)))
+        np.testing.assert_allclose(labels_of_paths, explanation.label_propagation, atol=1e-10)
+        assert len(explanation) == explanation.num_paths
+        assert explanation.coverage == pytest.approx(1)
+        assert all(path.labels[-1] is not None and path.path[-1] != node for path in label_paths)
         # The probabilities are the calibrated softmax or sigmoid of the scores.
         logits = torch.tensor(explanation.scores[None])
         probabilities = (torch.sigmoid(logits) if multilabel else torch.softmax(logits, 1)).numpy()
@@ -124,7 +155,7 @@ def test_paths_labels_and_a_constant_add_up_to_the_scores(
         np.testing.assert_allclose(explanation.probabilities, model.predict_proba([node])[0], atol=1e-7)
         assert explanation.predicted == model.classes_[explanation.probabilities.argmax()]
         assert explanation.exact
-        for path in explanation[:3]:
+        for path in [path for path in explanation if path.ends_at == "features"][:3]:
             assert path.weight == pytest.approx(float(model.path_weights([path.path])[0]), rel=1e-5)
 
 
@@ -154,13 +185,12 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     lines = str(explanation).splitlines()
     assert [*explanation.table()] == [
         "path",
+        "ends at",
         "training labels",
         "edge types",
         "hops",
-        "distinct nodes",
         "weight",
         f"contribution to {explanation.predicted}",
-        f"to {explanation.classes[explanation.runner_up]}",
     ]
     assert lines[0].split() == " ".join(explanation.table()).split()
     assert lines[-1] == explanation.table_footer()
@@ -220,7 +250,7 @@ def test_contributions_are_divided_among_edge_types(which: str, request: pytest.
     assert_adds_up(explanation)
     expected = {name: np.zeros(2) for name in ("near", "far", "(self-loop)", "(no edge)")}
     for path in explanation:
-        for kind in path.types or ("(no edge)",):
+        for kind in (path.types or ("(no edge)",)) if path.ends_at != "label" else ():
             expected[kind] += path.contributions / max(len(path.types), 1)
     for name, contributions in explanation.by_edge_type.items():
         np.testing.assert_allclose(contributions, expected[name], atol=1e-10)
@@ -237,9 +267,10 @@ def test_paths_to_each_node_make_up_all_paths(which: str, request: pytest.Fixtur
         assert_adds_up(explanation)
         assert (explanation.node, explanation.endpoint, explanation.predicted) == ("n5", end, whole.predicted)
         assert {path.path[-1] for path in explanation} <= {end}
-        np.testing.assert_allclose(
-            sum([path.contributions for path in explanation], np.zeros(2)), explanation.by_hop.sum(0), atol=1e-10
-        )
+        parts = explanation.by_hop.sum(0) + explanation.label_propagation
+        listed = sum([path.contributions for path in explanation], np.zeros(2))
+        np.testing.assert_allclose(listed, parts, atol=1e-10)
+        assert explanation.num_paths == len(explanation)
         np.testing.assert_array_equal(explanation.scores, whole.scores)
         total, count = total + explanation.by_hop, count + len(explanation)
         types = {name: types[name] + explanation.by_edge_type[name] for name in types}
@@ -260,7 +291,7 @@ def test_unconnected_nodes_contribute_nothing() -> None:
     assert len(explanation) == 0
     assert not explanation.by_hop.any()
     assert_adds_up(explanation)
-    head = "path  training labels  hops  distinct nodes  weight  contribution to 0  to 1"
+    head = "path  ends at  training labels  hops  weight  contribution to 0"
     assert str(explanation).splitlines() == [head, explanation.table_footer()]
 
 
@@ -345,7 +376,7 @@ def test_each_classifier_of_an_ensemble_is_explained() -> None:
     np.testing.assert_array_equal(explanations[0].probabilities, explanations[1].probabilities)
     with pytest.raises(
         cge.CgeError,
-        match=r"classifier must be an integer below 2, .*, found 2",
+        match=r"classifier must be an index below 2 or a name: mlp, found 2",
     ):
         model.explain(3, classifier=2)
 
@@ -468,7 +499,7 @@ def test_paper_cge_attributes_scores_to_paths(setting: str, weighting: Any, feat
     assert_adds_up(of_class)
     near = int(explanation[0].path[-1])
     assert_adds_up(model.explain_pair(7, near, top=3))
-    with pytest.raises(cge.CgeError, match=r"classifier must be 0 \(this model has one classifier\), found 1"):
+    with pytest.raises(cge.CgeError, match="classifier must be an index below 1 or a name: head, found 1"):
         model.explain(7, classifier=1)
 
 

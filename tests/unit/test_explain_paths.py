@@ -11,7 +11,7 @@ import pytest
 
 import cge
 from cge.explain.path_search import PathSet, best_paths
-from cge.explain.path_sources import NO_EDGE, SELF_LOOP, AllPaths, EdgeTypes, SampledPaths
+from cge.explain.path_sources import NO_EDGE, SELF_LOOP, AllPaths, EdgeTypes, SampledPaths, count
 from cge.models.propagation import TransitionMatrix
 
 Array = npt.NDArray[Any]
@@ -151,7 +151,7 @@ def test_the_strongest_paths_are_those_of_all_paths(top: int, hop: int | None, s
     sizes = sorted((abs(value) for _, value, _ in one_by_one(paths, 2) if value), reverse=True)
     if not sampled:  # a sample has no negative coefficients
         np.testing.assert_allclose(np.abs(heaviest.coefficient), sizes[:top])
-    between = paths.between(2, 4, top, hop)
+    between = paths.top_by_contribution(np.array([2]), np.ones((1, 1)), np.eye(5)[:, [4]], top, hop)
     sizes = sorted((abs(value) for _, value, end in every if end == 4), reverse=True)[:top]
     np.testing.assert_allclose(np.abs(between.coefficient), sizes)
     assert set(between.endpoints(paths.indices)) <= {4}
@@ -220,3 +220,44 @@ def test_weights_are_relative_to_the_random_walk() -> None:
     np.testing.assert_allclose(paths.weights(strongest), expected)
     # Sequences of nodes are passed without padding.
     assert sampled_like(paths).weights(strongest).tolist() == strongest.length.tolist()
+
+
+@pytest.mark.parametrize("nodes", [[2], [0, 2, 4]])
+@pytest.mark.parametrize("sampled", [False, True])
+@pytest.mark.parametrize(("of", "reference"), [(np.positive, float), (np.abs, abs), (count, bool)])
+def test_sums_by_endpoint_are_those_over_single_paths(nodes: list[int], sampled: bool, of: Any, reference: Any) -> None:
+    paths, rows = some_paths(), np.random.default_rng(2).normal(size=(len(nodes), 3))
+    expected = np.zeros((5, 3))
+    for row, node in zip(rows, nodes, strict=True):
+        for _, coefficient, end in one_by_one(paths, node):
+            expected[end] += reference(coefficient) * row
+    source = sampled_like(paths) if sampled else paths
+    np.testing.assert_allclose(source.to_endpoints(np.array(nodes), rows, of), expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("nodes", [[2], [0, 2, 4]])
+def test_paths_that_return_can_be_left_out(nodes: list[int]) -> None:
+    every = some_paths()
+    returning = [sum(value for _, value, end in one_by_one(every, node) if end == node) for node in range(5)]
+    paths = AllPaths(every.transitions, every.values, HOPS, every._walk, every.types, np.array(returning))
+    rows, expected = np.random.default_rng(2).normal(size=(len(nodes), 1)), np.zeros((5, 1))
+    for row, node in zip(rows, nodes, strict=True):
+        for _, coefficient, end in one_by_one(every, node):
+            expected[end] += coefficient * row * (end != node)
+    np.testing.assert_allclose(paths.to_endpoints(np.array(nodes), rows), expected, atol=1e-12)
+    inputs = INPUTS[:, [0]]
+    strongest = paths.top_by_contribution(np.array(nodes), rows, inputs, 100_000)
+    assert not (strongest.start == strongest.endpoints(paths.indices)).any()
+    for row, node in zip(rows[:, 0], nodes, strict=True):
+        values = [value * inputs[end, 0] * row for _, value, end in one_by_one(every, node) if value and end != node]
+        found = strongest.take(np.flatnonzero(strongest.start == node))
+        ranked = found.coefficient * inputs[found.endpoints(paths.indices), 0] * row
+        np.testing.assert_allclose(np.abs(ranked), sorted(np.abs(values), reverse=True))
+    together = paths.top_by_contribution(np.array(nodes), rows, inputs, 100_000, positive=True)
+    assert not (together.start == together.endpoints(paths.indices)).any()
+    assert len(together) == sum(
+        value * inputs[end, 0] * row > 0
+        for row, node in zip(rows[:, 0], nodes, strict=True)
+        for _, value, end in one_by_one(every, node)
+        if end != node
+    )

@@ -11,8 +11,16 @@ from cge.report.charts import strongest_paths
 from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, with_sparse_features
 
 
-@pytest.mark.parametrize("settings", [{}, {"classifier": "sparse"}, {"weighting": "lstm", "classifier": "mlp"}])
-def test_paths_are_those_of_single_explanations(settings: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {},
+        {"classifier": "sparse", "label_propagation": "yes"},
+        {"weighting": "lstm", "classifier": "mlp"},
+        {"inputs": "learned", "label_propagation": "yes", "classifier": "mlp"},
+    ],
+)
+def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     graph = with_sparse_features(two_groups())
     arguments: dict[str, Any] = {
         "weighting": "cosine",
@@ -21,9 +29,19 @@ def test_paths_are_those_of_single_explanations(settings: dict[str, Any]) -> Non
     } | settings
     model = quick_cge(**arguments).fit(graph, partial_labels(), partial_labels(TRUE_LABELS, 4))
     nodes = np.array([3, 21, 30])
-    for node, paths in zip(nodes.tolist(), strongest_paths(model.explainer(), nodes, 3), strict=True):
+    monkeypatch.setattr("cge.report.charts._AT_ONCE", 2)
+    for node, shown in zip(nodes.tolist(), strongest_paths(model.explainer(), nodes, 3), strict=True):
         expected = model.explain(node, top=3)
-        assert [path for path, _, _ in paths] == [list(row.path) for row in expected]
-        assert [weight for _, weight, _ in paths] == pytest.approx([row.weight for row in expected], rel=1e-5)
-        contributions = [contribution for _, _, contribution in paths]
-        assert contributions == pytest.approx([row.contribution for row in expected])
+        sizes = [abs(path[2]) for path in shown.paths]
+        assert sizes == pytest.approx([abs(row.contribution) for row in expected])  # ties may be in another order
+        if len(set(np.round(sizes, 9))) == 3:
+            assert [path[0] for path in shown.paths] == [list(row.path) for row in expected]
+            assert [path[1] for path in shown.paths] == pytest.approx([row.weight for row in expected], rel=1e-5)
+            assert [path[3] for path in shown.paths] == [row.ends_at for row in expected]
+        assert [end for end, *_ in shown.ends] == [row.name for row in expected.by_end_node]
+        parts = [(row.from_inputs, row.from_label) for row in expected.by_end_node]
+        np.testing.assert_allclose([values for _, *values in shown.ends], parts, atol=1e-9)
+        assert shown.coverage == expected.describe_coverage()
+    monkeypatch.setattr("cge.report.charts._MAX_SUMMED", 10)
+    for node_paths in strongest_paths(model.explainer(), nodes, 3):
+        assert (len(node_paths.paths), node_paths.ends, node_paths.coverage) == (3, [], "")

@@ -111,6 +111,23 @@ def test_propagated_labels_become_a_posterior_log_odds_or_a_weighted_mean() -> N
             assert np.allclose(scores[:3, 0] * VALUES.std() + VALUES.mean(), share[:, 0], atol=1e-5)
 
 
+def test_label_scores_are_sums_over_paths() -> None:
+    weights = RANDOM.random((5, 12))
+    for target, _, labels in CASES:
+        matrix = target.matrix(labels)
+        shares = weights / weights.sum(1, keepdims=True)
+        scores = target.label_scores(weights @ matrix, weights.sum(1, keepdims=True), np.ones((5, 1), bool))
+        values = target.label_values(matrix)
+        parts = target.label_factors(shares @ values)[:, None] * shares[:, :, None] * values  # (nodes, paths, classes)
+        np.testing.assert_allclose(parts.sum(1), scores, atol=2e-6)
+        assert (target.label_factors(shares @ values) > 0).all()
+    # Where the mean is zero, factors are the limits of log(C p) and of the log-odds.
+    zero, near = np.zeros((1, 3)), np.full((1, 3), 1e-7)
+    for target, slope in ((SINGLE, 0.95), (MULTI, 3.8), (NUMBERS, 1.0)):
+        np.testing.assert_allclose(target.label_factors(zero), slope)
+        np.testing.assert_allclose(target.label_factors(near), slope, rtol=1e-6)
+
+
 def test_sharpening_raises_odds_to_a_power() -> None:
     mean = torch.tensor([[0.7, 0.2, 0.1], [0.4, 0.3, 0.3]])
     target, confident = SINGLE.consistency_target(mean, 0.5)

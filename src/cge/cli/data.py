@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from cge.cli.command import shell_message
 from cge.cli.common_options import Json, Quiet, file_option, flag_option
-from cge.cli.graph_options import Files, require_file, takes_files
+from cge.cli.graph_options import Files, require_file, takes_options
 from cge.cli.main import print_error
 from cge.cli.printing import print_json, print_pairs, print_table
 from cge.errors import format_list, format_value
@@ -20,7 +20,7 @@ _SIZES = ("nodes", "edges", "classes", "features")
 _FIELDS = ("name", "title", *_SIZES, "source", "license", "location", "downloadable")
 
 
-@takes_files
+@takes_options
 def check(
     *,
     labels: Annotated[str | None, file_option("Labels: a table of nodes and labels.")] = None,

@@ -8,8 +8,9 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, flag_option, int_option, text_option
+from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.main import printable
-from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
+from cge.cli.model_files import check_choice, escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import heading, print_json, print_notes, print_pairs, print_table, width
 from cge.errors import InputError
 
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from cge.explain.explanation import Explanation
 
 _FOLDED = 16  # characters to which columns of text may be folded
-_DISPENSABLE = ("edge types", "distinct nodes", "hops", "training labels")  # left out first in a narrow terminal
+# Left out first in a narrow terminal.
+_DISPENSABLE = ("edge types", "hops", "paths", "strongest features", "training labels", "ends at")
+_TABLES = ("path", "end-node", "label", "class", "feature")
 
 
 TargetClass = Annotated[
@@ -30,45 +33,69 @@ Compare = Annotated[
         "--compare", "Without --node and --class: train a second model with uniform weights and compare with it."
     ),
 ]
-Classifier = Annotated[int, int_option("Index of the classifier, from 0, where several are averaged.", minimum=0)]
+Classifier = Annotated[
+    str, text_option("NAME", "Name or index, from 0, of the classifier to explain, where several are averaged.")
+]
+By = Annotated[
+    str | None,
+    text_option(
+        "TABLE",
+        "Table to print and to write: 'path', or contributions added up by 'end-node', 'label' (labeled node), 'class' "
+        "(of the labels) or 'feature' \\[end nodes and paths are printed, paths are written].",
+        choices=_TABLES,
+    ),
+]
 
 
+@takes_options
 def explain(
     folder: ModelFolder,
+    *,
+    update: UpdateFiles,
     node: Annotated[str | None, text_option("ID", "Explain the prediction for this node.")] = None,
     to: Annotated[str | None, text_option("ID", "Only paths from --node to this node.")] = None,
     target_class: TargetClass = None,
-    top: Annotated[int, int_option("How many paths to list.", minimum=1)] = 20,
+    by: By = None,
+    top: Annotated[
+        int | None,
+        int_option("How many rows to list \\[enough to cover 80 % of the contributions, at most 10].", minimum=1),
+    ] = None,
     hop: Annotated[int | None, int_option("List only paths with this number of edges.", minimum=0)] = None,
     compare: Compare = False,
-    classifier: Classifier = 0,
-    csv: Annotated[str | None, text_option("FILE", "Write the paths as CSV.")] = None,
-    parquet: Annotated[str | None, text_option("FILE", "Write the paths as Parquet.")] = None,
+    classifier: Classifier = "0",
+    csv: Annotated[str | None, text_option("FILE", "Write the table as CSV.")] = None,
+    parquet: Annotated[str | None, text_option("FILE", "Write the table as Parquet.")] = None,
     exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
     as_json: Json = False,
 ) -> None:
-    """List the paths of the graph that contribute most to a prediction.
+    """Explain a prediction: the nodes, labels and features at the ends of paths, and the paths to them.
 
     Use --node or --class; without them, the path weighting is described and compared with uniform weights. The
-    contributions of all paths, a constant and label propagation add up to the score of a class (docs/explanations.md).
+    contributions of all paths and a constant add up to the score of a class (docs/explanations.md). New nodes are
+    explained with their edges and features, as by 'cge predict'.
 
     For example:
 
       cge explain model
       cge explain model --compare
       cge explain model --node 35
-      cge explain model --node 35 --class Theory
+      cge explain model --node 35 --class Theory --by feature
       cge explain model --node 35 --to 887 --json
       cge explain model --class Theory --top 50 --csv theory.csv
+      cge explain model --graph new-edges.csv --node new-1
     """
     if to is not None and node is None:
         raise InputError("--to needs --node, the node where paths start")
     if compare and (node is not None or target_class is not None):
         raise InputError("--compare is about the whole model; leave out --node and --class")
     given = {"csv": csv, "parquet": parquet}
+    if by is not None:
+        check_choice("--by", by, _TABLES)
     files = [(output_file(path, [f".{kind}"], f"--{kind}"), kind) for kind, path in given.items() if path is not None]
+    if node is None and any(update.paths):
+        raise InputError("--graph and --features have new nodes to explain", hint="add --node")
     model = load_model(folder, n_jobs)
     require(model, "explain", folder, "whose predictions are not based on paths")
     regression = model.fitted_.target.kind == "regression"
@@ -85,38 +112,40 @@ def explain(
             heading("Path weighting")
             print("\n".join(map(printable, comparison.sentences())))
         return
-    explanation = _explain(model, node, to, target_class, {"top": top, "hop": hop, "classifier": classifier})
-    notes = [note for path, kind in files for note in _write(explanation, path, kind, exact)]
+    index = int(classifier) if classifier.isascii() and classifier.isdigit() else classifier
+    new, notes = update.read(model)
+    explanation = _explain(model, node, to, target_class, new, {"top": top, "hop": hop, "classifier": index})
+    table = by or "path"
+    notes += [note for path, kind in files for note in _write(explanation, table, path, kind, exact)]
     if not quiet:
         print_notes(notes)
-        print_notes([] if as_json else [f"{len(explanation):,} paths are written to {path}" for path, _ in files])
+        size, name = len(explanation.rows(table)), "paths" if table == "path" else "rows"
+        print_notes([] if as_json else [f"{size:,} {name} are written to {path}" for path, _ in files])
     if as_json:
         print_json({"folder": folder, **explanation.to_dict()})
     elif not quiet:
-        _print(explanation, regression=regression)
+        _print(explanation, by, regression=regression)
 
 
 def _explain(
-    model: PathEstimator, node: str | None, to: str | None, target_class: str | None, options: dict[str, Any]
+    model: PathEstimator, node: str | None, to: str | None, target_class: str | None, new: Any, options: dict[str, Any]
 ) -> Explanation:
     classes = {str(label): label for label in model.classes_.tolist()}
     label = None if target_class is None else classes.get(target_class, target_class)
     if node is None:
         return model.explain_class(label, **options)
     start, *end = ids_of(model, [node] if to is None else [node, to])
-    for known in (start, *end):
-        model.graph_.index_of(known)  # raises an error if there is none
     if not end:
-        return model.explain(start, target_class=label, **options)
-    return model.explain_pair(start, end[0], target_class=label, **options)
+        return model.explain(start, target_class=label, graph=new, **options)
+    return model.explain_pair(start, end[0], target_class=label, graph=new, **options)
 
 
-def _write(explanation: Explanation, path: Path, kind: str, exact: bool) -> list[str]:
-    """Write the paths as a table, completely or not at all; return notes about it."""
+def _write(explanation: Explanation, by: str, path: Path, kind: str, exact: bool) -> list[str]:
+    """Write a table, completely or not at all; return notes about it."""
     from cge.store.atomic import write_files
     from cge.store.export_formats import write_parquet_table, write_text_table
 
-    columns = _columns(explanation, text=kind == "csv")
+    columns = _columns(explanation, by, text=kind == "csv")
     if kind == "parquet":
         write_files({path: lambda stream: write_parquet_table(stream, columns)})
         return []
@@ -124,62 +153,69 @@ def _write(explanation: Explanation, path: Path, kind: str, exact: bool) -> list
     return [] if exact else escape_note(columns)
 
 
-def _columns(explanation: Explanation, text: bool) -> dict[str, Any]:
-    """Return the paths as columns; lists are joined where cells are text."""
+def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
+    """Return the rows of a table as columns; lists are joined where cells are text."""
     import numpy as np
 
     from cge.explain.explanation import label_text
 
-    def cells(name: str) -> list[Any]:
-        rows = [getattr(path, name) for path in explanation]
-        if text:
-            return [" → ".join("·" if value is None else label_text(value) for value in row) for row in rows]
-        return [
-            [value if value is None or isinstance(value, int) else label_text(value) for value in row] for row in rows
-        ]
+    def cell(value: Any) -> Any:
+        return value if value is None or isinstance(value, int) else label_text(value)
 
-    paths = list(explanation)
-    names = ("path", "labels", "types") if explanation.by_edge_type else ("path", "labels")
-    columns: dict[str, Any] = {"rank": np.arange(1, len(paths) + 1)} | {name: cells(name) for name in names}
-    for name in ("length", "hops", "diversity", "weight", "contribution"):
-        kind = np.float64 if name in ("weight", "contribution") else np.int64
-        columns[name] = np.array([getattr(path, name) for path in paths], kind)
-    contributions = np.array([path.contributions for path in paths]).reshape(len(paths), len(explanation.classes))
-    for name, column in zip(explanation.classes.tolist(), contributions.T, strict=True):
-        columns[f"contribution to {name}"] = np.ascontiguousarray(column)
-    columns["classifier"] = np.full(len(paths), explanation.classifier.index)
-    columns["n_classifiers"] = np.full(len(paths), explanation.classifier.count)
-    columns["classifier_name"] = [explanation.classifier.name] * len(paths)
-    return columns
+    rows = explanation.rows(by)
+    for row in rows:
+        row |= {f"contribution to {name}": value for name, value in row.pop("contributions", {}).items()}
+    columns: dict[str, Any] = {"rank": np.arange(1, len(rows) + 1)}
+    for name in rows[0] if rows else ():
+        values = [row[name] for row in rows]
+        if name in ("path", "labels", "types") and text:
+            columns[name] = [" → ".join("·" if each is None else label_text(each) for each in row) for row in values]
+        elif name in ("path", "labels", "types"):
+            columns[name] = [[cell(each) for each in row] for row in values]
+        elif name == "features":
+            columns[name] = ["; ".join(f"{feature} {value:+.4g}" for feature, value in cells) for cells in values]
+        elif name not in ("name", "label", "ends_at"):
+            columns[name] = np.array(values, np.int64 if isinstance(values[0], int) else np.float64)
+        else:
+            columns[name] = ["" if value is None else label_text(value) for value in values]
+    info = explanation.classifier
+    numbers = {"classifier": np.full(len(rows), info.index), "n_classifiers": np.full(len(rows), info.count)}
+    return columns | numbers | {"classifier_name": [info.name] * len(rows)}
 
 
-def _print(explanation: Explanation, *, regression: bool) -> None:
-    from cge.explain.explanation import TEXT_COLUMNS, label_text
-
+def _print(explanation: Explanation, by: str | None, *, regression: bool) -> None:
     _print_heading(explanation, regression)
-    if explanation.describe_classifier():
-        print(printable(explanation.describe_classifier()))
+    for sentence in (explanation.describe_information(), explanation.describe_classifier()):
+        if sentence:
+            print(fill(printable(sentence), width()))
     print()
     print_table([("part of the score", "left"), ("contribution", "right")], _parts(explanation))
     if not explanation.exact:
         print("The paper's algorithm has no exact sum over paths: contributions are an attribution, with a remainder.")
-    print()
-    if not len(explanation):
-        print("No such path contributes anything.")
+    for table in ("end-node", "path") if by is None else (by,):
+        print()
+        _print_rows(explanation, table)
+
+
+def _print_rows(explanation: Explanation, by: str) -> None:
+    """Print a table, with fewer columns in a narrow terminal."""
+    from cge.explain.explanation import TEXT_COLUMNS, label_text
+
+    def text(label: Any) -> str:
+        return printable(label_text(label))
+
+    if not explanation.rows(by):
+        print("No such path contributes anything." if by == "path" else f"There are no contributions by {by}.")
         return
-    if explanation.node is not None:
-        listed = sum(path.contribution for path in explanation)
-        total = explanation.by_hop[:, explanation.target_index].sum()
-        which = "all paths" if explanation.endpoint is None else "all paths between the two nodes"
-        numbers = f"{listed:+.2f} of {total:+.2f}".replace("-", "−")
-        print(f"Contribution of these {len(explanation)} paths: {numbers} from {which}.")
-    columns = explanation.table(lambda label: printable(label_text(label)))
+    columns = explanation.table(by, text)
     for title in _DISPENSABLE:
         if _needed_width(columns, TEXT_COLUMNS) > width():
             columns.pop(title, None)
     sides = ["left" if title in TEXT_COLUMNS else "right" for title in columns]
     print_table(list(zip(columns, sides, strict=True)), zip(*columns.values(), strict=True))
-    print(fill(explanation.table_footer(lambda label: printable(label_text(label))), width()))
+    footer = [explanation.describe_coverage(), explanation.table_footer()] if by == "path" else []
+    for sentence in filter(None, footer):
+        print(fill(sentence, width()))
 
 
 def _print_heading(explanation: Explanation, regression: bool) -> None:
@@ -226,11 +262,12 @@ def _parts(explanation: Explanation) -> Iterator[tuple[str, str]]:
     def row(name: str, numbers: Any) -> tuple[str, str]:
         return name, signed(numbers[explanation.target_index])
 
+    inputs = "features" if explanation.by_feature.size else "inputs"
     yield row("constant", explanation.constant)
     if explanation.label_propagation.any():
-        yield row("label propagation", explanation.label_propagation)
+        yield row("paths to training labels", explanation.label_propagation)
     for hop, contributions in enumerate(explanation.by_hop):
-        yield row(f"paths with {hop} edge{'' if hop == 1 else 's'}", contributions)
+        yield row(f"paths to {inputs}, {hop} edge{'' if hop == 1 else 's'}", contributions)
     if explanation.endpoint is not None or not explanation.exact:
         yield row("remainder", explanation.remainder)
     yield row("score", explanation.scores)

@@ -14,7 +14,7 @@ from cge.cli.common_options import Json, file_option, flag_option, text_option
 from cge.cli.estimator_options import METHODS, estimator_of, parsed_settings, use_config
 from cge.cli.fit_output import FitProgress, fit_summary, print_summary
 from cge.cli.fit_plan import available_memory, plan_json, print_plan, refuse_too_large
-from cge.cli.graph_options import Files, takes_files
+from cge.cli.graph_options import Files, takes_options
 from cge.cli.main import Stopped, command_line
 from cge.cli.output_folder import Checkpoint, folder_of, output_folder
 from cge.cli.printing import print_json, print_notes
@@ -63,7 +63,7 @@ HelpAll = Annotated[
 ]
 
 
-@takes_files
+@takes_options
 def fit(
     *,
     labels: Labels,

@@ -1,4 +1,4 @@
-"""The files of a graph and how to read them: options of `cge check` and `cge fit`."""
+"""The files of a graph, or of new nodes, and how to read them: options of several commands."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from cge.data.files.dialect import TextOptions
     from cge.data.files.edge_summary import EdgeSummary
+    from cge.data.graph_update import GraphUpdate
     from cge.graph import Graph
 
 
@@ -120,22 +121,70 @@ class Files:
         return codes, names, list(map(shell_message, notes))
 
 
-def takes_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command with an argument `files: Files` an option for each field instead.
+@dataclass(frozen=True)
+class UpdateFiles:
+    """The options about files of new nodes; each field is an option."""
+
+    graph: Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")] = None
+    features: Annotated[str | None, file_option("Features of new nodes: a table with a node column, .npy or .npz.")] = (
+        None
+    )
+    feature_nodes: Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")] = None
+    weighted: Weighted = None
+    self_loops: SelfLoops = False
+    delimiter: Delimiter = None
+    header: Header = None
+    comment: Comment = "#"
+    source: Source = None
+    target: Target = None
+    weight: Weight = None
+    edge_type: EdgeType = None
+
+    def __post_init__(self) -> None:
+        """Refuse options about a file that is not given."""
+        about = {"delimiter": self.delimiter, "self_loops": self.self_loops} | self._columns()
+        about |= {"header": self.header is not None, "weighted": self.weighted is not None}
+        require_file("--graph", self.graph, about)
+
+    @property
+    def paths(self) -> tuple[str | None, str | None, str | None]:
+        """The files that are given."""
+        return self.graph, self.features, self.feature_nodes
+
+    def _columns(self) -> dict[str, Any]:
+        return {name: column_of(getattr(self, name)) for name in ("source", "target", "weight", "edge_type")}
+
+    def read(self, model: Any) -> tuple[GraphUpdate | None, list[str]]:
+        """Return the update of a model's graph, None where no file is given, and notes about how it was read."""
+        from cge.data.files.edges import EdgeOptions
+        from cge.data.files.graph_files import read_graph_update
+
+        if not any(self.paths):
+            return None, []
+        text = text_options(self.header, self.delimiter, self.comment)
+        options = EdgeOptions(**self._columns(), weighted=self.weighted, text=text)
+        how: dict[str, Any] = {"options": options, "self_loops": self.self_loops, "feature_nodes": self.feature_nodes}
+        return read_graph_update(model.graph_, self.graph, self.features, **how)
+
+
+def takes_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command with an argument that is a `Files` or `UpdateFiles` an option for each field instead.
 
     Typer has no groups of options, so the signature that it reads is changed here. `**settings` are left out of it:
     `cge.cli.estimator_options` adds an option for each.
     """
-    fields = inspect.signature(Files, eval_str=True).parameters
+    given = inspect.signature(command, eval_str=True).parameters.values()
+    name, group = next((each.name, each.annotation) for each in given if each.annotation in (Files, UpdateFiles))
+    fields = inspect.signature(group, eval_str=True).parameters
     options = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields.values()]
     parameters: list[inspect.Parameter] = []
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+    for parameter in given:
         if parameter.kind is not inspect.Parameter.VAR_KEYWORD:
-            parameters += options if parameter.name == "files" else [parameter]
+            parameters += options if parameter.name == name else [parameter]
 
     @wraps(command)
     def with_fields(**options: Any) -> None:
-        command(files=Files(**{name: options.pop(name) for name in fields}), **options)
+        command(**{name: group(**{field: options.pop(field) for field in fields})}, **options)
 
     with_fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     return with_fields

@@ -5,9 +5,9 @@ from __future__ import annotations
 import csv
 from typing import TYPE_CHECKING, Annotated, Any
 
-from cge.cli import graph_options as graph_files
 from cge.cli.command import shell_message
-from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, file_option, text_option
+from cge.cli.common_options import Exact, Json, ModelFolder, ModelJobs, Quiet, text_option
+from cge.cli.graph_options import UpdateFiles, takes_options
 from cge.cli.model_files import escape_note, ids_of, load_model, output_file, require
 from cge.cli.printing import print_json, print_notes, print_pairs, print_table
 from cge.errors import InputError, format_value
@@ -15,9 +15,6 @@ from cge.errors import InputError, format_value
 if TYPE_CHECKING:
     from cge.estimators.predictions import Predictions
 
-NewEdges = Annotated[str | None, file_option("New edges, between new nodes or to nodes of the graph.")]
-NewFeatures = Annotated[str | None, file_option("Features of new nodes: a table with a node column, .npy or .npz.")]
-FeatureNodes = Annotated[str | None, file_option("The nodes of the rows of .npy or .npz, one per line.")]
 NodeIds = Annotated[
     str | None,
     text_option(
@@ -36,22 +33,13 @@ _BASIS = {
 }
 
 
+@takes_options
 def predict(
     folder: ModelFolder,
-    graph: NewEdges = None,
-    features: NewFeatures = None,
-    feature_nodes: FeatureNodes = None,
+    *,
+    update: UpdateFiles,
     nodes: NodeIds = None,
     out: Out = None,
-    weighted: graph_files.Weighted = None,
-    self_loops: graph_files.SelfLoops = False,
-    delimiter: graph_files.Delimiter = None,
-    header: graph_files.Header = None,
-    comment: graph_files.Comment = "#",
-    source: graph_files.Source = None,
-    target: graph_files.Target = None,
-    weight: graph_files.Weight = None,
-    edge_type: graph_files.EdgeType = None,
     exact: Exact = False,
     n_jobs: ModelJobs = None,
     quiet: Quiet = False,
@@ -69,30 +57,18 @@ def predict(
       cge predict model --out predictions.csv
       cge predict model --graph new-edges.csv --features new.csv --out predictions.parquet
     """
-    from cge.data.files.edges import EdgeOptions
-    from cge.data.files.graph_files import read_graph_update
     from cge.estimators.predictions import predict_nodes
     from cge.store.exports import TABLES, write_predictions
 
     if out is not None:
-        output_file(out, TABLES, inputs=[graph, features, feature_nodes])
-    columns = {"source": source, "target": target, "weight": weight, "edge_type": edge_type}
-    given = {"delimiter": delimiter, "self_loops": self_loops}
-    given |= {"header": header is not None, "weighted": weighted is not None}
-    graph_files.require_file("--graph", graph, columns | given)
+        output_file(out, TABLES, inputs=update.paths)
     words = None if nodes is None else _split_ids(nodes)
     model = load_model(folder, n_jobs)
     problem = "which has vectors but makes no predictions"
     require(model, "predict_proba", folder, problem, "train a classifier with 'cge fit'")
-    edge_columns: dict[str, Any] = {name: graph_files.column_of(column) for name, column in columns.items()}
-    text = graph_files.text_options(header, delimiter, comment)
-    options = EdgeOptions(**edge_columns, weighted=weighted, text=text)
-    update, notes = None, list[str]()
-    if (graph, features, feature_nodes) != (None, None, None):
-        more: dict[str, Any] = {"options": options, "self_loops": self_loops}
-        update, notes = read_graph_update(model.graph_, graph, features, feature_nodes=feature_nodes, **more)
+    new, notes = update.read(model)
     ids = None if words is None else ids_of(model, words)
-    predictions, prediction_notes = predict_nodes(model, ids, update)
+    predictions, prediction_notes = predict_nodes(model, ids, new)
     notes = [shell_message(note) for note in (*notes, *prediction_notes)]
     if out is not None:
         table = _columns(predictions)

@@ -16,19 +16,20 @@ from cge.data.graph_update import check_same_features
 from cge.errors import InputError
 from cge.estimators.calibration import Calibration, mean_outputs
 from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
-from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
+from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by_start, restore_log, stored_labels
 from cge.estimators.stored_selection import restore_selection, selection_arrays, selection_metadata
-from cge.explain.explainer import Explainer, ScoreFunction
+from cge.explain.explainer import Explainer
 from cge.explain.explanation import ClassifierInfo
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import AllPaths, EdgeTypes, SampledPaths
+from cge.explain.path_sums import InputFeatures, LabelPaths, ScoreFunction
 from cge.graph import Graph
 from cge.models.classifiers import PathClassifier
 from cge.models.edge_weighting import EdgeScale, EdgeWeighting
 from cge.store import metadata_field, metadata_record
 from cge.targets import restore_target
 from cge.training.classifier_registry import CLASSIFIERS, make_classifier
-from cge.training.encoder_data import EncoderData, NamedWeighting
+from cge.training.encoder_data import LABEL_HOP_WEIGHTS, EncoderData, NamedWeighting
 from cge.training.history import Epoch
 from cge.training.model_search import Selection, TrainedClassifier
 from cge.training.torch_state import TrainerState, load_module, module_arrays
@@ -130,21 +131,23 @@ class EncoderModel(FittedModel):
         prior: Array = (self.validation if self.calibration.prior_corrected else self.train).matrix.mean(axis=0)
         return prior
 
-    def _labels_in(self, graph: Graph | None) -> tuple[Array, Array]:
-        """Return the nodes of a graph that have a training label, and their classes as zeros and ones."""
-        if graph is None:
-            return self.train.nodes, self.train.matrix
-        ids = self.graph.node_ids[self.train.nodes]
-        present = graph.contains(ids)
-        return graph.indices_of(ids[present]), self.train.matrix[present]
-
     def path_weights(self, paths: Sequence[Array]) -> Array:
         """Return the weights of paths of node indices, `(k,)`; 0 for a sequence that is not a path of the graph."""
         return self.selection.weighting.path_weights(self.data, paths)
 
-    def explainer(self, classifier: int, seed: int) -> Explainer:  # noqa: ARG002 - all paths
-        """Return what explains the predictions of one classifier of the ensemble."""
-        return _explainer(self, classifier)
+    def classifier_names(self) -> list[str]:
+        """Return the names of the classifiers of the ensemble."""
+        return [name for name, _ in self.ensemble]
+
+    def explainer(
+        self,
+        classifier: int,
+        seed: int,  # noqa: ARG002 - all paths
+        graph: Graph | None = None,
+        rows: Array | None = None,
+    ) -> Explainer:
+        """Return what explains the predictions of one classifier of the ensemble, for some nodes of a graph, or all."""
+        return _explainer(self, classifier, graph, rows)
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""
@@ -172,52 +175,69 @@ class EncoderModel(FittedModel):
         return arrays | selection_arrays(self.selection)
 
 
-def _explainer(model: EncoderModel, place: int) -> Explainer:
+def _explainer(model: EncoderModel, place: int, graph: Graph | None, rows: Array | None) -> Explainer:
     """Return what explains the predictions of one classifier of an ensemble: its scores are a sum over paths."""
-    count = len(model.ensemble)
-    if place >= count:
-        legal = f"an integer below {count}, the number of classifiers of this model"
-        raise InputError(parameter="classifier", expected=legal, found=place)
     name, classifier, weighting = model.ensemble[place]
-    data, label_scores = model.data, None
+    data, labels = model.data_of(graph), LabeledNodes(*model._labels_in(graph))
+    inputs, nodes = data.inputs(CLASSIFIERS[name].row_norm), np.arange(len(data.graph)) if rows is None else rows
     with torch.no_grad():
-        inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm)).double().numpy()
-        offset = classifier.offset().double().numpy()
+        projected, offset = classifier.project(inputs).double().numpy(), classifier.offset().double().numpy()
+        projection = classifier.projection().double().numpy()
+    features, label_paths = None, None
+    if data.uses_features:
+        rows_of_features = inputs.numpy() if isinstance(inputs, Tensor) else inputs.rows
+        features = InputFeatures(rows_of_features, projection, data.graph.feature_names or tuple(range(data.input_dim)))
+        projected = rows_of_features @ projection  # in float64, so that features add up to inputs
     if model.label_propagation:
-        propagated = weighting.propagate_labels(data, model.train.nodes, model.train.matrix, model.target)
-        label_scores = float(classifier.label_weight.detach()) * propagated.astype(np.float64)
+        sums = weighting.label_sums(data, labels.nodes, labels.matrix, rows)
+        weight = float(classifier.label_weight.detach())
+        paths = _label_paths(data, weighting)
+        label_paths = LabelPaths(paths, model.target, labels.nodes, labels.matrix, *sums, weight)
+    probabilities = np.zeros((len(data.graph), len(model.target.classes)), np.float32)
+    probabilities[nodes] = model.probabilities(graph, nodes)
     exact = isinstance(weighting.module, EdgeWeighting)
     return Explainer(
-        _all_paths(data, weighting.module) if exact else _sampled_paths(model),  # type: ignore[arg-type]
-        ScoreFunction(inputs, partial(_scores, classifier), offset, label_scores),
-        model.probabilities(None, np.arange(len(model.graph))),
+        _all_paths(data, weighting.module) if exact else _sampled_paths(data, weighting),  # type: ignore[arg-type]
+        ScoreFunction(projected, partial(_scores, classifier), offset, label_paths, features=features),
+        probabilities,
         data.graph.node_ids,
-        model.train.table(model.target),
+        labels.table(model.target),
         model.temperature,
-        ClassifierInfo(place, count, name),
+        ClassifierInfo(place, len(model.ensemble), name),
     )
 
 
-def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
-    uniform = EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0])
+def _edge_weights(data: EncoderData, weighting: EdgeWeighting) -> Array:
     with torch.no_grad():
-        values, walk = (
-            module.normalized_weights(data.transitions, data.edge_inputs).double().numpy()
-            for module in (weighting, uniform)
-        )
-        hop_weights = weighting.normalized_hop_weights().tolist()
-    return AllPaths(data.transitions, values, hop_weights, walk, EdgeTypes.of(data.graph, data.transitions))
+        return np.asarray(weighting.normalized_weights(data.transitions, data.edge_inputs).double().numpy())
+
+
+def _uniform_weights(data: EncoderData) -> Array:
+    return _edge_weights(data, EdgeWeighting([0.0] * len(data.edge_scale.names), 0.0, 0.0, [1.0]))
+
+
+def _all_paths(data: EncoderData, weighting: EdgeWeighting) -> AllPaths:
+    weights = _edge_weights(data, weighting), weighting.normalized_hop_weights().tolist(), _uniform_weights(data)
+    return AllPaths(data.transitions, *weights, EdgeTypes.of(data.graph, data.transitions))
+
+
+def _label_paths(data: EncoderData, weighting: NamedWeighting) -> AllPaths:
+    """Return the paths along which labels are propagated; those that return to a node are left out."""
+    closed_walks, (nodes, weights) = np.zeros(len(data.graph)), data.closed_walks.get(weighting.name, ([], 0))
+    closed_walks[nodes] = weights
+    uniform, types = _uniform_weights(data), EdgeTypes.of(data.graph, data.transitions)
+    values, _ = weighting.label_weights(data)
+    return AllPaths(data.transitions, values, LABEL_HOP_WEIGHTS, uniform, types, closed_walks)
 
 
 def _scores(classifier: PathClassifier, nodes: Tensor, vectors: Tensor) -> Tensor:  # noqa: ARG001 - as for PaperModel
     return classifier.scores(vectors)
 
 
-def _sampled_paths(model: EncoderModel) -> SampledPaths:
-    data, weighting = model.data, model.selection.weighting
+def _sampled_paths(data: EncoderData, weighting: NamedWeighting) -> SampledPaths:
     sizes = len(weighting.edge_weighting.hop_weights) - 1, data.transitions.indices, data.transitions.num_nodes
     types = EdgeTypes.of(data.graph, data.transitions)
-    return SampledPaths(partial(_network_paths, data, weighting), *sizes, model.path_weights, types)
+    return SampledPaths(partial(_network_paths, data, weighting), *sizes, partial(weighting.path_weights, data), types)
 
 
 def _network_paths(data: EncoderData, weighting: NamedWeighting, nodes: Array) -> PathSet:

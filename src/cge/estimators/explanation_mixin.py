@@ -11,9 +11,11 @@ from sklearn.base import clone
 
 from cge.arrays import Array
 from cge.checks import checked_integer
+from cge.data.graph_update import GraphUpdate
 from cge.errors import CgeWarning, InputError, format_list, format_value
 from cge.estimators.classifier import check_fitted
 from cge.estimators.fitted_model import FittedModel
+from cge.estimators.predictions import extended_graph, predict_new
 from cge.explain.explainer import Explainer
 from cge.explain.explanation import Explanation
 from cge.explain.faithfulness import FRACTIONS, Faithfulness
@@ -42,32 +44,44 @@ class ExplanationMixin:
         return self.fitted_
 
     def explain(
-        self, node: Hashable, top: int = 10, *, hop: int | None = None, classifier: int = 0, target_class: Any = None
+        self,
+        node: Hashable,
+        top: int | None = None,
+        *,
+        hop: int | None = None,
+        classifier: int | str = 0,
+        target_class: Any = None,
+        graph: Graph | GraphUpdate | None = None,
     ) -> Explanation:
         """Return the paths that contribute most to the prediction for a node, and sums over all paths.
 
-        With `CGE` a constant, the propagated labels and the contributions of all paths add up to the class scores.
-        `PaperCGE` attributes its scores to paths, and a remainder is left.
+        Paths end at node inputs (`ends_at` "features" or "inputs") or, where labels are propagated, at labeled nodes
+        ("label"). With `CGE` a constant and the contributions of all paths add up to the class scores. `PaperCGE`
+        attributes its scores to paths, and a remainder is left.
 
         Parameters
         ----------
         node : node id
             The node whose prediction is explained.
-        top : int
-            How many paths to list, the largest contributions first.
+        top : int, optional
+            How many paths, end nodes and features to list, the largest contributions first; by default as many as
+            cover 80 % of the absolute contributions, at most 10.
         hop : int, optional
             List only paths of that many hops; sums are over all.
-        classifier : int
-            Where the probabilities of several classifiers are averaged, the position of the one to explain.
+        classifier : int or str
+            Where the probabilities of several classifiers are averaged, the index or the name of the one to explain.
         target_class : class, optional
             The class whose score is explained; by default the predicted one.
+        graph : Graph or GraphUpdate, optional
+            A graph with the node, as for `predict_proba`; or new nodes, edges and features, which are merged with the
+            training graph as for `predict_nodes`.
         """
-        explainer, node_index = self.explainer(classifier), self.graph_.index_of(node)
+        explainer, (node_index,) = self._explainer_of([node], classifier, graph)
         class_index = None if target_class is None else self._class_index(target_class)
         return explainer.explain_node(node_index, *_checked_list(explainer, top, hop), class_index)
 
     def explain_class(
-        self, target_class: Any, top: int = 10, *, hop: int | None = None, classifier: int = 0
+        self, target_class: Any, top: int | None = None, *, hop: int | None = None, classifier: int | str = 0
     ) -> Explanation:
         """Return the paths that contribute most to the score of a class, among nodes predicted to be in it.
 
@@ -80,20 +94,37 @@ class ExplanationMixin:
         self,
         node: Hashable,
         endpoint: Hashable,
-        top: int = 10,
+        top: int | None = None,
         *,
         hop: int | None = None,
-        classifier: int = 0,
+        classifier: int | str = 0,
         target_class: Any = None,
+        graph: Graph | GraphUpdate | None = None,
     ) -> Explanation:
         """Return the paths from one node to another, and their contributions to the first one's prediction.
 
         Sums are over all paths from `node` to `endpoint`; the contributions of all other paths are the remainder.
         Further arguments are those of `explain`.
         """
-        explainer, (first, last) = self.explainer(classifier), self.graph_.indices_of([node, endpoint]).tolist()
+        explainer, (first, last) = self._explainer_of([node, endpoint], classifier, graph)
         class_index = None if target_class is None else self._class_index(target_class)
         return explainer.explain_node(first, *_checked_list(explainer, top, hop), class_index, endpoint=last)
+
+    def _explainer_of(
+        self, node_ids: list[Hashable], classifier: int | str, graph: Graph | GraphUpdate | None
+    ) -> tuple[Explainer, list[int]]:
+        """Return what explains the first of some nodes of a graph, and the indices of these nodes."""
+        if graph is None or graph is self.graph_:
+            return self.explainer(classifier), self._need_fit().graph.indices_of(node_ids).tolist()
+        model, extended = self._need_fit(), None
+        if isinstance(graph, GraphUpdate):
+            extended = extended_graph(self, graph)
+            graph = extended.graph
+        indices = graph.indices_of(node_ids)
+        explainer = model.explainer(self._classifier_index(classifier), self.random_state, graph, indices[:1])
+        if extended is not None:  # probabilities are calibrated by what is known of a new node
+            explainer.probabilities[indices[:1]] = predict_new(model, extended, indices[:1])[1]
+        return explainer, indices.tolist()
 
     def faithfulness(
         self,
@@ -102,7 +133,7 @@ class ExplanationMixin:
         fractions: Sequence[float] = FRACTIONS,
         repeats: int = 10,
         max_paths: int = 2000,
-        classifier: int = 0,
+        classifier: int | str = 0,
     ) -> Faithfulness:
         """Return how the probability of the predicted class changes as paths are deleted, or inserted.
 
@@ -159,21 +190,31 @@ class ExplanationMixin:
             raise InputError(f"there is no class {format_value(plain)}; the classes are {format_list(classes)}")
         return int(classes.index(plain))
 
-    def explainer(self, classifier: int = 0) -> Explainer:
+    def explainer(self, classifier: int | str = 0) -> Explainer:
         """Return the `Explainer` behind `explain`, for analyses of many nodes at once.
 
         It takes indices of nodes and classes instead of ids and names, and gives access to path searches and sums over
         paths. `classifier` is as for `explain`.
         """
-        model, place = self._need_fit(), checked_integer("classifier", classifier, 0)
+        model, place = self._need_fit(), self._classifier_index(classifier)
         if place not in self._explainers:
             self._explainers[place] = model.explainer(place, self.random_state)
         return self._explainers[place]
 
+    def _classifier_index(self, classifier: int | str) -> int:
+        """Return the index of a classifier of the ensemble that is given by its name or index."""
+        names = self._need_fit().classifier_names()
+        if isinstance(classifier, str) and classifier in names:
+            return names.index(classifier)
+        if isinstance(classifier, str) or checked_integer("classifier", classifier, 0) >= len(names):
+            legal = f"an index below {len(names)} or a name: {', '.join(dict.fromkeys(names))}"
+            raise InputError(parameter="classifier", expected=legal, found=classifier)
+        return int(classifier)
 
-def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int, int | None]:
+
+def _checked_list(explainer: Explainer, top: Any, hop: Any) -> tuple[int | None, int | None]:
     """Check which paths an explanation lists."""
-    count, longest = checked_integer("top", top, 1), explainer.paths.hops
+    count, longest = None if top is None else checked_integer("top", top, 1), explainer.paths.hops
     if hop is not None and checked_integer("hop", hop, 0) > longest:
         raise InputError(parameter="hop", expected=f"at most {longest}, the model's hops", found=hop)
     return count, None if hop is None else int(hop)

@@ -10,7 +10,8 @@ import numpy as np
 
 from cge.arrays import Array
 from cge.errors import InputError, Message
-from cge.explain.explainer import Explainer, Labels
+from cge.explain.contribution_tables import Labels
+from cge.explain.explainer import Explainer
 from cge.graph import Graph
 from cge.models.weightings import is_learned
 from cge.store import metadata_field, metadata_record
@@ -145,8 +146,23 @@ class FittedModel:
         """Return the weights of paths of node indices, `(k,)`."""
         raise NotImplementedError
 
-    def explainer(self, classifier: int, seed: int) -> Explainer:
-        """Return what explains predictions; `classifier` is the place of one in an ensemble."""
+    def _labels_in(self, graph: Graph | None) -> tuple[Array, Array]:
+        """Return the nodes of a graph that have a training label, and their classes as zeros and ones."""
+        if graph is None:
+            return self.train.nodes, self.train.matrix
+        ids = self.graph.node_ids[self.train.nodes]
+        present = graph.contains(ids)
+        return graph.indices_of(ids[present]), self.train.matrix[present]
+
+    def classifier_names(self) -> list[str]:
+        """Return the names of the classifiers that are averaged."""
+        return ["head"]
+
+    def explainer(self, classifier: int, seed: int, graph: Graph | None = None, rows: Array | None = None) -> Explainer:
+        """Return what explains predictions for all nodes, or for `rows` of a graph, by default that of training.
+
+        `classifier` is the index of one in an ensemble.
+        """
         raise NotImplementedError
 
     def metadata(self) -> dict[str, Any]:

@@ -15,10 +15,11 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
-from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
-from cge.explain.explainer import Explainer, ScoreFunction
+from cge.estimators.fitted_model import FittedModel, LabeledNodes, normalized_by_start, restore_log, stored_labels
+from cge.explain.explainer import Explainer
 from cge.explain.path_search import PathSet
 from cge.explain.path_sources import EdgeTypes, SampledPaths
+from cge.explain.path_sums import ScoreFunction
 from cge.graph import Graph
 from cge.models import PathWeighting, TransductiveHead
 from cge.models.path_networks import PathTree
@@ -87,22 +88,28 @@ class PaperModel(FittedModel):
             result[start : start + _BATCH] = self.target.scale(outputs, self.temperature)
         return result
 
-    def path_weights(self, paths: Sequence[Array]) -> Array:
-        """Return the weights of paths of node indices, `(k,)`."""
-        network = self.parameters.network
+    def path_weights(self, paths: Sequence[Array], vectors: Array | None = None) -> Array:
+        """Return the weights of paths of node indices, `(k,)`; `vectors (n, dim)` are by default the model's own."""
+        network, vectors = self.parameters.network, self._own_vectors if vectors is None else vectors
         if network is None or not paths:
             return np.ones(len(paths), np.float32)
         length = np.array([len(path) for path in paths])
         nodes = np.full((len(paths), length.max()), -1, np.int64)
         nodes[np.arange(nodes.shape[1]) < length[:, None]] = np.concatenate(paths)
         with torch.no_grad():
-            weights = network(torch.from_numpy(self._own_vectors), torch.from_numpy(nodes), torch.from_numpy(length))
+            weights = network(torch.from_numpy(vectors), torch.from_numpy(nodes), torch.from_numpy(length))
         result: Array = weights.numpy()
         return result
 
-    def explainer(self, classifier: int, seed: int) -> Explainer:
+    def explainer(
+        self,
+        classifier: int,  # noqa: ARG002 - there is one
+        seed: int,
+        graph: Graph | None = None,
+        rows: Array | None = None,  # noqa: ARG002 - all nodes
+    ) -> Explainer:
         """Return what attributes predictions to paths."""
-        return _explainer(self, classifier, seed)
+        return _explainer(self, seed, graph)
 
     def metadata(self) -> dict[str, Any]:
         """Return the metadata of a model folder."""
@@ -160,27 +167,28 @@ def restore_paper(
     )
 
 
-def _explainer(model: PaperModel, place: int, seed: int) -> Explainer:
+def _explainer(model: PaperModel, seed: int, other: Graph | None) -> Explainer:
     """Return what attributes the scores of the classification head to paths.
 
     The head takes vectors of unit length. The contribution of a path is the vector of its end times the path's share of
     the weights; what else is in a node's vector is the remainder.
     """
-    if place:
-        raise InputError(parameter="classifier", expected="0 (this model has one classifier)", found=place)
-    graph, parameters, own = model.graph, model.parameters, model.vectors()
+    graph, parameters, own = model.graph if other is None else other, model.parameters, model.vectors(other)
+    features = model.features if other is None else model._features_of(other)
     vectors = unit_rows(own.astype(np.float64))
     steps = TransitionMatrix(graph, model.n_jobs)
     walker = Walker(graph, model.window, _WALKS, seed=seed, n_jobs=model.n_jobs, stream=("explain",))
-    scores = partial(_head_scores, parameters.head, model.features)
+    scores = partial(_head_scores, parameters.head, features)
     prefixes = partial(_walk_prefixes, walker, steps, parameters.network, own)
     sizes = model.window - 1, steps.indices, steps.num_nodes
     return Explainer(
-        SampledPaths(prefixes, *sizes, model.path_weights, EdgeTypes.of(graph, steps), exact=False),
+        SampledPaths(
+            prefixes, *sizes, partial(model.path_weights, vectors=own), EdgeTypes.of(graph, steps), exact=False
+        ),
         ScoreFunction(vectors, scores, np.zeros(vectors.shape[1]), vectors=vectors),
-        model.probabilities(None, np.arange(len(graph))),
+        model.probabilities(other, np.arange(len(graph))),
         graph.node_ids,
-        model.train.table(model.target),
+        LabeledNodes(*model._labels_in(other)).table(model.target),
     )
 
 

@@ -102,18 +102,7 @@ def predict_nodes(
         evidence[~known.informed] = _NONE
         outputs = fitted.probabilities_from(known, fitted.temperature)
         return Predictions(ids, model.classes_, outputs, evidence, target), []
-    fitted = getattr(model, "fitted_", None)
-    if fitted is None or not fitted.inductive:
-        name = type(model).__name__ if fitted is None else "transductive PaperCGE"
-        hint = "train a CGE or an inductive PaperCGE to predict new ones"
-        raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
-    if fitted.graph.features is None and not update.num_edges:
-        problem = "this model was trained without features, so new nodes need edges"
-        raise InputError(problem, hint=Message.of("pass {edges}"))
-    means: Array | None = None  # where features are dense, the features of a node that has none
-    if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
-        means = fitted.data.dense_scale[0]
-    grown = extend_graph(fitted.graph, update, means)
+    grown = extended_graph(model, update)
     ids = grown.graph.node_ids
     if wanted is None:
         rows = np.arange(grown.num_existing_nodes, len(ids))
@@ -125,13 +114,29 @@ def predict_nodes(
         try:
             rows = grown.graph.indices_of(wanted)
         except UnknownNodeError as error:
-            hint = "name nodes of the training graph or new ones"
-            raise UnknownNodeError("", error.offenders, error.count, hint, ids[:2].tolist()) from None
-    evidence, probabilities = _predict_new(fitted, grown, rows)
-    return Predictions(ids[rows], model.classes_, probabilities, evidence, fitted.target), grown.notes
+            way_out = "name nodes of the training graph or new ones"
+            raise UnknownNodeError("", error.offenders, error.count, way_out, ids[:2].tolist()) from None
+    evidence, probabilities = predict_new(model.fitted_, grown, rows)
+    return Predictions(ids[rows], model.classes_, probabilities, evidence, model.fitted_.target), grown.notes
 
 
-def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
+def extended_graph(model: Any, update: GraphUpdate) -> ExtendedGraph:
+    """Return the training graph with new nodes, edges and features."""
+    fitted: FittedModel | None = getattr(model, "fitted_", None)
+    if fitted is None or not fitted.inductive:
+        name = type(model).__name__ if fitted is None else "transductive PaperCGE"
+        hint = "train a CGE or an inductive PaperCGE to predict new ones"
+        raise InputError(f"this model is a {name}, which predicts only the nodes of the training graph", hint=hint)
+    if fitted.graph.features is None and not update.num_edges:
+        problem = "this model was trained without features, so new nodes need edges"
+        raise InputError(problem, hint=Message.of("pass {edges}"))
+    means: Array | None = None  # where features are dense, the features of a node that has none
+    if isinstance(fitted, EncoderModel) and fitted.data.uses_features and len(fitted.data.dense_scale[0]):
+        means = fitted.data.dense_scale[0]
+    return extend_graph(fitted.graph, update, means)
+
+
+def predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tuple[Array, Array]:
     """Return the evidence and the probabilities of some nodes of an extended graph."""
     trained = np.full(grown.num_existing_nodes, _TRAINED)
     if not isinstance(fitted, EncoderModel):

@@ -1,103 +1,26 @@
-"""Explanations of nodes, classes and pairs of nodes, from paths and the scores of a classifier.
-
-A classifier is linear as long as the same hidden units are active. So near a node its scores are
-
-    scores = constant + gradients · (sum over paths) + label_propagation
-
-with gradients that are exact for this node.
-"""
+"""Explanations of nodes, classes and pairs of nodes, from paths and the linearized scores of a classifier."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from cge.arrays import Array
+from cge.explain.contribution_tables import MAX_ROWS, Labels, contribution_tables, enough
 from cge.explain.explanation import SINGLE_CLASSIFIER, ClassifierInfo, Explanation, PathContribution
 from cge.explain.faithfulness import Faithfulness, faithfulness_curves
-from cge.explain.path_search import PathSet, concatenate_paths
-from cge.explain.path_sources import PathSource
+from cge.explain.path_search import PathSet
+from cge.explain.path_sources import PathSource, count
+from cge.explain.path_sums import FEATURES, INPUTS, LABEL, InputFeatures, LinearScores, PathSum, ScoreFunction
 from cge.randomness import generator
 from cge.sampling import PathBatch
-from cge.targets import Target
 
 _MAX_GRADIENTS = 4_000_000  # numbers in memory at once
 _PARTS = ("scores", "constant", "label_propagation", "remainder")
-
-
-@dataclass(frozen=True, eq=False)
-class LinearScores:
-    """The linearized scores of some nodes: all `(q, c)`, except `vectors (q, d)` and `gradients (q, c, d)`.
-
-    `constant` does not depend on paths; `remainder` is due to the part of the vectors that is not a sum over paths.
-    """
-
-    vectors: Array
-    gradients: Array
-    scores: Array
-    constant: Array
-    label_propagation: Array
-    remainder: Array
-
-
-@dataclass(frozen=True, eq=False)
-class ScoreFunction:
-    """A trained classifier or head as a function of node vectors; arrays are float64.
-
-    `inputs (n, d)` are what a path takes from its endpoint to its start; `offset (d,)` is added to the sum over paths;
-    `vectors (n, d)` replace it, where vectors are something else. `score` returns the class scores of nodes `(q,)` with
-    vectors `(q, d)`, `(q, c)`, to which `label_propagation (n, c)` is added, where there is any.
-    """
-
-    inputs: Array
-    score: Callable[[Tensor, Tensor], Tensor]
-    offset: Array
-    label_propagation: Array | None = None
-    vectors: Array | None = None
-
-    def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
-        """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
-        return np.asarray(path_sums + self.offset if self.vectors is None else self.vectors[nodes])
-
-    def scores(self, nodes: Array, vectors: Array) -> Array:
-        """Return the class scores of vectors, `(q, c)`, including label propagation."""
-        with torch.no_grad():
-            scores: Array = self.score(torch.from_numpy(nodes), _to_tensor(vectors)).double().numpy()
-        return scores + self._propagated(nodes, scores.shape[1])
-
-    def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
-        """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
-        at = _to_tensor(vectors).requires_grad_()
-        scores = self.score(torch.from_numpy(nodes), at)
-        (gradient,) = torch.autograd.grad(scores[np.arange(len(nodes)), column].sum(), at)
-        return np.asarray(gradient.double().numpy())
-
-    def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:
-        """Return the linearized scores of some nodes, given the sums over all their paths, `(q, d)`."""
-        vectors = self.vectors_at(nodes, path_sums)
-        at = _to_tensor(vectors).requires_grad_()
-        outputs = self.score(torch.from_numpy(nodes), at)
-        columns = range(outputs.shape[1])
-        parts = [torch.autograd.grad(outputs[:, column].sum(), at, retain_graph=True)[0] for column in columns]
-        gradients = torch.stack(parts, dim=1).double().numpy()
-        scores = outputs.detach().double().numpy()
-        propagated = self._propagated(nodes, len(columns))
-        constant = scores - np.einsum("qcd,qd->qc", gradients, vectors) + gradients @ self.offset
-        beyond = np.zeros_like(vectors) if self.vectors is None else vectors - path_sums - self.offset
-        remainder = np.einsum("qcd,qd->qc", gradients, beyond)
-        return LinearScores(vectors, gradients, scores + propagated, constant, propagated, remainder)
-
-    def _propagated(self, nodes: Array, classes: int) -> Array:
-        return np.zeros((len(nodes), classes)) if self.label_propagation is None else self.label_propagation[nodes]
-
-
-def _to_tensor(vectors: Array) -> Tensor:
-    return torch.from_numpy(vectors.astype(np.float32))
 
 
 def _chunks(values: Array, size: int) -> list[Array]:
@@ -109,28 +32,6 @@ def _sums(linear: LinearScores, by_hop: Array, by_type: Array) -> dict[str, Arra
     sums: dict[str, Array] = {name: getattr(linear, name).sum(0) for name in _PARTS}
     path_sums = {"by_hop": by_hop, "by_type": by_type}
     return sums | {name: np.einsum("qcd,kqd->kc", linear.gradients, values) for name, values in path_sums.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Labels:
-    """The training labels of a model: `nodes (k,)` ascending, their labels as `matrix (k, c)`, and the target."""
-
-    target: Target
-    nodes: Array
-    matrix: Array
-
-    @property
-    def classes(self) -> Array:
-        """The classes, `(c,)`."""
-        return self.target.classes
-
-    def of_nodes(self, nodes: Array) -> tuple[Any, ...]:
-        """Return the training label of each node, or None; in a multilabel task, a tuple of classes."""
-        rows = np.minimum(np.searchsorted(self.nodes, nodes), max(len(self.nodes) - 1, 0))
-        known = self.nodes[rows] == nodes if len(self.nodes) else np.zeros(len(nodes), bool)
-        names = iter(self.target.names(self.matrix[rows[known]]))
-        labels = (tuple(next(names)) if is_known else None for is_known in known.tolist())
-        return tuple(label if label is None or self.target.multilabel else label[0] for label in labels)
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,60 +50,102 @@ class Explainer:
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
 
     def explain_node(
-        self, node: int, top: int, hop: int | None = None, class_index: int | None = None, endpoint: int | None = None
+        self,
+        node: int,
+        top: int | None = None,
+        hop: int | None = None,
+        class_index: int | None = None,
+        endpoint: int | None = None,
     ) -> Explanation:
         """Explain the score of a class, by default the predicted one; `hop` limits the listed paths, `endpoint` all."""
         nodes, inputs = np.array([node]), self._inputs
         class_index = int(self.probabilities[node].argmax()) if class_index is None else class_index
-        by_hop = self.paths.by_hop(nodes, inputs)
-        linear = self.score_function.linearize(nodes, by_hop.sum(0))
-        if endpoint is None:
-            paths = self.paths.top_by_contribution(nodes, linear.gradients[:, class_index], inputs, top, hop)
-        else:
-            paths = self.paths.between(node, endpoint, top, hop)
-            inputs = np.zeros_like(inputs)
-            inputs[endpoint] = self._inputs[endpoint]
-            by_hop = self.paths.by_hop(nodes, inputs)
-        part = _sums(linear, by_hop, self.paths.by_type(nodes, inputs))
-        return self._explanation(nodes, class_index, [part], paths, node=node, endpoint=endpoint)
+        linear = self._linearize(nodes)
+        parts = self._score_parts(nodes, linear.gradients[:, class_index], class_index)
+        more: dict[str, Any] = {"informed": endpoint is not None or self._is_informed(parts)}
+        if endpoint is not None:
+            mask = np.arange(len(self.ids))[:, None] == endpoint
+            inputs, parts = inputs * mask, [replace(part, inputs=part.inputs * mask) for part in parts]
+        sums = _sums(linear, self.paths.by_hop(nodes, inputs), self.paths.by_type(nodes, inputs))
+        sums |= self._single_sums(parts, endpoint)
+        paths, total = self._listed(parts, class_index, top, hop), np.inf if hop is not None else float(sums["size"])
+        paths = paths[: enough(np.abs([path.contribution for path in paths]), total, top)]
+        covered = min(sum(abs(path.contribution) for path in paths) / total, 1.0) if total else 1.0
+        more["coverage"] = None if hop is not None else covered
+        features = self.score_function.features
+        if features is not None:
+            features = replace(features, projection=features.projection @ linear.gradients[0, class_index][:, None])
+        return self._explanation(nodes, class_index, [sums], paths, top, features, node, endpoint, **more)
 
-    def explain_class(self, class_index: int, top: int, hop: int | None = None) -> Explanation:
+    def explain_class(self, class_index: int, top: int | None = None, hop: int | None = None) -> Explanation:
         """Explain a class: the largest contributions to its score, and means over the nodes predicted to be in it."""
         nodes = np.flatnonzero(self.labels.target.indicators(self.probabilities)[:, class_index])
-        parts: list[dict[str, Array]] = []
-        top_paths: list[PathSet] = []
+        sums: list[dict[str, Array]] = []
+        paths: list[PathContribution] = []
         for chunk in _chunks(nodes, self.paths.batch_size):
             by_hop, by_type = self.paths.by_hop(chunk, self._inputs), self.paths.by_type(chunk, self._inputs)
             vectors = self.score_function.vectors_at(chunk, by_hop.sum(0))
             gradients = self.score_function.gradients(chunk, vectors, class_index)
-            top_paths.append(self.paths.top_by_contribution(chunk, gradients, self._inputs, top, hop, positive=True))
+            parts = self._score_parts(chunk, gradients, class_index)
+            paths += self._listed(parts, class_index, top, hop, positive=True)
+            at_endpoints = [part.source.to_endpoints(chunk, part.gradients) for part in parts]
+            each = [(part.inputs * at).sum(1) for part, at in zip(parts, at_endpoints, strict=True)]
+            parts_by_end = {"from_inputs": each[0], "from_label": np.sum(each[1:], axis=0)}
+            sums.append(parts_by_end | {"at_endpoints": at_endpoints[0]})
             for rows in _chunks(np.arange(len(chunk)), self._batch_size):
                 linear = self.score_function.linearize(chunk[rows], by_hop[:, rows].sum(0))
-                parts.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
-        if len(top_paths) > 1:
-            paths = concatenate_paths(top_paths)
-            order = np.argsort(-self._contributions(paths)[:, class_index], kind="stable")[:top]
-            top_paths = [paths.take(order)]
-        return self._explanation(nodes, class_index, parts, top_paths[0] if top_paths else None)
+                sums.append(_sums(linear, by_hop[:, rows], by_type[:, rows]))
+        paths = sorted(paths, key=lambda path: -path.contribution)[: top or MAX_ROWS]
+        return self._explanation(nodes, class_index, sums, paths, top, self.score_function.features)
 
-    def top_by_contribution(self, nodes: Array, top: int) -> tuple[PathSet, Array]:
-        """Return the `top` paths of each of ascending nodes for its predicted class, and their contributions."""
-        top_paths, contributions = [], []
+    def _score_parts(self, nodes: Array, gradients: Array, class_index: int) -> list[PathSum]:
+        """Return the sums over paths that a class score consists of; `gradients (q, d)` are those of this score."""
+        labels, kind = self.score_function.label_paths, INPUTS if self.score_function.features is None else FEATURES
+        parts = [PathSum(kind, self.paths, nodes, self._inputs, gradients)]
+        if labels is not None:
+            slopes, values = labels.slopes(nodes)[:, [class_index]], labels.values([class_index])
+            parts.append(PathSum(LABEL, labels.paths, nodes, values, slopes))
+        return parts
+
+    def _is_informed(self, parts: list[PathSum]) -> bool:
+        """Say whether a path of one node leads to features, to a label, or to the learned input of another node."""
+        ends = [np.flatnonzero(part.source.to_endpoints(part.nodes, np.ones((1, 1)))) for part in parts]
+        ends[0] = ends[0] if parts[0].kind == FEATURES else np.setdiff1d(ends[0], parts[0].nodes)
+        chunks = ((part, chunk) for part, rows in zip(parts, ends, strict=True) for chunk in _chunks(rows, 10_000))
+        return not self.paths.exact or any(part.inputs[chunk].any() for part, chunk in chunks)
+
+    def _single_sums(self, parts: list[PathSum], endpoint: int | None) -> dict[str, Any]:
+        """Return the sums over the paths of one node by endpoint, `(n,)`."""
+        each, size, number = (np.array([part.each(of)[:, 0] for part in parts]) for of in (np.positive, np.abs, count))
+        coefficients = self.paths.to_endpoints(parts[0].nodes, np.ones((1, 1)))
+        if endpoint is not None:
+            coefficients *= np.arange(len(self.ids))[:, None] == endpoint
+        sums = {"size": size.sum(), "at_endpoints": coefficients, "num_paths": number.sum(0)}
+        return sums | {"from_inputs": each[0], "from_label": each[1:].sum(0)}
+
+    def _listed(
+        self, parts: list[PathSum], class_index: int, top: int | None, hop: int | None, positive: bool = False
+    ) -> list[PathContribution]:
+        """Return the paths with the largest contributions, whatever they end at."""
+        listed: list[PathContribution] = []
+        for part in parts:
+            listed += self._path_contributions(part, top or MAX_ROWS, hop, class_index, positive)
+        return sorted(listed, key=lambda path: -abs(path.contribution))[: top or MAX_ROWS]
+
+    def predicted_parts(self, nodes: Array) -> Iterator[list[PathSum]]:
+        """Yield the sums over paths that the scores of predicted classes consist of, for the nodes of each class."""
         for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
-            gradients = self.score_function.gradients(chunk, vectors, self.probabilities[chunk].argmax(1))
-            paths = self.paths.top_by_contribution(chunk, gradients, self._inputs, top)
-            top_paths.append(paths)
-            contributions.append(paths.contributions(chunk, gradients, self._inputs, self.paths.indices))
-        return concatenate_paths(top_paths), np.concatenate(contributions)
+            vectors, class_indices = self._vectors(chunk), self.probabilities[chunk].argmax(1)
+            gradients = self.score_function.gradients(chunk, vectors, class_indices)
+            for class_index in np.unique(class_indices).tolist():
+                rows = class_indices == class_index
+                yield self._score_parts(chunk[rows], gradients[rows], class_index)
 
     def predict_alone(self, nodes: Array) -> Array:
         """Return the index of the class that this classifier predicts without the others, `(q,)`; nodes ascend."""
-        class_indices = [np.empty(0, np.int64)]
-        for chunk in _chunks(nodes, self.paths.batch_size):
-            vectors = self.score_function.vectors_at(chunk, self._path_sums(chunk))
-            class_indices.append(self.score_function.scores(chunk, vectors).argmax(1))
-        return np.concatenate(class_indices)
+        chunks = _chunks(nodes, self.paths.batch_size)
+        scores = [self.score_function.scores(chunk, self._vectors(chunk)) for chunk in chunks]
+        return np.concatenate([np.empty(0, np.int64), *(part.argmax(1) for part in scores)])
 
     def mean_contributions(self, nodes: Array) -> Array:
         """Return the mean contribution of paths of 0, 1, …, K hops to the predicted class of ascending nodes, `(K+1,)`.
@@ -225,6 +168,9 @@ class Explainer:
     def _path_sums(self, nodes: Array) -> Array:
         """Return the sums over all paths of some nodes, `(q, d)`."""
         return np.asarray(self.paths.by_hop(nodes, self._inputs).sum(0))
+
+    def _vectors(self, nodes: Array) -> Array:
+        return self.score_function.vectors_at(nodes, self._path_sums(nodes))
 
     def _linearize(self, nodes: Array) -> LinearScores:
         return self.score_function.linearize(nodes, self._path_sums(nodes))
@@ -250,24 +196,34 @@ class Explainer:
         self,
         nodes: Array,
         class_index: int,
-        parts: list[dict[str, Array]],
-        paths: PathSet | None,
-        *,
+        sums: list[dict[str, Array]],
+        paths: list[PathContribution],
+        top: int | None,
+        features: InputFeatures | None,
         node: int | None = None,
         endpoint: int | None = None,
+        **more: Any,
     ) -> Explanation:
         """Return an explanation from single paths and the sums over chunks of nodes."""
         classes, names = self.labels.classes, () if self.paths.types is None else self.paths.types.names
         rows = {"by_hop": self.paths.hops + 1, "by_type": len(names)}
         zeros = {name: np.zeros(len(classes)) for name in _PARTS}
         zeros |= {name: np.zeros((size, len(classes))) for name, size in rows.items()}
-        means = {name: sum([part[name] for part in parts], zero) / max(len(nodes), 1) for name, zero in zeros.items()}
+        zeros |= {name: np.zeros(len(self.ids)) for name in ("from_inputs", "from_label", "num_paths")}
+        zeros["at_endpoints"] = np.zeros((len(self.ids), 1))
+        means: dict[str, Any] = {
+            name: sum([part[name] for part in sums if name in part], zero) / max(len(nodes), 1)
+            for name, zero in zeros.items()
+        }
         if endpoint is not None:
+            if self.score_function.label_paths is not None:
+                means["label_propagation"] = self.score_function.label_paths.to_endpoint(nodes, endpoint)
             explained = means["constant"] + means["label_propagation"] + means["by_hop"].sum(0)
             means["remainder"] = means["scores"] - explained
         by_edge_type: dict[str, Array] = {}
         for name, contribution in zip(names, means.pop("by_type"), strict=True):
             by_edge_type[name] = by_edge_type.get(name, 0) + contribution
+        by_endpoint = {name: means.pop(name) for name in [*means] if name not in (*_PARTS, "by_hop")}
         return Explanation(
             node=None if node is None else self.ids[[node]].tolist()[0],
             endpoint=None if endpoint is None else self.ids[[endpoint]].tolist()[0],
@@ -279,9 +235,10 @@ class Explainer:
             by_edge_type=by_edge_type,
             exact=self.paths.exact,
             num_nodes=len(nodes),
-            paths=() if paths is None else self._path_contributions(paths, class_index),
+            paths=tuple(paths),
+            num_paths=None if node is None else float(by_endpoint["num_paths"].sum()),
             classifier=self.classifier,
-            **means,
+            **(means | more | contribution_tables(by_endpoint, self.labels, self.ids, features, top)),
         )
 
     def _predicted(self, node: int) -> tuple[Any, ...]:
@@ -290,18 +247,22 @@ class Explainer:
         predicted = self.labels.target.indicators(self.probabilities[[node]])[0]
         return tuple(self.labels.classes[order[predicted[order]]].tolist())
 
-    def _path_contributions(self, paths: PathSet, class_index: int) -> tuple[PathContribution, ...]:
-        """Return paths with ids, weights and contributions."""
-        contributions, weights = self._contributions(paths), self.paths.weights(paths).tolist()
-        batch = PathBatch(paths.nodes(self.paths.indices), paths.length)
+    def _path_contributions(
+        self, part: PathSum, top: int, hop: int | None, class_index: int, positive: bool
+    ) -> list[PathContribution]:
+        """Return the paths of a part of the score with the largest contributions, with ids and weights."""
+        paths, labels, source = part.top(top, hop, positive), self.score_function.label_paths, part.source
+        is_label = part.kind == LABEL and labels is not None
+        contributions = labels.contributions(paths) if is_label else self._contributions(paths)  # type: ignore[union-attr]
+        batch, weights = PathBatch(paths.nodes(source.indices), paths.length), source.weights(paths).tolist()
         rows, edge_types = [], self.paths.types
         for row, diversity in enumerate(batch.diversity.tolist()):
-            nodes = batch.nodes[row, : batch.length[row]]
-            ids, labels = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
+            nodes, own = batch.nodes[row, : batch.length[row]], contributions[row]
+            ids, of_nodes = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
             types = () if edge_types is None else edge_types.named(paths.edges[row])
-            own = contributions[row]
-            rows.append(PathContribution(ids, weights[row], float(own[class_index]), own, diversity, labels, types))
-        return tuple(rows)
+            value = float(own[class_index])
+            rows.append(PathContribution(ids, weights[row], value, own, diversity, of_nodes, types, part.kind))
+        return rows
 
     # ------------------------------------------------------------------ faithfulness
 

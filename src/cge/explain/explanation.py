@@ -9,8 +9,25 @@ from typing import Any
 import numpy as np
 
 from cge.arrays import Array
+from cge.errors import counted
+from cge.explain.contribution_tables import NO_CONTRIBUTIONS, ContributionTable
 
-TEXT_COLUMNS = ("path", "training labels", "edge types")  # of the table of paths; the others are numbers
+# Columns of text; the others are numbers.
+TEXT_COLUMNS = (
+    "path", "ends at", "training labels", "edge types", "end node", "training label", "strongest features",
+    "labeled node", "class of the label", "feature",
+)  # fmt: skip
+# How contributions can be added up → the attribute of an explanation, and the title of its first column.
+TABLES = {
+    "end-node": ("by_end_node", "end node"),
+    "label": ("by_labeled_node", "labeled node"),
+    "class": ("by_label_class", "class of the label"),
+    "feature": ("by_feature", "feature"),
+}
+NO_INFORMATION = (
+    "There is no information about this node: no path leads to features or labels. It gets the class priors."
+)
+_OF_NODES = ("training label", "paths", "from inputs", "from label", "strongest features")
 _MAX_NAME = 14  # characters of a class in a column title
 
 
@@ -21,6 +38,26 @@ def label_text(label: Any) -> str:
 
 def _shortened(name: str) -> str:
     return name if len(name) <= _MAX_NAME else f"{name[: _MAX_NAME - 1]}…"
+
+
+def rounded_count(number: float) -> str:
+    """Return a number of paths as text.
+
+    >>> [rounded_count(number) for number in (1, 12_345, 142_005_938.0, 3.2e12)]
+    ['1', '12,345', 'about 142 million', 'about 3.2e+12']
+    """
+    if number < 1e6:
+        return f"{number:,.0f}"
+    return f"about {number / 1e6:,.0f} million" if number < 1e9 else f"about {number:.2g}"
+
+
+def describe_coverage(listed: int, coverage: float, num_paths: float) -> str:
+    """Return what part of the contributions of `num_paths` the listed ones are, in words."""
+    rest = num_paths - listed
+    if rest < 0.5:
+        return "No other path contributes."
+    covered = f"These {counted(listed, 'path')} cover {coverage:.0%} of the absolute contributions"
+    return f"{covered}; the rest is spread over {rounded_count(rest)} other{'s' if rest > 1 else ''}."
 
 
 def signed(number: float) -> str:
@@ -54,19 +91,17 @@ class PathContribution:
     Attributes
     ----------
     path : tuple
-        Ids of its nodes, the explained one first.
+        Ids of its nodes, the explained one first; `diversity` is the number of distinct ones.
     weight : float
         The relative path weight: A(p) divided by that of uniform weights, as in `CGE.path_weights`.
-    contribution : float
-        To the score of the target class.
-    contributions : (c,) float64
-        To the score of each class.
-    diversity : int
-        Number of distinct nodes.
+    contribution, contributions : float, (c,) float64
+        To the score of the target class, and of each class.
     labels : tuple
         The training label of each of its nodes, or None; in a multilabel task a tuple.
     types : tuple of str
         The type of each edge, "(self-loop)" for a step to the node itself; empty where edges have no types.
+    ends_at : {"features", "inputs", "label"}
+        What of its last node contributes: the features, a learned or walk vector (`inputs`), or the training label.
     """
 
     path: tuple[Any, ...]
@@ -76,6 +111,7 @@ class PathContribution:
     diversity: int
     labels: tuple[Any, ...]
     types: tuple[str, ...] = ()
+    ends_at: str = "inputs"
 
     @property
     def length(self) -> int:
@@ -89,15 +125,13 @@ class PathContribution:
 
     def row(self, classes: Sequence[Any]) -> dict[str, Any]:
         """Return plain values by name."""
+        numbers = {name: getattr(self, name) for name in ("length", "hops", "diversity", "weight", "contribution")}
         return {
             "path": list(self.path),
             "labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
             "types": list(self.types),
-            "length": self.length,
-            "hops": self.hops,
-            "diversity": self.diversity,
-            "weight": self.weight,
-            "contribution": self.contribution,
+            "ends_at": self.ends_at,
+            **numbers,
             "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),
         }
 
@@ -107,37 +141,27 @@ class Explanation(Sequence[PathContribution]):
     """Why a node, or a class, is predicted: a sequence of the strongest paths, and sums over all paths.
 
     `constant + label_propagation + by_hop.sum(0) + remainder` equals `scores`, whose softmax (sigmoid in a multilabel
-    task), calibrated, is the probability. The explanation of a class contains means over the nodes predicted to be in
-    it.
+    task), calibrated, is the probability. `label_propagation` is the sum over the paths to labels, `by_hop` over those
+    to inputs. The tables `by_end_node`, `by_labeled_node`, `by_label_class` and `by_feature` divide the same sums for
+    the target class. The explanation of a class contains means over the nodes predicted to be in it.
 
     Attributes
     ----------
-    node : node id, or None
-        The explained node; None for a class.
-    endpoint : node id, or None
-        The other node, where only the paths between two nodes are explained.
-    predicted : class
-        The most probable class of the node, or the explained class.
+    node, endpoint : node id, or None
+        The explained node, None for a class; the other node, where only the paths between two nodes are explained.
+    predicted, target_class : class
+        The most probable class, and the class whose score is explained: by default the same.
     predicted_all : tuple of classes
         All predicted classes, the most probable first; in a multilabel task possibly none.
-    target_class : class
-        The class whose score is explained: by default the predicted one.
-    classes : (c,)
-        All classes, in the order of the columns below.
-    probabilities : (c,) float64
-        Those of `predict_proba`.
-    scores : (c,) float64
-        The class scores of the explained classifier.
-    constant : (c,) float64
-        The part of the scores that does not depend on paths.
-    label_propagation : (c,) float64
-        The contribution of the propagated training labels; zero where they are not used.
+    classes, probabilities : (c,)
+        All classes, and those of `predict_proba`.
+    scores, constant, label_propagation, remainder : (c,) float64
+        The class scores of the explained classifier, and their parts: what does not depend on paths, the contributions
+        of all paths to training labels, and what paths do not explain (zero for a node or a class of `CGE`).
     by_hop : (K+1, c) float64
-        The contributions of all paths of 0, 1, …, K hops; with `endpoint`, of all that end there.
+        The contributions of all paths of 0, 1, …, K hops to inputs; with `endpoint`, of all that end there.
     by_edge_type : {name: (c,) float64}
         The same by edge type; a path counts for the types of its edges in equal parts. Empty without types.
-    remainder : (c,) float64
-        The part of the scores that these paths do not explain. Zero for a node or a class of `CGE`.
     exact : bool
         Whether the scores are a sum over paths (`CGE`), or are only attributed to them (`PaperCGE`).
     num_nodes : int
@@ -146,6 +170,15 @@ class Explanation(Sequence[PathContribution]):
         The strongest paths, in descending order.
     classifier : ClassifierInfo
         Which classifier the scores are from, where several are averaged.
+    by_end_node, by_labeled_node, by_label_class, by_feature : ContributionTable
+        Contributions to the target class by the last node of paths, of the labels by labeled node and by its class
+        (empty in regression), and of the inputs by feature (empty where inputs are not features).
+    coverage, num_paths : float or None
+        The listed paths' share of Σ |contribution| over all paths (None if paths of one length are listed), and how
+        many paths contribute; both None for a class.
+    informed : bool
+        Whether a path leads to features, to a label or to another node. Otherwise there is no information about the
+        node, and its probabilities are the class priors.
     """
 
     node: Any
@@ -165,6 +198,13 @@ class Explanation(Sequence[PathContribution]):
     num_nodes: int
     paths: tuple[PathContribution, ...]
     classifier: ClassifierInfo = SINGLE_CLASSIFIER
+    by_end_node: ContributionTable = NO_CONTRIBUTIONS
+    by_labeled_node: ContributionTable = NO_CONTRIBUTIONS
+    by_label_class: ContributionTable = NO_CONTRIBUTIONS
+    by_feature: ContributionTable = NO_CONTRIBUTIONS
+    coverage: float | None = None
+    num_paths: float | None = None
+    informed: bool = True
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -183,50 +223,72 @@ class Explanation(Sequence[PathContribution]):
             width = max(map(len, (title, *cells)))
             columns.append([f"{cell:{'<' if title in TEXT_COLUMNS else '>'}{width}}" for cell in (title, *cells)])
         lines = ["  ".join(row).rstrip() for row in zip(*columns, strict=True)]
-        return "\n".join([*lines, self.table_footer()])
+        sentences = [self.describe_information(), self.describe_coverage(), self.table_footer()]
+        return "\n".join([*lines, *filter(None, sentences)])
 
-    def table(self, text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
-        """Return the paths as columns of text, by title; `text` writes an id, a label or a type."""
+    def table(self, by: str = "path", text: Callable[[Any], str] = label_text) -> dict[str, list[str]]:
+        """Return a table as columns of text, by title; `text` writes an id, a label or a type.
+
+        `by` is "path", or what contributions are added up by: "end-node", "label", "class" or "feature". The last row
+        of sums is that of the entries that are not listed.
+        """
 
         def joined(values: Iterable[Any]) -> str:
             return " → ".join("·" if value is None else text(value) for value in values)
 
+        contribution = f"contribution to {_shortened(text(self.target_class))}"
+        if by == "path":
+            columns = {
+                "path": [joined(path.path) for path in self.paths],
+                "ends at": [path.ends_at for path in self.paths],
+                "training labels": [joined(path.labels) for path in self.paths],
+                "edge types": [joined(path.types) for path in self.paths],
+                "hops": [str(path.hops) for path in self.paths],
+                "weight": [f"{path.weight:.3g}" for path in self.paths],
+                contribution: [signed(path.contribution) for path in self.paths],
+            }
+            return {title: cells for title, cells in columns.items() if title != "edge types" or self.by_edge_type}
+        table: ContributionTable = getattr(self, TABLES[by][0])
+        features = [
+            [f"{text(name)} {value:+.2g}" for name, value in row.features if abs(value) > abs(row.contribution) / 20]
+            for row in table
+        ]
         columns = {
-            "path": [joined(path.path) for path in self.paths],
-            "training labels": [joined(path.labels) for path in self.paths],
-            "edge types": [joined(path.types) for path in self.paths],
-            "hops": [str(path.hops) for path in self.paths],
-            "distinct nodes": [str(path.diversity) for path in self.paths],
-            "weight": [f"{path.weight:.3g}" for path in self.paths],
+            TABLES[by][1]: [text(row.name) for row in table],
+            "training label": [joined([row.label]) for row in table],
+            "paths": [rounded_count(row.num_paths) if row.num_paths else "" for row in table],
+            "from inputs": [signed(row.from_inputs) if row.from_inputs else "" for row in table],
+            "from label": [signed(row.from_label) if row.from_label else "" for row in table],
+            contribution: [signed(row.contribution) for row in table],
+            "strongest features": [", ".join(cells) for cells in features],
         }
-        if not self.by_edge_type:
-            del columns["edge types"]
-        title = f"contribution to {_shortened(text(self.target_class))}"
-        columns[title] = [signed(path.contribution) for path in self.paths]
-        if self.runner_up is not None:
-            title = f"to {_shortened(text(self.classes.tolist()[self.runner_up]))}"
-            columns[title] = [signed(float(path.contributions[self.runner_up])) for path in self.paths]
-        return columns
+        hidden = {"end-node": (), "label": ("from inputs", "from label", "strongest features")}.get(by, _OF_NODES)
+        others = table.size - len(table)
+        rest = {TABLES[by][1]: f"({counted(others, 'other')})", contribution: signed(table.rest)} if others else {}
+        return {
+            title: [*cells, rest.get(title, "")] if others else cells
+            for title, cells in columns.items()
+            if title not in hidden and (title not in _OF_NODES or any(cells))
+        }
 
-    def table_footer(self, text: Callable[[Any], str] = label_text) -> str:
-        """Return what the columns of the table mean."""
+    def table_footer(self) -> str:
+        """Return what the columns of the table of paths mean."""
         weight = "relative to a random walk (uniform weights = 1)" if self.exact else "the output of the network"
-        parts = ["· = no training label", f"weight is {weight}"]
-        if self.runner_up is not None:
-            name = _shortened(text(self.classes.tolist()[self.runner_up]))
-            parts.append(f"'to {name}' = contribution to the runner-up class")
-        return "; ".join(parts)
+        return f"· = no training label; weight is {weight}"
+
+    def describe_coverage(self) -> str:
+        """Return what part of the contributions the listed paths are; "" where this is not known."""
+        known = self.coverage is not None and self.num_paths is not None and self.paths
+        return describe_coverage(len(self), self.coverage, self.num_paths) if known else ""  # type: ignore[arg-type]
+
+    def describe_information(self) -> str:
+        """Return that there is no information about the node, if so; else ""."""
+        return "" if self.informed else NO_INFORMATION
 
     @property
     def target_index(self) -> int:
         """The column of the target class."""
         return int(np.flatnonzero(self.classes == self.target_class)[0])
-
-    @property
-    def runner_up(self) -> int | None:
-        """The column of the most probable class apart from the target class; None where there is no other."""
-        ranked = np.argsort(-self.probabilities, kind="stable").tolist()
-        return next((column for column in ranked if column != self.target_index), None)
 
     @property
     def classifier_prediction(self) -> Any:
@@ -254,12 +316,19 @@ class Explanation(Sequence[PathContribution]):
             "classifier_name": self.classifier.name,
             "classifier_prediction": self.classifier_prediction,
             "exact": self.exact,
+            "evidence": "paths" if self.informed else "no information",
+            "coverage": self.coverage,
+            "num_paths": self.num_paths,
             "num_nodes": self.num_nodes,
             **{name: getattr(self, name).tolist() for name in arrays},
             "by_edge_type": {name: values.tolist() for name, values in self.by_edge_type.items()},
+            **{name: getattr(self, name).to_dict() for name, _ in TABLES.values()},
             "paths": self.rows(),
         }
 
-    def rows(self) -> list[dict[str, Any]]:
-        """Return the paths as plain values, for tables."""
-        return [path.row(self.classes.tolist()) for path in self.paths]
+    def rows(self, by: str = "path") -> list[dict[str, Any]]:
+        """Return a table as plain values; `by` is as for `table`."""
+        if by == "path":
+            return [path.row(self.classes.tolist()) for path in self.paths]
+        rows: list[dict[str, Any]] = getattr(self, TABLES[by][0]).to_dict()["rows"]
+        return rows if by in ("end-node", "label") else [dict([*row.items()][:2]) for row in rows]

@@ -76,6 +76,7 @@ def best_paths(
     *,
     positive: bool = False,
     together: bool = False,
+    closed: bool = True,
     max_prefixes: int = _MAX_PREFIXES,
     n_jobs: int | None = None,
 ) -> PathSet:
@@ -84,19 +85,27 @@ def best_paths(
     `indptr (n+1,)`, `indices (m,)` and `values (m,)` are the edges from each node, where they lead, and s ≥ 0 of each;
     `hops (K+1,)` is h. The value of a path from start i, of `starts (q,)`, to v is its coefficient times
     ⟨inputs_v, gradients_i⟩, of `inputs (n, d)` and `gradients (q, d)`; paths of value zero are left out. With
-    `positive`, only positive values count; otherwise their size does. At most `max_prefixes` are stored.
+    `positive`, only positive values count; otherwise their size does. Unless `closed`, paths that end where they start
+    do not count. At most `max_prefixes` are stored.
     """
     hop_weights, nothing = np.array(hops, np.float64), np.empty(0, np.int64)
     groups = [slice(None)][: len(starts)] if together else [slice(place, place + 1) for place in range(len(starts))]
     empty = PathSet(nothing, np.empty((0, len(hops) - 1), np.int64), nothing, np.empty(0))
     best = [empty] * max(len(groups), 1)
+    same = inputs.shape[1] == 1 and not (positive or together)
+    if same:  # gradients are numbers: they do not change the order of a start's paths, nor which bounds are highest
+        groups, gradients = [group for group in groups if gradients[group].any()], np.ones_like(gradients)
+        bounds = np.stack(_bounds(inputs, gradients[:1], positive))
+        shared = _bounds_ahead(indptr, indices, values, hop_weights, starts, bounds)
 
     def block(first: int, stop: int) -> None:
         for place in range(first, stop):
             group = groups[place]
             bounds = np.stack(_bounds(inputs, gradients[group], positive))
-            problem = hop_weights, starts[group], inputs, gradients[group], bounds, positive
-            best[place] = PathSet(*_search(indptr, indices, values, *problem, top, max_prefixes))
+            limits = hop_weights, starts[group], bounds
+            ahead = shared if same else _bounds_ahead(indptr, indices, values, *limits)
+            problem = hop_weights, starts[group], inputs, gradients[group], ahead
+            best[place] = PathSet(*_search(indptr, indices, values, *problem, positive, closed, top, max_prefixes))
 
     run_blocks(block, split_blocks(len(groups), _BLOCK), n_jobs)
     return concatenate_paths(best)
@@ -121,13 +130,13 @@ def _search(
     starts: Array,
     inputs: Array,
     gradients: Array,
-    bounds: Array,
+    ahead: Array,
     positive: bool,
+    closed: bool,
     top: int,
     max_prefixes: int,
 ) -> tuple[Array, Array, Array, Array]:
     """Return start, edges, length and coefficient of the best paths from some nodes, which compete."""
-    ahead = _bounds_ahead(indptr, indices, values, hops, starts, bounds)
     # A prefix: its parent (the prefix without the last edge), that edge, its last node, the row of its start, the
     # number of edges of the whole path, and how many of them are missing.
     prefixes = [(-1, -1, 0, 0, 0, 0) for _ in range(0)]
@@ -137,7 +146,7 @@ def _search(
         for hop in range(len(hops)):
             value = _value_ahead(ahead, int(hops[hop] < 0), hop, starts[row], inputs, gradients, row, positive)
             bound = abs(hops[hop]) * value
-            if bound > 0:
+            if bound > 0 and (closed or hop > 0):
                 heappush(queue, (-bound, len(prefixes)))
                 prefixes.append((-1, -1, int(starts[row]), row, hop, hop))
                 products.append(1.0)
@@ -152,6 +161,8 @@ def _search(
             for edge in range(indptr[at], indptr[at + 1]):
                 product = products[prefix] * values[edge]
                 node, side = indices[edge], int(hops[hop] < 0)
+                if missing == 1 and node == starts[row] and not closed:
+                    continue
                 value = _value_ahead(ahead, side, missing - 1, node, inputs, gradients, row, positive)
                 bound = abs(hops[hop]) * product * value
                 if bound > 0 and (len(best) < top or bound > best[0]):

@@ -21,6 +21,11 @@ from cge.models.sparse_products import sparse_product
 SELF_LOOP, NO_EDGE = "(self-loop)", "(no edge)"
 
 
+def count(coefficients: Array) -> Array:
+    """Return 1 for each coefficient that is not zero."""
+    return np.abs(np.sign(coefficients))
+
+
 @dataclass(frozen=True, eq=False)
 class EdgeTypes:
     """The type of each entry of a transition matrix, `of_edge (m,)`, an index into `names`.
@@ -87,11 +92,12 @@ class PathSource(ABC):
         paths of that length.
         """
 
-    def between(self, node: int, endpoint: int, top: int, hop: int | None = None) -> PathSet:
-        """Return the paths from one node to another with the largest coefficients."""
-        only_endpoint = np.zeros((self.num_nodes, 1))
-        only_endpoint[endpoint] = 1
-        return self.top_by_contribution(np.array([node]), np.ones((1, 1)), only_endpoint, top, hop)
+    @abstractmethod
+    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return for each node the sum over the paths that end there of coefficient × `rows (q, d)` of the start.
+
+        `of` is applied to the coefficients: `np.positive`, `np.abs` or `count`.
+        """
 
     def top_by_weight(self, node: int, top: int) -> PathSet:
         """Return the paths from a node with the largest coefficients, wherever they end."""
@@ -102,7 +108,8 @@ class AllPaths(PathSource):
     """All paths from every node, with coefficients h_k Π s over their edges.
 
     `values (m,)` are s of each edge, `hops (K+1,)` is h. Weights are relative to `walk (m,)`, the transition
-    probabilities of a random walk.
+    probabilities of a random walk. With `closed_walks (n,)`, the sum over the paths that return to a node, these paths
+    are left out.
     """
 
     exact, batch_size = True, 50_000
@@ -114,7 +121,9 @@ class AllPaths(PathSource):
         hops: Sequence[float],
         walk: Array,
         types: EdgeTypes | None = None,
+        closed_walks: Array | None = None,
     ) -> None:
+        self.closed_walks = closed_walks
         self.transitions, self.values, self.hops = transitions, values.astype(np.float64), len(hops) - 1
         self.hop_weights = [float(weight) for weight in hops]
         self.types, self._walk = types, walk
@@ -125,56 +134,31 @@ class AllPaths(PathSource):
     def by_hop(self, nodes: Array, inputs: Array) -> Array:
         """Return sums over the paths of each number of hops."""
         sums = np.zeros((self.hops + 1, len(nodes), inputs.shape[1]))
-        for k, power in enumerate(self._rows_of_powers(nodes) if len(nodes) == 1 else self._propagate(inputs)):
-            sums[k] = self.hop_weights[k] * (power @ inputs if len(nodes) == 1 else power[nodes])
+        for k, power in enumerate(self._powers(nodes, inputs)):
+            sums[k] = self.hop_weights[k] * _rows(power, nodes, inputs)
         return sums
 
     def _by_type(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
-        by_type = self._types_forward if len(nodes) == 1 else self._types_backward
-        sums = by_type(nodes, inputs, types)
+        """Return sums by type, type after type: Q_k = M Q_{k−1} + M_type M^{k−1} inputs."""
+        sums, powers = np.zeros((len(types.names), len(nodes), inputs.shape[1])), self._powers(nodes, inputs)
+        for code in np.unique(types.of_edge).tolist():
+            of_type, total = self.transitions.matrix(self.values * (types.of_edge == code)), np.zeros_like(powers[0])
+            for k, power in enumerate(powers[:-1], start=1):
+                total = self._product(self._matrix, total, nodes) + self._product(of_type, power, nodes)
+                sums[code] += self.hop_weights[k] / k * _rows(total, nodes, inputs)
         sums[-1] = self.hop_weights[0] * inputs[nodes]
         return sums
 
-    def _rows_of_powers(self, nodes: Array) -> list[sp.csr_array]:
-        """Return the rows of some nodes of M^0, M^1, …, `(q, n)`."""
-        ones = np.ones(len(nodes))
-        rows = [sp.csr_array((ones, (np.arange(len(nodes)), nodes)), shape=(len(nodes), self.num_nodes))]
+    def _powers(self, nodes: Array, inputs: Array) -> list[Array]:
+        """Return M^0 inputs, M^1 inputs, …, `(n, d)`; for one node, its rows of M^0, M^1, … as columns, `(n, 1)`."""
+        powers = [inputs if len(nodes) > 1 else (np.arange(self.num_nodes) == nodes)[:, None].astype(np.float64)]
         for _ in range(self._longest):
-            rows.append(rows[-1] @ self._matrix)
-        return rows
+            powers.append(self._product(self._matrix, powers[-1], nodes))
+        return powers
 
-    def _propagate(self, inputs: Array) -> list[Array]:
-        """Return M^0 inputs, M^1 inputs, …, `(n, d)`."""
-        propagated = [inputs]
-        for _ in range(self._longest):
-            propagated.append(sparse_product(self._matrix, propagated[-1], self.transitions.n_jobs))
-        return propagated
-
-    def _types_forward(self, node: Array, inputs: Array, types: EdgeTypes) -> Array:
-        """Follow the paths from one node, with a row for each type: paths weighted by their number of such edges."""
-        nodes, count = self.num_nodes, len(types.names)
-        sums = np.zeros((count, 1, inputs.shape[1]))
-        columns = types.of_edge * nodes + self.indices
-        by_type = sp.csr_array((self.values, columns, self.transitions.indptr), shape=(nodes, count * nodes))
-        rows = sp.csr_array((count, nodes))
-        for k, power in enumerate(self._rows_of_powers(node)[:-1], start=1):
-            rows = sp.csr_array(rows @ self._matrix + (power @ by_type).reshape(count, nodes))
-            sums[:, 0] += self.hop_weights[k] / k * (rows @ inputs)
-        return sums
-
-    def _types_backward(self, nodes: Array, inputs: Array, types: EdgeTypes) -> Array:
-        """Do the same for many nodes, type after type: Q_k = M Q_{k−1} + M_type M^{k−1} inputs."""
-        n_jobs = self.transitions.n_jobs
-        sums, propagated = np.zeros((len(types.names), len(nodes), inputs.shape[1])), self._propagate(inputs)
-        for code in np.unique(types.of_edge).tolist():
-            edges = types.of_edge == code
-            places = (self.transitions.rows[edges], self.indices[edges])
-            of_type, total = sp.csr_array((self.values[edges], places), shape=self._matrix.shape), np.zeros_like(inputs)
-            for k, power in enumerate(propagated[:-1], start=1):
-                last = sparse_product(of_type, power, n_jobs)
-                total = sparse_product(self._matrix, total, n_jobs, base=last, base_factor=1.0)
-                sums[code] += self.hop_weights[k] / k * total[nodes]
-        return sums
+    def _product(self, matrix: sp.csr_array, columns: Array, nodes: Array) -> Array:
+        """Return the product with a matrix or, for one node, with its transpose."""
+        return sparse_product(matrix, columns, self.transitions.n_jobs) if len(nodes) > 1 else matrix.T @ columns
 
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False
@@ -182,12 +166,30 @@ class AllPaths(PathSource):
         """Return the paths with the largest contributions; the search stops after some millions of prefixes."""
         hops = [weight if hop is None or k == hop else 0.0 for k, weight in enumerate(self.hop_weights)]
         problem = self.transitions.indptr, self.indices, self.values, hops, nodes, inputs, gradients, top
-        return best_paths(*problem, positive=positive, together=positive, n_jobs=self.transitions.n_jobs)
+        closed, n_jobs = self.closed_walks is None, self.transitions.n_jobs
+        return best_paths(*problem, positive=positive, together=positive, closed=closed, n_jobs=n_jobs)
+
+    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return Σ_k h_k (Mᵀ)^k rows, by Horner's rule; `of` a product is the product of its factors."""
+        matrix, start = self.transitions.matrix(of(self.values)).T, np.zeros((self.num_nodes, rows.shape[1]))
+        start[nodes] = rows
+        total = np.zeros_like(start)
+        for weight in of(np.array(self.hop_weights[self._longest :: -1])):
+            total = matrix @ total + weight * start
+        if self.closed_walks is not None:
+            total[nodes] = 0 if len(nodes) == 1 else total[nodes] - self.closed_walks[nodes, None] * rows
+        return total
 
     def weights(self, paths: PathSet) -> Array:
         """Return relative path weights."""
         ratios = np.where(paths.edges >= 0, (self.values / self._walk)[paths.edges], 1.0)
-        return np.asarray(np.array(self.hop_weights)[paths.length - 1] * len(self.hop_weights) * ratios.prod(axis=1))
+        hops = np.array(self.hop_weights) / np.abs(self.hop_weights).mean()
+        return np.asarray(hops[paths.length - 1] * ratios.prod(axis=1))
+
+
+def _rows(power: Array, nodes: Array, inputs: Array) -> Array:
+    """Return the sums of some nodes, `(q, d)`, from what `AllPaths._powers` returns."""
+    return power[nodes] if len(nodes) > 1 else np.asarray(power.T @ inputs)
 
 
 @dataclass(eq=False)
@@ -235,6 +237,13 @@ class SampledPaths(PathSource):
         places = rows, paths.endpoints(self.indices)
         matrix = sp.csr_array((paths.coefficient / divisor, places), shape=(groups * len(nodes), self.num_nodes))
         return np.asarray((matrix @ inputs).reshape(groups, len(nodes), inputs.shape[1]))
+
+    def to_endpoints(self, nodes: Array, rows: Array, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return sums over the paths that end at each node."""
+        paths = self._paths_of(nodes)
+        places = paths.endpoints(self.indices), np.searchsorted(nodes, paths.start)
+        shape = self.num_nodes, len(nodes)
+        return np.asarray(sp.csr_array((of(paths.coefficient), places), shape=shape) @ rows)
 
     def top_by_contribution(
         self, nodes: Array, gradients: Array, inputs: Array, top: int, hop: int | None = None, *, positive: bool = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,11 +12,16 @@ from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.path_estimator import PathEstimator
 from cge.explain.explainer import Explainer
+from cge.explain.explanation import describe_coverage
+from cge.explain.path_sources import count
+from cge.explain.path_sums import PathSum
 from cge.models.sparse_products import unit_rows
 
-StrongPath = tuple[list[int], float, float]  # nodes, relative weight, contribution
+StrongPath = tuple[list[int], float, float, str]  # nodes, relative weight, contribution, what it ends at
 WeightedPath = tuple[list[int], float]  # nodes and relative weight
 
+_MAX_SUMMED = 2_000_000_000  # nodes × edges: in larger graphs contributions are not added up by end node
+_AT_ONCE = 64  # nodes
 PROJECTIONS = {"pca": "the first two principal components", "umap": "UMAP"}
 _MAX_CLASSES = 60  # of a heatmap
 _CURVES = {
@@ -28,19 +33,53 @@ _CURVES = {
 }
 
 
+class NodePaths(NamedTuple):
+    """The strongest paths of a node, its strongest end nodes (contributions of inputs and label), and the coverage."""
+
+    paths: list[StrongPath]
+    ends: list[tuple[int, float, float]]
+    coverage: str
+
+
 def rounded(values: Iterable[float], digits: int = 4) -> list[float]:
     """Return numbers as rounded Python floats."""
     return [round(float(value), digits) for value in values]
 
 
-def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[list[StrongPath]]:
-    """Return for each node, ascending, the paths that contribute most to the predicted class, as `CGE.explain` does."""
-    paths, contributions = explainer.top_by_contribution(nodes, top)
-    of_node: dict[int, list[StrongPath]] = {node: [] for node in nodes.tolist()}
-    columns = paths.nodes(explainer.paths.indices), paths.length, explainer.paths.weights(paths), contributions
-    for path, length, weight, contribution in zip(*(column.tolist() for column in columns), strict=True):
-        of_node[path[0]].append((path[:length], weight, contribution))
+def strongest_paths(explainer: Explainer, nodes: Array, top: int) -> list[NodePaths]:
+    """Return for each node, ascending, what contributes most to the predicted class, as `CGE.explain` does.
+
+    In large graphs sums by end node and the coverage are left out.
+    """
+    of_node = {node: NodePaths([], [], "") for node in nodes.tolist()}
+    summed = len(nodes) * len(explainer.paths.indices) <= _MAX_SUMMED
+    for parts in explainer.predicted_parts(nodes):
+        for part in parts:
+            paths = part.top(top)
+            columns = paths.nodes(part.source.indices), paths.length, part.source.weights(paths)
+            contributions = paths.contributions(part.nodes, part.gradients, part.inputs, part.source.indices)
+            for path, length, *values in zip(*(column.tolist() for column in (*columns, contributions)), strict=True):
+                of_node[path[0]].paths.append((path[:length], *values, part.kind))
+        for node in parts[0].nodes.tolist():
+            of_node[node].paths.sort(key=lambda path: -abs(path[2]))
+            del of_node[node].paths[top:]
+        for start in range(0, len(parts[0].nodes) if summed else 0, _AT_ONCE):
+            _add_sums([part.some(slice(start, start + _AT_ONCE)) for part in parts], of_node, top)
     return list(of_node.values())
+
+
+def _add_sums(parts: list[PathSum], of_node: dict[int, NodePaths], top: int) -> None:
+    """Add sums by end node, and what part of the contributions the `top` paths of each node are."""
+    each, sizes, counts = (np.array([part.each(of) for part in parts]) for of in (np.positive, np.abs, count))
+    for column, node in enumerate(parts[0].nodes.tolist()):
+        paths, inputs, label = of_node[node].paths, each[0, :, column], each[1:, :, column].sum(0)
+        ends = np.argsort(-np.abs(inputs + label), kind="stable")[:top].tolist()
+        of_node[node].ends.extend((end, inputs[end], label[end]) for end in ends if inputs[end] or label[end])
+        total = sizes[:, :, column].sum()
+        if paths and total:
+            covered = min(sum(abs(path[2]) for path in paths) / total, 1.0)
+            sentence = describe_coverage(len(paths), covered, counts[:, :, column].sum())
+            of_node[node] = of_node[node]._replace(coverage=sentence)
 
 
 def training_curves(model: PathEstimator) -> list[dict[str, Any]]:

@@ -22,10 +22,12 @@ from cge.arrays import Array
 from cge.errors import InputError
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.similar import nearest_rows, row_norms
+from cge.explain.explanation import NO_INFORMATION
+from cge.explain.path_sums import INPUTS, LABEL
 from cge.report import sentences
 from cge.report.charts import (
     PROJECTIONS,
-    StrongPath,
+    NodePaths,
     check_projection,
     project,
     relevance_matrix,
@@ -131,9 +133,10 @@ def report_contents(
     labels = train_labels | _label_matrix(model, test_labels)
     shown = _select_nodes(train_labels, labels)
     paths = strongest_paths(model.explainer(), shown, _TOP_PATHS)
-    weights = [(path, weight) for of_node in paths for path, weight, _ in of_node]
-    on_paths = np.unique([node for path, _ in weights for node in path]).astype(np.int64)
-    listed = np.concatenate([shown, np.setdiff1d(on_paths, shown)])
+    weights = [(path, weight) for of_node in paths for path, weight, _, kind in of_node.paths if kind != LABEL]
+    on_paths = {node for of_node in paths for path, *_ in of_node.paths for node in path}
+    on_paths |= {end for of_node in paths for end, *_ in of_node.ends}
+    listed = np.concatenate([shown, np.setdiff1d(np.array([*on_paths], np.int64), shown)])
     nodes = _Nodes(train_labels, labels, model.predict_proba(), shown, listed)
     tested = min(_FAITHFULNESS_NODES, len(shown))
     captions = sentences.captions(model, len(shown), tested, scored, PROJECTIONS[projection])
@@ -154,7 +157,7 @@ def report_contents(
         "classes": classes,
         "groups": _color_groups(nodes.class_sizes),
         "nodes": _node_table(model, nodes, projection),
-        "paths": _renumbered(paths, listed),
+        **_explorer(paths, listed),
         "neighbors": _neighbors(model.embedding_[shown]),
         "first_node": _first_node(model, nodes, scored),
         **_weight_parameters(model),
@@ -229,13 +232,28 @@ def _predicted_all(probabilities: Array) -> list[list[list[Any]]]:
     ]
 
 
-def _renumbered(paths: list[list[StrongPath]], listed: Array) -> list[list[Any]]:
-    """Return the paths of each node with the page's node numbers."""
+def _explorer(paths: list[NodePaths], listed: Array) -> dict[str, Any]:
+    """Return the paths and end nodes of each node with the page's node numbers, and sentences about them."""
     numbers = {node: number for number, node in enumerate(listed.tolist())}
-    return [
-        [[[numbers[node] for node in path], *(float(f"{value:.4g}") for value in values)] for path, *values in of_node]
-        for of_node in paths
-    ]
+
+    def short(*values: float) -> list[float]:
+        return [float(f"{value:.4g}") for value in values]
+
+    def note(of_node: NodePaths) -> str:
+        known = any(kind != INPUTS or len(set(path)) > 1 for path, _, _, kind in of_node.paths)
+        return of_node.coverage if known else NO_INFORMATION
+
+    return {
+        "paths": [
+            [
+                [[numbers[node] for node in path], *short(weight, value), kind]
+                for path, weight, value, kind in each.paths
+            ]
+            for each in paths
+        ],
+        "ends": [[[numbers[end], *short(*values)] for end, *values in each.ends] for each in paths],
+        "notes": [note(each) for each in paths],
+    }
 
 
 def _neighbors(vectors: Array) -> list[list[int]]:

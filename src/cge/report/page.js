@@ -309,6 +309,7 @@
     element("node-card").replaceChildren();
     element("not-found").replaceChildren(message, list);
   };
+  const inputsKind = data.paths.flat().map((path) => path[3]).find((kind) => kind !== "label") || "inputs";
   const show = (key) => {
     const box = element("node-card");
     box.replaceChildren();
@@ -322,8 +323,9 @@
     if (alone && alone[key] !== data.nodes.predicted[key])
       card.append(make("p", `The explained classifier by itself predicts ${named([alone[key]])}; probabilities are averaged over the ensemble.`, "caption"));
     const paths = data.paths[key];
+    const ends = data.ends[key];
     const legend = make("ul", undefined, "classes");
-    for (const place of new Set([key, ...paths.flatMap((path) => path[0])].map((node) => data.nodes.color_class[node]))) {
+    for (const place of new Set([key, ...paths.flatMap((path) => path[0]), ...ends.map((end) => end[0])].map((node) => data.nodes.color_class[node]))) {
       const item = make("li");
       const dot = make("span", "", "dot");
       dot.style.background = color(place);
@@ -331,19 +333,39 @@
       legend.append(item);
     }
     card.append(legend);
+    const signed = (value) => `${value >= 0 ? "+" : ""}${digits(value)}`;
+    const numbersRow = (drawing, text, contribution, largest) => {
+      const row = make("div", undefined, "path");
+      const numbers = make("div", text, "numbers");
+      const bar = make("div", "", contribution >= 0 ? "bar" : "bar negative");
+      bar.style.width = (100 * Math.abs(contribution)) / (largest || 1) + "%";
+      numbers.append(bar);
+      row.append(drawing, numbers);
+      return row;
+    };
+    if (ends.length) {
+      card.append(make("h4", "Nodes at the ends of paths"));
+      const largest = Math.max(...ends.map(([, inputs, label]) => Math.abs(inputs + label)));
+      for (const [end, inputs, label] of ends) {
+        const parts = [inputs ? `${inputsKind} ${signed(inputs)}` : "", label ? `label ${signed(label)}` : ""].filter(Boolean);
+        const text = `contribution ${signed(inputs + label)}` + (parts.length > 1 || label ? ` (${parts.join(", ")})` : "");
+        const name = make("span", short(data.nodes.id[end], 40), "end");
+        const dot = make("span", "", "dot");
+        dot.style.background = color(data.nodes.color_class[end]);
+        name.prepend(dot);
+        if (data.nodes.is_training[end]) name.append(make("span", ` label: ${named(data.nodes.label[end])}`, "caption"));
+        card.append(numbersRow(name, text, inputs + label, largest));
+      }
+    }
     if (paths.length) {
-      const largest = Math.max(...paths.map((path) => Math.abs(path[2]))) || 1;
-      for (const [nodes, weight, contribution] of paths) {
-        const row = make("div", undefined, "path");
-        const numbers = make("div", undefined, "numbers");
-        numbers.append(`weight ${digits(weight)}, contribution ${contribution >= 0 ? "+" : ""}${digits(contribution)}`);
-        const bar = make("div", "", contribution >= 0 ? "bar" : "bar negative");
-        bar.style.width = (100 * Math.abs(contribution)) / largest + "%";
-        numbers.append(bar);
-        row.append(drawPath(nodes), numbers);
-        card.append(row);
+      card.append(make("h4", "Paths"));
+      const largest = Math.max(...paths.map((path) => Math.abs(path[2])));
+      for (const [nodes, weight, contribution, kind] of paths) {
+        const text = `to ${kind === "label" ? "the label" : kind}, weight ${digits(weight)}, contribution ${signed(contribution)}`;
+        card.append(numbersRow(drawPath(nodes), text, contribution, largest));
       }
     } else card.append(make("p", "No path contributes to the prediction of this node.", "caption"));
+    if (data.notes[key]) card.append(make("p", data.notes[key], "caption"));
     if (data.neighbors[key] && data.neighbors[key].length) {
       card.append(make("p", "Nearest nodes in the embedding:", "caption"));
       const list = make("ul", undefined, "near");

@@ -80,9 +80,11 @@ def captions(
         "curves-caption": f"Best epoch {model.best_epoch_} (dotted line){refit}.",
         "map-caption": f"Vectors (embeddings), scaled to unit length, in two dimensions ({projection}). Colors show "
         f"labels or, for nodes without a label, predictions. Click a node to see its paths.{part}",
-        "explorer-caption": "The paths with the largest contributions to the score (logit) of the predicted class, "
-        "positive or negative. A path is a walk: nodes may repeat, and every node has a self-loop. A ring marks nodes "
-        "with a training label." + (f" Scores are those of {classifier}." if ensemble else "") + attributed,
+        "explorer-caption": "What contributes most to the score (logit) of the predicted class, positive or negative: "
+        "nodes at the ends of paths, with their features and training labels, and single paths. A path is a walk: "
+        "nodes may repeat, and every node has a self-loop. A ring marks nodes with a training label."
+        + (f" Scores are those of {classifier}." if ensemble else "")
+        + attributed,
         "confusion-caption": f"{labels} Colors are normalized by row.",
         "by-class-caption": labels,
         "reliability-caption": "Accuracy of predictions by their confidence; on the diagonal, probabilities are well "

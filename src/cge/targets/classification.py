@@ -65,6 +65,15 @@ class SingleLabel(Target):
         posterior = normalized + _SMOOTHING / n_classes
         return np.where(reachable, np.log(posterior) + np.log(n_classes), 0).astype(np.float32)
 
+    def label_values(self, matrix: Array) -> Array:
+        """Return C y − 1 for C classes: a label is evidence for its class and against the others."""
+        return len(self.classes) * matrix - 1.0
+
+    def label_factors(self, mean: Array) -> Array:
+        """Return log(C p) / mean, where C p − 1 = (1 − smoothing) mean."""
+        change = (1 - _SMOOTHING) * mean
+        return (1 - _SMOOTHING) * _ratio(np.log1p(change), change, 1.0)
+
     def informative(self, matrix: Array) -> Array:
         """Return False for a label that is alone in its class."""
         alone = matrix * (matrix.sum(axis=0) == 1) > 0
@@ -137,6 +146,15 @@ class MultiLabel(Target):
         share = (1 - _SMOOTHING) * share + _SMOOTHING / 2
         return np.where(reachable, np.log(share) - np.log1p(-share), 0).astype(np.float32)
 
+    def label_values(self, matrix: Array) -> Array:
+        """Return y − ½: a label is evidence for its classes, a label without a class evidence against it."""
+        return matrix - 0.5
+
+    def label_factors(self, mean: Array) -> Array:
+        """Return log-odds / mean, where the share of the class is ½ + (1 − smoothing) mean."""
+        change = (1 - _SMOOTHING) * mean
+        return (1 - _SMOOTHING) * _ratio(np.log1p(2 * change) - np.log1p(-2 * change), change, 4.0)
+
     def informative(self, matrix: Array) -> Array:
         """Return False for a class that only one node has, at that node."""
         return np.asarray(~(matrix * (matrix.sum(axis=0) == 1) > 0), bool)
@@ -156,3 +174,9 @@ class MultiLabel(Target):
     def score_predictions(self, predicted: Array, labels: Any) -> float:
         """Return micro-F1."""
         return micro_f1(predicted > 0, same_shape(members(labels, self.classes), predicted) > 0)
+
+
+def _ratio(numerator: Array, denominator: Array, limit: float) -> Array:
+    """Return a ratio, and its limit where the denominator is zero."""
+    zero = np.abs(denominator) < 1e-12
+    return np.where(zero, limit, numerator / np.where(zero, 1.0, denominator))

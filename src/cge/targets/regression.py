@@ -121,6 +121,10 @@ class Regression(Target):
         mean = sums / np.where(reachable, count, 1.0)
         return np.where(reachable, (mean - self.mean) / self.std, 0).astype(np.float32)
 
+    def label_values(self, matrix: Array) -> Array:
+        """Return standardized labels: their weighted mean is the label score."""
+        return np.asarray((matrix - self.mean) / self.std)
+
     def _errors(self, scores: Array, labels: Array) -> Array:
         return np.asarray(scores[:, 0].astype(np.float64) - (labels - self.mean) / self.std)
 

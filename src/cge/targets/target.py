@@ -114,6 +114,18 @@ class Target(ABC):
         `sums (n, c)` are over the rows of `matrix`, `count (n, 1)` is the sum of their weights.
         """
 
+    @abstractmethod
+    def label_values(self, matrix: Array) -> Array:
+        """Return what labels `(k, c)` contribute to each output before `label_factors`, `(k, c)`; affine in labels."""
+
+    def label_factors(self, mean: Array) -> Array:
+        """Return f `(q, c)` such that the label score is f · mean, of the weighted mean of label values `(q, c)`.
+
+        `mean` is that of `label_values` over all paths to labeled nodes. So each path to a labeled node j contributes
+        f · π · label_values_j, where π is its share of the path weights, and the contributions add up to the score.
+        """
+        return np.ones_like(mean)
+
     def informative(self, matrix: Array) -> Array:
         """Return for which training labels other labels can be right, `(k, 1)` or `(k, c)`."""
         return np.ones((len(matrix), 1), bool)

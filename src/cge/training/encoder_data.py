@@ -37,6 +37,7 @@ from cge.sampling import Walker
 from cge.targets import Target
 
 LABEL_PROPAGATION_HOPS = 10  # edges at most between a node and a label that is propagated to it
+LABEL_HOP_WEIGHTS = [1.0] * (LABEL_PROPAGATION_HOPS + 1)
 _MIN_LENGTH = 1e-5  # standard deviations: a row nearer to the mean differs from it by rounding only
 _MIN_SPREAD = 1e-30  # standard deviation of a feature: below, float32 has few digits left
 
@@ -239,21 +240,29 @@ class NamedWeighting:
 
         Only `rows` need the scores that leave their own label out; by default all do.
         """
-        weighting, transitions, symmetric = self.edge_weighting, data.transitions, None
-        edge_inputs, hop_weights = data.edge_inputs_of(weighting), [1.0] * (LABEL_PROPAGATION_HOPS + 1)
-        if data.graph.directed:
-            weights = EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy()
-        else:
-            with torch.no_grad():
-                edge_strengths = weighting.edge_strengths(edge_inputs).double().numpy()
-            weights, symmetric = symmetric_weights(transitions, edge_strengths, weighting.normalization.item())
+        return target.label_scores(*self.label_sums(data, nodes, matrix, rows))
+
+    def label_sums(
+        self, data: EncoderData, nodes: Array, matrix: Array, rows: Array | None = None
+    ) -> tuple[Array, Array, Array]:
+        """Return the results of `label_propagation`, from which `propagate_labels` computes scores."""
+        (weights, symmetric), hop_weights = self.label_weights(data), LABEL_HOP_WEIGHTS
         cached = data.closed_walks.get(self.name)
         closed_walks = None if cached is None or not np.array_equal(cached[0], nodes) else cached[1]
         if closed_walks is None and rows is None:
-            closed_walks = closed_walk_weights(transitions, weights, hop_weights, nodes, symmetric)
+            closed_walks = closed_walk_weights(data.transitions, weights, hop_weights, nodes, symmetric)
             data.closed_walks[self.name] = nodes, closed_walks
-        sums = label_propagation(transitions, weights, hop_weights, nodes, matrix, rows, symmetric, closed_walks)
-        return target.label_scores(*sums)
+        return label_propagation(data.transitions, weights, hop_weights, nodes, matrix, rows, symmetric, closed_walks)
+
+    def label_weights(self, data: EncoderData) -> tuple[Array, Array | None]:
+        """Return the edge weights that propagate labels, `(m,)`, and their symmetric form in an undirected graph."""
+        weighting, transitions = self.edge_weighting, data.transitions
+        edge_inputs = data.edge_inputs_of(weighting)
+        if data.graph.directed:
+            return EdgePropagation(transitions, edge_inputs, weighting).normalized_weights().numpy(), None
+        with torch.no_grad():
+            edge_strengths = weighting.edge_strengths(edge_inputs).double().numpy()
+        return symmetric_weights(transitions, edge_strengths, weighting.normalization.item())
 
     def path_weights(self, data: EncoderData, paths: Sequence[Array]) -> Array:
         """Return the relative path weights of paths of node indices, `(k,)` float32; 0 for what is not a path.

@@ -1,0 +1,202 @@
+"""A class score as sums over paths: paths to node inputs, and paths to labeled nodes (label propagation).
+
+A classifier is linear as long as the same hidden units are active. So near a node its scores are
+
+    scores = constant + gradients · (sum over paths) + label_propagation
+
+with gradients that are exact for this node; the contribution of a path is coefficient · ⟨input of its endpoint,
+gradient of its start⟩. The score of propagated labels is such a sum too, exactly (`Target.label_factors`):
+
+    label score of class c at node i = f_ic Σ_p π(p) u_c(endpoint of p),   π(p) = coefficient(p) / Σ coefficients
+
+over all paths from i to labeled nodes other than i, with u = `Target.label_values` of a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from cge.arrays import Array
+from cge.explain.path_search import PathSet
+from cge.explain.path_sources import AllPaths, PathSource
+from cge.targets import Target
+
+FEATURES, INPUTS, LABEL = "features", "inputs", "label"  # what paths end at
+
+
+@dataclass(frozen=True, eq=False)
+class LabelPaths:
+    """The paths from all nodes to labeled ones.
+
+    `sums (n, c)`, `total (n, 1)` and `reachable (n, 1)` are the results of `label_propagation`, for the labels `matrix
+    (k, c)` of `labeled (k,)` nodes; `label_weight` is the coefficient of label propagation in the class scores.
+    """
+
+    paths: AllPaths
+    target: Target
+    labeled: Array
+    matrix: Array
+    sums: Array
+    total: Array
+    reachable: Array
+    label_weight: float
+
+    def slopes(self, nodes: Array) -> Array:
+        """Return the contribution to each class of a path of coefficient 1 to a label of value 1, `(q, c)`."""
+        factors = self.label_weight * self.target.label_factors(self._means(nodes))
+        return np.where(self.reachable[nodes], factors / np.where(self.reachable, self.total, 1)[nodes], 0)
+
+    def scores(self, nodes: Array) -> Array:
+        """Return the sum over all paths of their contributions, `(q, c)`."""
+        return np.asarray(self.slopes(nodes) * self.total[nodes] * self._means(nodes))
+
+    def _means(self, nodes: Array) -> Array:
+        total = np.where(self.reachable[nodes], self.total[nodes], np.inf)
+        return self.target.label_values(self.sums[nodes] / total)
+
+    def values(self, columns: Any = slice(None)) -> Array:
+        """Return the label values of all nodes for some classes, `(n, columns)`; zero for unlabeled nodes."""
+        of_labeled = self.target.label_values(self.matrix)[:, columns]
+        values = np.zeros((self.paths.num_nodes, of_labeled.shape[1]))
+        values[self.labeled] = of_labeled
+        return values
+
+    def to_endpoint(self, node: Array, endpoint: int) -> Array:
+        """Return the sum of the contributions of the paths from one node, `(1,)`, to the label of another, `(c,)`."""
+        weight = self.paths.to_endpoints(node, np.ones((1, 1)))[endpoint, 0]
+        return np.asarray(weight * self.slopes(node)[0] * self.values()[endpoint])
+
+    def contributions(self, paths: PathSet) -> Array:
+        """Return the contributions of paths to each class score, `(b, c)`."""
+        values = self.values()[paths.endpoints(self.paths.indices)]
+        return np.asarray(paths.coefficient[:, None] * self.slopes(paths.start) * values)
+
+
+@dataclass(frozen=True, eq=False)
+class InputFeatures:
+    """Node features as inputs: `rows (n, f)`, dense or sparse, their `names`, and W as `projection (f, d)`."""
+
+    rows: Any
+    projection: Array
+    names: tuple[Any, ...]
+
+    def contributions(self, at_endpoints: Array) -> Array:
+        """Return the contribution of each feature, `(f,)`; `at_endpoints (n, d)` is that of an input of 1 at a node."""
+        return np.asarray(((self.rows.T @ at_endpoints) * self.projection).sum(axis=1))
+
+    def of_node(self, node: int, at_endpoint: Array, top: int) -> tuple[tuple[Any, float], ...]:
+        """Return the names and contributions of the `top` features of one endpoint, by size."""
+        row = self.rows[[node]]
+        values = (row.toarray() if hasattr(row, "toarray") else row)[0] * (self.projection @ at_endpoint)
+        order = np.argsort(-np.abs(values), kind="stable")[:top]
+        return tuple((self.names[feature], float(values[feature])) for feature in order.tolist() if values[feature])
+
+
+@dataclass(frozen=True, eq=False)
+class PathSum:
+    """The contributions of all paths of a `source` from `nodes (q,)` to one class score: a part of the score.
+
+    `inputs (n, d)` are those of endpoints, `gradients (q, d)` those of the nodes; `kind` is what the paths end at.
+    """
+
+    kind: str
+    source: PathSource
+    nodes: Array
+    inputs: Array
+    gradients: Array
+
+    def each(self, of: Callable[[Array], Array] = np.positive) -> Array:
+        """Return the sum of `of` the contributions over the paths from each node to each endpoint, `(n, q)`.
+
+        `of` is `np.positive`, `np.abs`, or `count` for the number of paths that contribute.
+        """
+        values = self.inputs @ self.gradients.T
+        if self.kind == LABEL:
+            values[self.nodes, np.arange(len(self.nodes))] = 0  # leave-one-out
+        return np.asarray(of(values) * self.source.to_endpoints(self.nodes, np.eye(len(self.nodes)), of))
+
+    def some(self, rows: slice) -> PathSum:
+        """Return the sum for some of the nodes."""
+        return replace(self, nodes=self.nodes[rows], gradients=self.gradients[rows])
+
+    def top(self, top: int, hop: int | None = None, positive: bool = False) -> PathSet:
+        """Return the paths with the largest contributions."""
+        return self.source.top_by_contribution(self.nodes, self.gradients, self.inputs, top, hop, positive=positive)
+
+
+@dataclass(frozen=True, eq=False)
+class LinearScores:
+    """The linearized scores of some nodes: all `(q, c)`, except `vectors (q, d)` and `gradients (q, c, d)`.
+
+    `constant` does not depend on paths; `remainder` is due to the part of the vectors that is not a sum over paths.
+    """
+
+    vectors: Array
+    gradients: Array
+    scores: Array
+    constant: Array
+    label_propagation: Array
+    remainder: Array
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreFunction:
+    """A trained classifier or head as a function of node vectors; arrays are float64.
+
+    `inputs (n, d)` are what a path takes from its endpoint to its start; `offset (d,)` is added to the sum over paths;
+    `vectors (n, d)` replace it, where vectors are something else. `score` returns the class scores of nodes `(q,)` with
+    vectors `(q, d)`, `(q, c)`, to which the scores of `label_paths` are added, where labels are propagated. `features`
+    are what the inputs are computed from, where they are node features.
+    """
+
+    inputs: Array
+    score: Callable[[Tensor, Tensor], Tensor]
+    offset: Array
+    label_paths: LabelPaths | None = None
+    vectors: Array | None = None
+    features: InputFeatures | None = None
+
+    def vectors_at(self, nodes: Array, path_sums: Array) -> Array:
+        """Return the vectors of some nodes, `(q, d)`, given the sums over their paths, `(q, d)`."""
+        return np.asarray(path_sums + self.offset if self.vectors is None else self.vectors[nodes])
+
+    def scores(self, nodes: Array, vectors: Array) -> Array:
+        """Return the class scores of vectors, `(q, c)`, including label propagation."""
+        with torch.no_grad():
+            scores: Array = self.score(torch.from_numpy(nodes), _to_tensor(vectors)).double().numpy()
+        return scores + self._propagated(nodes, scores.shape[1])
+
+    def gradients(self, nodes: Array, vectors: Array, column: int | Array) -> Array:
+        """Return the gradient of a class score, the same class or one for each node, by the vectors, `(q, d)`."""
+        at = _to_tensor(vectors).requires_grad_()
+        scores = self.score(torch.from_numpy(nodes), at)
+        (gradient,) = torch.autograd.grad(scores[np.arange(len(nodes)), column].sum(), at)
+        return np.asarray(gradient.double().numpy())
+
+    def linearize(self, nodes: Array, path_sums: Array) -> LinearScores:
+        """Return the linearized scores of some nodes, given the sums over all their paths, `(q, d)`."""
+        vectors = self.vectors_at(nodes, path_sums)
+        at = _to_tensor(vectors).requires_grad_()
+        outputs = self.score(torch.from_numpy(nodes), at)
+        columns = range(outputs.shape[1])
+        parts = [torch.autograd.grad(outputs[:, column].sum(), at, retain_graph=True)[0] for column in columns]
+        gradients = torch.stack(parts, dim=1).double().numpy()
+        scores = outputs.detach().double().numpy()
+        propagated = self._propagated(nodes, len(columns))
+        constant = scores - np.einsum("qcd,qd->qc", gradients, vectors) + gradients @ self.offset
+        beyond = np.zeros_like(vectors) if self.vectors is None else vectors - path_sums - self.offset
+        remainder = np.einsum("qcd,qd->qc", gradients, beyond)
+        return LinearScores(vectors, gradients, scores + propagated, constant, propagated, remainder)
+
+    def _propagated(self, nodes: Array, classes: int) -> Array:
+        return np.zeros((len(nodes), classes)) if self.label_paths is None else self.label_paths.scores(nodes)
+
+
+def _to_tensor(vectors: Array) -> Tensor:
+    return torch.from_numpy(vectors.astype(np.float32))
