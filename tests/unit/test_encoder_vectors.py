@@ -59,13 +59,13 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
     model = fitted(name, features)
     fit, rest, outputs = model.fitted_, model.embedding_.astype(np.float64), []
     parts = []
-    for scale, (_, classifier) in zip(fit.vector_scales, fit.ensemble, strict=True):
+    for scale, (_, classifier, _) in zip(fit.vector_scales, fit.ensemble, strict=True):
         width = len(classifier.bias)
         parts.append(torch.from_numpy((rest[:, :width] / scale).astype(np.float32)))
         rest = rest[:, width:]
     assert rest.shape[1] == (2 if model.label_propagation_ else 0)
-    weights = [classifier.label_weight.item() for _, classifier in fit.ensemble]
-    for part, weight, (_, classifier) in zip(parts, weights, fit.ensemble, strict=True):
+    weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
+    for part, weight, (_, classifier, _) in zip(parts, weights, fit.ensemble, strict=True):
         scores = classifier.scores(part).detach().double().numpy()
         if model.label_propagation_:
             scores = scores + weight * rest / np.mean(weights)
@@ -81,7 +81,7 @@ def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> Non
     labels[TRAIN_NODES, TRUE_LABELS[TRAIN_NODES]] = 1
     sums = (total - np.diag(np.diag(total))) @ labels
     share = sums / sums.sum(1, keepdims=True)
-    (weight,) = (classifier.label_weight.item() for _, classifier in model.fitted_.ensemble)
+    (weight,) = (classifier.label_weight.item() for _, classifier, _ in model.fitted_.ensemble)
     expected = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
     np.testing.assert_allclose(model.embedding_[:, -2:], weight * expected, rtol=1e-4, atol=1e-4)
 
@@ -89,7 +89,7 @@ def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> Non
 def test_a_part_varies_as_much_as_the_scores_it_gives() -> None:
     model = fitted("several")
     width = len(model.fitted_.ensemble[0][1].bias)
-    for place, (_, classifier) in enumerate(model.fitted_.ensemble):
+    for place, (_, classifier, _) in enumerate(model.fitted_.ensemble):
         part = model.embedding_[:, place * width : (place + 1) * width].astype(np.float64)
         unscaled = torch.from_numpy((part / model.fitted_.vector_scales[place]).astype(np.float32))
         scores = classifier.scores(unscaled).detach().double().numpy()

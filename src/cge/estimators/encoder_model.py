@@ -137,7 +137,7 @@ class EncoderModel(FittedModel):
 
     def classifier_names(self) -> list[str]:
         """Return the names of the classifiers of the ensemble."""
-        return [name for name, _ in self.ensemble]
+        return [name for name, _, _ in self.ensemble]
 
     def explainer(
         self,
