@@ -108,16 +108,16 @@ def scores_of(model: cge.CGE, node: int, classifier_index: int = 0) -> tuple[Arr
 @pytest.mark.parametrize(
     ("weighting", "classifier", "label_propagation", "multilabel"),
     [
-        ("uniform", "mlp", "yes", False),
-        ("degree", "consistency", "no", True),
-        ("degree", "sparse", "yes", True),
-        ("cosine", "sparse-light", "yes", False),
-        ("edges+hops", "consistency", "yes", False),
-        ("average", "sparse", "yes", True),
-        ("cnn", "mlp", "no", False),
-        ("lstm", "consistency", "yes", False),
-        ("degree", "distilled", "yes", False),
-        (ConstantWeighting, "sparse-light", "no", False),
+        ("uniform", "mlp", True, False),
+        ("degree", "consistency", False, True),
+        ("degree", "sparse", True, True),
+        ("cosine", "sparse-light", True, False),
+        ("edges+hops", "consistency", True, False),
+        ("average", "sparse", True, True),
+        ("cnn", "mlp", False, False),
+        ("lstm", "consistency", True, False),
+        ("degree", "distilled", True, False),
+        (ConstantWeighting, "sparse-light", False, False),
     ],
 )
 def test_paths_labels_and_a_constant_add_up_to_the_scores(

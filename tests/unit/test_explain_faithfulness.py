@@ -75,7 +75,8 @@ def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
     node = 1  # its neighbors differ in degree
     curves = model.faithfulness([node], fractions=[0.0, 0.5, 1.0], repeats=3)
     column = int(model.predict_proba([node])[0].argmax())
-    assert curves.deletion[0, 0] == pytest.approx(probability(model, model.embedding_[node], column), abs=1e-5)
+    vector = model.embedding_[node] / model.fitted_.vector_scales[0]  # type: ignore[attr-defined]
+    assert curves.deletion[0, 0] == pytest.approx(probability(model, vector, column), abs=1e-5)
     constant = model.explainer(0).score_function.offset
     assert curves.deletion[0, -1] == pytest.approx(probability(model, constant, column), abs=1e-5)
     np.testing.assert_allclose(curves.insertion[:, ::-1][:, [0, -1]], curves.deletion[:, [0, -1]], atol=1e-6)
@@ -84,13 +85,13 @@ def test_paths_are_deleted_from_the_vector_of_the_classifier() -> None:
     deleted = every[: round(len(every) / 2)]
     inputs = model.explainer(0).score_function.inputs
     coefficients = {each.path: _coefficient(model, each.path) for each in every}
-    rest = model.embedding_[node] - sum(coefficients[each.path] * inputs[each.path[-1]] for each in deleted)
+    rest = vector - sum(coefficients[each.path] * inputs[each.path[-1]] for each in deleted)
     assert curves.deletion[0, 1] == pytest.approx(probability(model, rest, column), abs=1e-5)
     # By weight, cut where no two paths have the same weight.
     order = sorted(coefficients, key=lambda path: -coefficients[path])
     cut = next(k for k in range(2, len(order)) if coefficients[order[k - 1]] > coefficients[order[k]] + 1e-6)
     assert set(order[:cut]) != {each.path for each in every[:cut]}
-    rest = model.embedding_[node] - sum(coefficients[path] * inputs[path[-1]] for path in order[:cut])
+    rest = vector - sum(coefficients[path] * inputs[path[-1]] for path in order[:cut])
     curves = model.faithfulness([node], fractions=[cut / len(order)])
     assert curves.by_weight_deletion[0, 0] == pytest.approx(probability(model, rest, column), abs=1e-5)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -63,7 +62,7 @@ def test_labels_contribute_their_share_of_the_path_weights(
         "regression": {0: 1.0, 1: 2.5, 3: -1.0, 5: 4.0},
     }[kind]
     task = "regression" if kind == "regression" else "classification"
-    model = quick_cge(weighting, label_propagation="yes", task=task, inputs="auto" if features else "learned", **QUICK)
+    model = quick_cge(weighting, label_propagation=True, task=task, inputs="auto" if features else "learned", **QUICK)
     model.fit(small_graph(directed, features), labels)
     fitted: Any = model.fitted_
     matrix, target = fitted.train.matrix, fitted.target
@@ -93,7 +92,7 @@ def test_labels_contribute_their_share_of_the_path_weights(
 
 @pytest.fixture(scope="module")
 def model() -> cge.CGE:
-    return quick_cge("degree", label_propagation="yes", **QUICK).fit(
+    return quick_cge("degree", label_propagation=True, **QUICK).fit(
         with_sparse_features(two_groups()), partial_labels()
     )
 
@@ -144,7 +143,7 @@ def test_as_many_entries_as_cover_enough(model: cge.CGE) -> None:
         assert len(table) == 10 or table.coverage >= 0.8
         assert table.coverage - abs(table[-1].contribution) / sum(abs(row.contribution) for row in table) < 0.8
     # The paths cover their part of all contributions: those of all paths, one by one.
-    short = quick_cge("degree", label_propagation="no", **QUICK).fit(model.graph_, partial_labels())
+    short = quick_cge("degree", label_propagation=False, **QUICK).fit(model.graph_, partial_labels())
     every = [abs(path.contribution) for path in short.explain(4, top=100_000)]
     explanation = short.explain(4)
     assert explanation.coverage == pytest.approx(sum(every[: len(explanation)]) / sum(every))
@@ -159,7 +158,7 @@ def test_as_many_entries_as_cover_enough(model: cge.CGE) -> None:
 
 def test_a_classifier_has_a_name(model: cge.CGE) -> None:
     several, sparse = (
-        quick_cge("degree", label_propagation="no", **QUICK | {"classifier": name}).fit(model.graph_, partial_labels())
+        quick_cge("degree", label_propagation=False, **QUICK | {"classifier": name}).fit(model.graph_, partial_labels())
         for name in ("mlp", "sparse")
     )
     several.fitted_.ensemble += sparse.fitted_.ensemble  # type: ignore[attr-defined]
@@ -180,7 +179,7 @@ def same(first: Explanation, second: Explanation) -> bool:
 @pytest.mark.parametrize("weighting", ["degree", "edges+hops", "average"])
 def test_new_nodes_are_explained_as_they_are_predicted(weighting: str) -> None:
     graph = with_sparse_features(two_groups())
-    model = quick_cge(weighting, label_propagation="yes", **QUICK).fit(graph, partial_labels())
+    model = quick_cge(weighting, label_propagation=True, **QUICK).fit(graph, partial_labels())
     features = sp.csr_array(np.eye(12, dtype=np.float32)[:2])
     update = GraphUpdate([(100, 3), (100, 6), (101, 25), (102, 7)], feature_ids=[100, 103], features=features)
     for node, evidence in ((100, 1), (101, 3), (102, 3), (103, 2), (4, 0)):
@@ -213,8 +212,8 @@ def test_a_graph_that_replaces_the_training_graph(model: cge.CGE) -> None:
 
 
 @pytest.mark.parametrize("inputs", ["features", "learned"])
-@pytest.mark.parametrize("label_propagation", ["yes", "no"])
-def test_nodes_without_information(inputs: str, label_propagation: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("label_propagation", [True, False])
+def test_nodes_without_information(inputs: str, label_propagation: bool) -> None:
     x = np.array(sp.csr_array(with_sparse_features(two_groups()).features).toarray())
     source, target = two_groups().to_scipy().nonzero()
     isolated = 2 * GROUP_SIZE
@@ -235,7 +234,7 @@ def test_nodes_without_information(inputs: str, label_propagation: str, tmp_path
 
 def test_multilabel_classes_share_a_label() -> None:
     labels = np.where((np.arange(2 * GROUP_SIZE) % 3 == 0)[:, None], MULTILABEL, 0)
-    model = quick_cge("degree", label_propagation="yes", **QUICK).fit(with_sparse_features(two_groups()), labels)
+    model = quick_cge("degree", label_propagation=True, **QUICK).fit(with_sparse_features(two_groups()), labels)
     explanation = model.explain(4, top=1000)
     expected = np.zeros(3)
     for row in explanation.by_labeled_node:

@@ -15,9 +15,9 @@ from tests.fixtures import TRUE_LABELS, partial_labels, quick_cge, two_groups, w
     "settings",
     [
         {},
-        {"classifier": "sparse", "label_propagation": "yes"},
+        {"classifier": "sparse", "label_propagation": True},
         {"weighting": "lstm", "classifier": "mlp"},
-        {"inputs": "learned", "label_propagation": "yes", "classifier": "mlp"},
+        {"inputs": "learned", "label_propagation": True, "classifier": "mlp"},
     ],
 )
 def test_the_explorer_shows_single_explanations(settings: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
