@@ -178,7 +178,7 @@ def test_tables_for_spreadsheets_hold_no_formulas(
     assert {"'=", "'+"} <= starts
     for row, path in zip(rows, expected, strict=True):
         assert row["path"] == "'" + " → ".join(path.path)
-        assert row["types"] == " → ".join(path.types)
+        assert row["edge_types"] == " → ".join(path.types)
         assert int(row["length"]) == path.length
         assert int(row["diversity"]) == path.diversity
         assert float(row["contribution"]) == pytest.approx(path.contribution)
@@ -187,10 +187,10 @@ def test_tables_for_spreadsheets_hold_no_formulas(
             number = name.startswith(("contribution", "weight"))
             assert number or cell[:1] not in "=+-@\t\r" or not cell
     assert any(float(row["contribution to plain"]) < 0 for row in rows)
-    assert {row["labels"] for row in rows} & {"'=SUM(1)", "'=SUM(1) → '=SUM(1)", "'=SUM(1) → =SUM(1)"}
+    assert {row["training_labels"] for row in rows} & {"'=SUM(1)", "'=SUM(1) → '=SUM(1)", "'=SUM(1) → =SUM(1)"}
     table = pq.read_table(parquet).to_pylist()
     assert [row["path"] for row in table] == [list(path.path) for path in expected]  # as they are
-    assert [row["labels"] for row in table] == [list(path.labels) for path in expected]
+    assert [row["training_labels"] for row in table] == [list(path.labels) for path in expected]
     assert table[0]["contribution to =SUM(1)"] == expected[0].contribution
     assert sorted(file.name for file in tmp_path.iterdir()) == ["paths.csv", "paths.parquet"]
 
@@ -315,7 +315,9 @@ def test_integers_stay_integers_in_parquet(tmp_path: Path) -> None:
     file = tmp_path / "paths.parquet"
     assert run(["explain", str(tmp_path / "model"), "--node", "1", "--top", "5", "--parquet", str(file)]) == 0
     expected, rows = model.explain(1, top=5), pq.read_table(file).to_pylist()
-    assert [(row["path"], row["labels"]) for row in rows] == [(list(path.path), list(path.labels)) for path in expected]
+    assert [(row["path"], row["training_labels"]) for row in rows] == [
+        (list(path.path), list(path.labels)) for path in expected
+    ]
     assert {type(node) for row in rows for node in row["path"]} == {int}
 
 

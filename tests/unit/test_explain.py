@@ -198,15 +198,15 @@ def test_an_explanation_is_a_sequence_of_paths_by_name(fitted: cge.CGE) -> None:
     graph = fitted.graph_
     for path in explanation:
         assert path.path[0] == "n7"
-        assert path.length == path.hops + 1 == len(path.path)
-        assert path.diversity == len(set(path.path))
+        assert path.hops + 1 == len(path.path)
+        assert path.distinct_nodes == len(set(path.path))
         for node, following, kind in zip(path.path, path.path[1:], path.types, strict=False):
             far = abs(int(node[1:]) - int(following[1:])) > 2
             assert kind == ("(self-loop)" if node == following else KINDS[int(far)])
             assert node == following or following in graph.neighbors(node)
         expected = [str(NAMES[TRUE_LABELS[int(node[1:])]]) if int(node[1:]) % 3 == 0 else None for node in path.path]
         assert list(path.labels) == expected
-    assert any(path.length > path.diversity for path in fitted.explain("n7", top=50))
+    assert any(path.hops + 1 > path.distinct_nodes for path in fitted.explain("n7", top=50))
     values = json.loads(json.dumps(explanation.to_dict()))
     assert values["node"] == "n7"
     assert values["classes"] == ["left", "right"]
@@ -317,7 +317,7 @@ def test_a_class_is_the_mean_of_its_nodes(
     best = sorted((value for value in contributions if value > 0), reverse=True)[:12]
     np.testing.assert_allclose([path.contribution for path in explanation], best, atol=1e-6)
     assert {path.path[0] for path in explanation} <= set(nodes)
-    assert hop is None or {path.length for path in explanation} == {hop + 1}
+    assert hop is None or {path.hops for path in explanation} == {hop}
     # The size of batches makes no difference.
     kind = AllPaths if which == "fitted" else SampledPaths
     monkeypatch.setattr(kind, "batch_size", 3)
@@ -516,5 +516,5 @@ def test_a_node_without_edges_has_no_paths_but_its_own() -> None:
     assert_adds_up(explanation)
     model = quick_cge("degree", classifier="mlp", hops=2, **settings).fit(graph, labels)
     explanation = model.explain(2 * GROUP_SIZE)
-    assert {path.diversity for path in explanation} <= {1}
+    assert {path.distinct_nodes for path in explanation} <= {1}
     assert_adds_up(explanation)

@@ -224,11 +224,11 @@ def test_collapsed_weights_are_reported() -> None:
     assert "The weights have collapsed" in str(comparison)
     assert WeightingComparison(gain=None, **EDGES_AND_HOPS).sentences()[1:] == [
         (
-            "Weights are concentrated: equivalent to 40 % of the paths (effective sample size (ΣA)²/ΣA², relative to "
-            "uniform weights)."
+            "Effective sample size of the path weights: 40 % of the paths ((Σa)²/(n Σa²) for relative weights a of n "
+            "paths; uniform weights: 100 %)."
         ),
         (
-            "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least (mean "
-            "contribution to the score, above the mean over classes)."
+            "Paths of 0 hops (+0.50) contribute most to the predicted classes, those of 1 hop (−0.25) least "
+            "(contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
         ),
     ]

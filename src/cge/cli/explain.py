@@ -168,9 +168,9 @@ def _columns(explanation: Explanation, by: str, text: bool) -> dict[str, Any]:
     columns: dict[str, Any] = {"rank": np.arange(1, len(rows) + 1)}
     for name in rows[0] if rows else ():
         values = [row[name] for row in rows]
-        if name in ("path", "labels", "types") and text:
+        if name in ("path", "training_labels", "edge_types") and text:
             columns[name] = [" → ".join("·" if each is None else label_text(each) for each in row) for row in values]
-        elif name in ("path", "labels", "types"):
+        elif name in ("path", "training_labels", "edge_types"):
             columns[name] = [[cell(each) for each in row] for row in values]
         elif name == "features":
             columns[name] = ["; ".join(f"{feature} {value:+.4g}" for feature, value in cells) for cells in values]

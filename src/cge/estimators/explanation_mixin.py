@@ -162,9 +162,9 @@ class ExplanationMixin:
     def compare_weighting(self, *, train_uniform: bool = False) -> WeightingComparison:
         """Return how the path weighting compares with uniform weights.
 
-        Contains the difference in validation accuracy, where the model search measured it; the effective number of
-        paths; the contributions of paths of 0, 1, … edges; whether weights collapsed or are nearly constant. `print`
-        shows it.
+        Contains the difference in validation accuracy, where the model search measured it; the effective sample
+        size of the path weights; the contributions of paths of 0, 1, … hops; whether weights collapsed (almost no path
+        has any weight) or are nearly uniform. `print` shows it.
 
         Parameters
         ----------

@@ -256,12 +256,12 @@ class Explainer:
         contributions = labels.contributions(paths) if is_label else self._contributions(paths)  # type: ignore[union-attr]
         batch, weights = PathBatch(paths.nodes(source.indices), paths.length), source.weights(paths).tolist()
         rows, edge_types = [], self.paths.types
-        for row, diversity in enumerate(batch.diversity.tolist()):
+        for row, distinct in enumerate(batch.diversity.tolist()):
             nodes, own = batch.nodes[row, : batch.length[row]], contributions[row]
             ids, of_nodes = tuple(self.ids[nodes].tolist()), self.labels.of_nodes(nodes)
             types = () if edge_types is None else edge_types.named(paths.edges[row])
             value = float(own[class_index])
-            rows.append(PathContribution(ids, weights[row], value, own, diversity, of_nodes, types, part.kind))
+            rows.append(PathContribution(ids, weights[row], value, own, distinct, of_nodes, types, part.kind))
         return rows
 
     # ------------------------------------------------------------------ faithfulness

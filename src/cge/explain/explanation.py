@@ -91,7 +91,7 @@ class PathContribution:
     Attributes
     ----------
     path : tuple
-        Ids of its nodes, the explained one first; `diversity` is the number of distinct ones.
+        Ids of its nodes, the explained one first; `distinct_nodes` is the number of distinct ones.
     weight : float
         The relative path weight: A(p) divided by that of uniform weights, as in `CGE.path_weights`.
     contribution, contributions : float, (c,) float64
@@ -108,15 +108,10 @@ class PathContribution:
     weight: float
     contribution: float
     contributions: Array
-    diversity: int
+    distinct_nodes: int
     labels: tuple[Any, ...]
     types: tuple[str, ...] = ()
     ends_at: str = "inputs"
-
-    @property
-    def length(self) -> int:
-        """Number of nodes, repeated ones included: one more than hops."""
-        return len(self.path)
 
     @property
     def hops(self) -> int:
@@ -125,11 +120,11 @@ class PathContribution:
 
     def row(self, classes: Sequence[Any]) -> dict[str, Any]:
         """Return plain values by name."""
-        numbers = {name: getattr(self, name) for name in ("length", "hops", "diversity", "weight", "contribution")}
+        numbers = {name: getattr(self, name) for name in ("hops", "distinct_nodes", "weight", "contribution")}
         return {
             "path": list(self.path),
-            "labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
-            "types": list(self.types),
+            "training_labels": [list(label) if isinstance(label, tuple) else label for label in self.labels],
+            "edge_types": list(self.types),
             "ends_at": self.ends_at,
             **numbers,
             "contributions": dict(zip(map(str, classes), self.contributions.tolist(), strict=True)),

@@ -142,15 +142,16 @@ class WeightingComparison:
         elif self.nearly_uniform and self.weighting != "uniform":
             sentences.append("The weights are nearly uniform: paths of the same length have about the same weight.")
         elif not self.nearly_uniform:
-            size = "(effective sample size (ΣA)²/ΣA², relative to uniform weights)"
-            percent = f"{100 * self.effective_fraction:.0f} %"
-            sentences.append(f"Weights are concentrated: equivalent to {percent} of the paths {size}.")
+            size = f"Effective sample size of the path weights: {100 * self.effective_fraction:.0f} % of the paths"
+            sentences.append(f"{size} ((Σa)²/(n Σa²) for relative weights a of n paths; uniform weights: 100 %).")
         if len(self._used_hops) > 1:
             numbers = [f"{value:+.2f}".replace("-", "−") for value in self.contribution_by_hop]
             ends = self.strongest_hop, self.weakest_hop
             most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in ends)
             ranked = f"Paths of {most} contribute most to the predicted classes, those of {least} least"
-            sentences.append(f"{ranked} (mean contribution to the score, above the mean over classes).")
+            sentences.append(
+                f"{ranked} (contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
+            )
         return sentences
 
     def __str__(self) -> str:

@@ -185,12 +185,12 @@
     marker: { color: "#2f6fd0" },
   }] : null, { title: { text: "Hop weights" }, xaxis: { title: { text: "hops" }, dtick: 1 }, showlegend: false });
   draw("histogram", data.histogram ? [{
-    type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.center, y: data.histogram.count, hovertemplate: "A ≈ %{x:.2f}: %{y} paths<extra></extra>",
-  }] : null, { title: { text: "Weights of the strongest paths" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, showlegend: false });
+    type: "scatter", mode: "lines", line: { shape: "hvh" }, fill: "tozeroy", x: data.histogram.center, y: data.histogram.count, hovertemplate: "weight ≈ %{x:.2f}: %{y} paths<extra></extra>",
+  }] : null, { title: { text: "Weights of the paths with the largest contributions" }, xaxis: { title: { text: data.weight_axis }, type: "log" }, showlegend: false });
   draw("by-length", data.by_length.length ? data.by_length.map((curve) => ({
     type: "scatter", mode: "lines+markers", name: curve.name, x: curve.x, y: curve.y,
     error_y: { type: "data", array: curve.error, thickness: 1 },
-  })) : null, { title: { text: "Path weight by number of hops and of distinct nodes" }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "|A|, geometric mean" }, type: "log" } });
+  })) : null, { title: { text: "Path weight by number of hops and of distinct nodes" }, xaxis: { title: { text: "number of hops, or of distinct nodes" }, dtick: 1 }, yaxis: { title: { text: "|relative weight|, geometric mean" }, type: "log" } });
   grid("relevance", "relevance-section", data.relevance, null, "Viridis", ["predicted", "on the path"]);
   const probabilities = ["deletion", "insertion"].flatMap((change) => data.faithfulness[change].flatMap((curve) => curve.probability));
   const [lowest, highest] = [Math.min(...probabilities), Math.max(...probabilities)];
