@@ -149,9 +149,8 @@ class WeightingComparison:
             ends = self.strongest_hop, self.weakest_hop
             most, least = (f"{counted(hop, 'hop')} ({numbers[hop]})" for hop in ends)
             ranked = f"Paths of {most} contribute most to the predicted classes, those of {least} least"
-            sentences.append(
-                f"{ranked} (contribution to the score of the predicted class minus the mean over all classes, averaged over nodes)."
-            )
+            centered = "contribution to the score of the predicted class minus the mean over all classes"
+            sentences.append(f"{ranked} ({centered}, averaged over nodes).")
         return sentences
 
     def __str__(self) -> str:
