@@ -65,7 +65,7 @@ def test_the_defaults(features: bool) -> None:
         model, graph = quick_cge(max_epochs=50, dim=None), with_sparse_features(graph)
     model.fit(graph, MOST, callback=epochs.append)
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
-    widths = [len(classifier.bias) for _, classifier in model.fitted_.ensemble]
+    widths = [len(classifier.bias) for _, classifier, _ in model.fitted_.ensemble]
     assert model.embedding_.shape == (NODES, sum(widths) + 2 * model.label_propagation_)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weighting"] for row in model.search_results_}

@@ -64,7 +64,7 @@ def test_predictions_are_a_function_of_the_vectors(name: str, features: bool) ->
         parts.append(torch.from_numpy((rest[:, :width] / scale).astype(np.float32)))
         rest = rest[:, width:]
     assert rest.shape[1] == (2 if model.label_propagation_ else 0)
-    weights = [classifier.label_weight.item() for _, classifier in fit.ensemble]
+    weights = [classifier.label_weight.item() for _, classifier, _ in fit.ensemble]
     for part, weight, (_, classifier) in zip(parts, weights, fit.ensemble, strict=True):
         scores = classifier.scores(part).detach().double().numpy()
         if model.label_propagation_:
@@ -81,7 +81,7 @@ def test_the_last_numbers_are_the_propagated_labels_without_the_own_one() -> Non
     labels[TRAIN_NODES, TRUE_LABELS[TRAIN_NODES]] = 1
     sums = (total - np.diag(np.diag(total))) @ labels
     share = sums / sums.sum(1, keepdims=True)
-    (weight,) = (classifier.label_weight.item() for _, classifier in model.fitted_.ensemble)
+    (weight,) = (classifier.label_weight.item() for _, classifier, _ in model.fitted_.ensemble)
     expected = np.log(((1 - _SMOOTHING) * share + _SMOOTHING / 2) * 2)
     np.testing.assert_allclose(model.embedding_[:, -2:], weight * expected, rtol=1e-4, atol=1e-4)
 
