@@ -8,12 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import figures, figures_report, tables, tables_report, weights, weights_report
+from studies import figures, figures_report, paper, paper_report, tables, tables_report, weights, weights_report
 from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "weights")
+NAMES = (*tables.TABLES, "figures", "weights", "paper")
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,8 @@ def study(name: str, folder: Path) -> Study:
         return Study(figures.cells, figures.run, figures_report.write_report)
     if name == "weights":
         return Study(weights.cells, weights.run, weights_report.write_report)
+    if name == "paper":
+        return Study(paper.cells, paper.run, paper_report.write_report, paper.current)
     return Study(
         partial(tables.cells, name),
         partial(tables.run, name=name, folder=folder / name / "vectors"),

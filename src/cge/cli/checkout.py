@@ -24,8 +24,9 @@ Study = Annotated[
     typer.Argument(
         metavar="STUDY",
         help="table2, table3: tables of the paper; figures: its analyses of path weights; weights: which weighting "
-        "is more accurate on which graph.",
-        autocompletion=among("table2", "table3", "figures", "weights"),
+        "is more accurate on which graph; paper: the paper's algorithm by outer steps, by strength of the supervised "
+        "gradient, and with an oracle.",
+        autocompletion=among("table2", "table3", "figures", "weights", "paper"),
     ),
 ]
 Only = Annotated[
