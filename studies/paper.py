@@ -98,7 +98,7 @@ def run(cell: Cell) -> dict[str, Any]:
         model.outer_codes = data.labels
     row = run_once(model, data, split)
     last = model.history_[-1]
-    found = {
+    result = {
         "settings": settings,
         "revision": REVISION,
         "test": row["metrics"]["accuracy"],
@@ -106,7 +106,7 @@ def run(cell: Cell) -> dict[str, Any]:
         "weight_mean": last.weight_mean,
         "weight_std": last.weight_std,
     }
-    return row | found
+    return row | result
 
 
 def current(cell: Cell, row: dict[str, Any]) -> bool:

@@ -489,6 +489,21 @@ def test_every_optimizer_descends_both_losses(setting: str, loss: str, optimizer
     assert history[-1].supervised_loss < history[0].supervised_loss
 
 
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_sgd_learns_with_its_default_rates(setting: str) -> None:
+    """The head under plain SGD ends near that under Adam; with the rate of Adam it stays at the start."""
+    task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+    settings = replace(SMALL, weighting="uniform", setting=setting, head_lr=None, walks_per_node=10)
+
+    def accuracy(**changed: Any) -> float:
+        parameters = train(task, replace(settings, **changed)).parameters
+        return accuracy_or_f1(parameters.scores(task.features, torch.arange(40)).numpy(), task.labels.numpy())
+
+    assert accuracy(optimizer="sgd") >= accuracy(optimizer="auto") - 0.05
+    losses = [train(task, replace(settings, optimizer="sgd", head_lr=rate)).history[-1] for rate in (None, 0.01)]
+    assert losses[0].supervised_loss < losses[1].supervised_loss - 0.1
+
+
 def test_the_best_epoch_is_restored_and_patience_ends_training() -> None:
     task = make_task(two_groups())
     trained = train(task, replace(SMALL, weighting="uniform", max_epochs=8, patience=3))
