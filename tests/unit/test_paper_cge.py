@@ -148,7 +148,7 @@ def test_half_of_the_validation_labels_can_train_the_weighting() -> None:
 
 
 def test_folds_need_no_epochs_without_labels() -> None:
-    model = small(pretrain=0, max_epochs=2).fit(two_groups(), partial_labels(), VALIDATION)
+    model = small(pretrain=0, max_epochs=2, weighting_lr=0.1).fit(two_groups(), partial_labels(), VALIDATION)
     assert all(epoch.outer_loss is not None for epoch in model.history_)
 
 

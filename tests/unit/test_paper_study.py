@@ -76,7 +76,17 @@ def test_a_cell_runs_and_its_result_is_current(monkeypatch: pytest.MonkeyPatch) 
 def test_the_report(tmp_path: Path) -> None:
     folder = tmp_path / "paper"
     folder.mkdir()
-    values = {"planetoid-t, strength 1": (0.70, 0.72), "cge-t-lstm, oracle": (0.75, 0.79)}
+    values = {"planetoid-t, strength 0": (0.70, 0.72), "cge-t-lstm, oracle": (0.75, 0.79)}
+    (tmp_path / "table2").mkdir()
+    table2 = {
+        "settings": read_table("table2").settings_of("cora", "planetoid-t"),
+        "revision": 1,
+        "version": "0.1.0 abc",
+    }
+    with (tmp_path / "table2" / "cora.jsonl").open("w") as file:
+        for seed, test in enumerate((0.70, 0.72)):
+            cell = {"graph": "cora", "method": "planetoid-t", "seed": seed}
+            file.write(json.dumps(cell | table2 | {"test": test}) + "\n")
     with (folder / "cora.jsonl").open("w") as file:
         for method, tests in values.items():
             for seed, test in enumerate(tests):
@@ -88,7 +98,8 @@ def test_the_report(tmp_path: Path) -> None:
     tables = write_report(tmp_path)
     assert tables["graphs"]["cora"]["cge-t-lstm, oracle"]["against"]["gain"] == pytest.approx(0.06)
     lines = (tmp_path / "paper.md").read_text().splitlines()
-    assert "| planetoid-t, strength 1 | 61.0 ± 1.4 (2) | 71.0 ± 1.4 (2) |  |  |  |  |  | 0.1.0 abc |" in lines
+    assert "| planetoid-t, strength 1 |  | 71.0 ± 1.4 (2) |  |  |  |  |  | 0.1.0 abc |" in lines
+    assert "| planetoid-t, strength 0 | 61.0 ± 1.4 (2) | 71.0 ± 1.4 (2) |  |  |  |  |  | 0.1.0 abc |" in lines
     oracle = (
         "| cge-t-lstm, oracle | 67.0 ± 2.8 (2) | 77.0 ± 2.8 (2) | 0.40 to 0.50 | 0.40 to 0.50 | +6.0 | 0.105 | 0.105 |"
     )
