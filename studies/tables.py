@@ -162,8 +162,10 @@ def tables_of(table: Table, rows: Mapping[Cell, dict[str, Any]]) -> dict[str, An
 
 
 def _runs(rows: Mapping[Cell, dict[str, Any]], dataset: str, method: str) -> dict[int, dict[str, Any]]:
-    """Return the results of a method on a data set by seed."""
-    return {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (dataset, method)}
+    """Return the results of a method on a data set by seed: only those of its latest revision, which are comparable."""
+    runs = {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (dataset, method)}
+    latest = max((row.get("revision", 0) for row in runs.values()), default=0)
+    return {seed: row for seed, row in runs.items() if row.get("revision", 0) == latest}
 
 
 def _summary(table: Table, rows: Mapping[Cell, dict[str, Any]], dataset: str, method: str) -> dict[str, Any]:
@@ -178,12 +180,13 @@ def _summary(table: Table, rows: Mapping[Cell, dict[str, Any]], dataset: str, me
         "seconds": mean_interval([row["seconds"] for row in ordered]).mean,
         "settings": ordered[0]["settings"],
         "versions": sorted({row.get("version", "not recorded") for row in ordered}),
-        "outdated": any(row.get("revision", 0) < table.revision_of(method) for row in ordered),
+        "outdated": ordered[0].get("revision", 0) < table.revision_of(method),
     }
     baseline = table.against.get(method)
     baseline_runs = _runs(rows, dataset, baseline) if baseline else {}
     seeds = sorted(set(runs) & set(baseline_runs))
-    if seeds:
+    # Runs of older code are not compared with those of newer code.
+    if seeds and len({row.get("revision", 0) for row in (runs[seeds[0]], baseline_runs[seeds[0]])}) == 1:
         ours, theirs = ([side[seed]["test"] for seed in seeds] for side in (runs, baseline_runs))
         summary["against"] = vars(paired_t_test(ours, theirs)) | {"method": baseline}
         first = seeds[0]  # the nodes are the same for every seed and must not be counted more than once
