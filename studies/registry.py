@@ -8,12 +8,24 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from studies import figures, figures_report, paper, paper_report, tables, tables_report, weights, weights_report
+from studies import (
+    figures,
+    figures_report,
+    paper,
+    paper_report,
+    tables,
+    tables_report,
+    task_vectors,
+    vectors,
+    vectors_report,
+    weights,
+    weights_report,
+)
 from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "weights", "paper")
+NAMES = (*tables.TABLES, "figures", "paper", "tasks", "vectors", "weights")
 
 
 @dataclass(frozen=True)
@@ -42,6 +54,10 @@ def study(name: str, folder: Path) -> Study:
     """Return a study whose results are in `folder / name`."""
     if name == "figures":
         return Study(figures.cells, figures.run, figures_report.write_report)
+    if name == "tasks":
+        return Study(task_vectors.cells, task_vectors.run, task_vectors.write_report)
+    if name == "vectors":
+        return Study(vectors.cells, vectors.run, vectors_report.write_report)
     if name == "weights":
         return Study(weights.cells, weights.run, weights_report.write_report)
     if name == "paper":

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cge.estimators.configs import OuterConfig, PaperOuterConfig, PaperTrainingConfig, TrainingConfig
     from cge.estimators.embeddings import DeepWalk, Node2Vec
     from cge.estimators.methods import Method, register_method
+    from cge.estimators.multi_task import MultiTask, multi_task
     from cge.estimators.paper_cge import PaperCGE
     from cge.estimators.persistence import load
     from cge.estimators.predictions import edge_vectors, subgraph_vectors
@@ -33,6 +34,7 @@ __all__ = [
     "Graph",
     "GraphUpdate",
     "Method",
+    "MultiTask",
     "Node2Vec",
     "OuterConfig",
     "PaperCGE",
@@ -47,6 +49,7 @@ __all__ = [
     "edge_vectors",
     "load",
     "load_dataset",
+    "multi_task",
     "read_features",
     "read_graph",
     "read_labels",
@@ -66,6 +69,7 @@ _MODULES = {
     "cge.estimators.configs": "OuterConfig PaperOuterConfig PaperTrainingConfig TrainingConfig",
     "cge.estimators.embeddings": "DeepWalk Node2Vec",
     "cge.estimators.methods": "Method register_method",
+    "cge.estimators.multi_task": "MultiTask multi_task",
     "cge.estimators.paper_cge": "PaperCGE",
     "cge.estimators.persistence": "load",
     "cge.estimators.predictions": "edge_vectors subgraph_vectors",

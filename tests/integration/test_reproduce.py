@@ -84,7 +84,7 @@ def test_no_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["tables"], "there is no study 'tables'; there are table2, table3, figures, weights, paper"),
+        (["tables"], "there is no study 'tables'; there are table2, table3, figures, paper, tasks, vectors, weights"),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
         (["table2", "--show", "--only", "cora"], "--show writes the tables of all stored results; leave out --only"),
         (

@@ -99,7 +99,7 @@ def test_every_setting_is_documented(kind: Any) -> None:
 
 def test_every_attribute_is_documented(fitted: Any) -> None:
     documented = re.findall(r"^(\w+_) : ", str(type(fitted).__doc__), re.MULTILINE)
-    public = [name for name in vars(fitted) if name.endswith("_") and not name.startswith("_")]
+    public = ["embedding_", *(name for name in vars(fitted) if name.endswith("_") and not name.startswith("_"))]
     assert sorted(documented) == sorted(public)
 
 
@@ -189,7 +189,8 @@ def test_flat_names_lead_to_the_groups_and_back() -> None:
 
 
 def test_a_trained_model(fitted: Any) -> None:
-    assert fitted.embedding_.shape == (NODES, 8 if isinstance(fitted, cge.CGE) else 16)
+    dim = 8 + 2 * fitted.label_propagation_ if isinstance(fitted, cge.CGE) else 16  # with the propagated labels
+    assert fitted.embedding_.shape == (NODES, dim)
     assert fitted.embedding_.dtype == np.float32
     assert fitted.classes_.tolist() == [0, 1]
     assert fitted.node_ids_.tolist() == list(range(NODES))

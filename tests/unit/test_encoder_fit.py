@@ -65,7 +65,8 @@ def test_the_defaults(features: bool) -> None:
         model, graph = quick_cge(max_epochs=50, dim=None), with_sparse_features(graph)
     model.fit(graph, MOST, callback=epochs.append)
     assert model.score(model.node_ids_, TRUE_LABELS) > 0.9
-    assert model.embedding_.shape == (NODES, 32)
+    widths = [len(classifier.bias) for _, classifier in model.fitted_.ensemble]
+    assert model.embedding_.shape == (NODES, sum(widths) + 2 * model.label_propagation_)
     assert np.isfinite(model.embedding_).all()
     assert model.weighting_ in {row["weighting"] for row in model.search_results_}
     assert set(model.classifiers_) <= {"mlp", "consistency", "sparse", "sparse-light", "distilled"}
@@ -148,7 +149,8 @@ def test_an_ensemble_averages_probabilities() -> None:
     single = quick_cge("degree", **settings).fit(graph, TRAIN, VALIDATION)
     fitted: Any = three.fitted_
     assert len(fitted.ensemble) == 3
-    assert np.array_equal(three.embedding_, single.embedding_)  # of the first classifier
+    assert np.array_equal(three.embedding_[:, :8], single.embedding_)  # the part of the first classifier
+    assert three.embedding_.shape == (NODES, 24)
     each = [
         uncalibrated_probabilities(fitted.data, fitted.selection, [member], None, fitted.target, np.arange(NODES))
         for member in fitted.ensemble
@@ -550,13 +552,13 @@ def test_inputs_are_vectors_of_walks(tmp_path: Path) -> None:
     inputs = fitted.data.inputs("l2").numpy()
     assert inputs.shape == (NODES, 128)
     np.testing.assert_allclose(np.linalg.norm(inputs, axis=1), 1, rtol=1e-5)
-    classifier = fitted.embedder[1]
+    ((_, classifier),) = fitted.ensemble
     adjacency = graph.to_scipy().toarray() + np.eye(NODES)
     scale = adjacency.sum(1) ** -0.5
     transition = scale[:, None] * adjacency * scale
     hops = sum(np.linalg.matrix_power(transition, hop) for hop in range(5)) / 5
     expected = hops @ inputs @ classifier.weight.detach().numpy() + classifier.bias.detach().numpy()
-    np.testing.assert_allclose(model.embedding_, expected, atol=1e-4)
+    np.testing.assert_allclose(model.embedding_, fitted.vector_scales[0] * expected, atol=1e-4)
     by_name = quick_cge("degree", inputs="walks", **quick).fit(graph, y)
     assert np.array_equal(by_name.embedding_, model.embedding_)
     model.save(tmp_path)

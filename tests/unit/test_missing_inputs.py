@@ -126,5 +126,5 @@ def test_features_at_the_mean_are_no_evidence() -> None:
     update = GraphUpdate([(103, 100)], feature_ids=[100, 101, 102], features=features)
     predictions, _ = predict_nodes(model, None, update)
     evidence = (EVIDENCE[number] for number in predictions.evidence)
-    expected = {100: "none", 101: "none", 102: "features", 103: "none"}
+    expected = dict.fromkeys((100, 101, 103), "no information") | {102: "features"}
     assert dict(zip(predictions.nodes.tolist(), evidence, strict=True)) == expected

@@ -32,7 +32,7 @@ _BASIS = {
     "features+edges": "new, by features and edges",
     "features": "new, by features only",
     "edges": "new, by edges only",
-    "none": "new, without features and edges",
+    "no information": "no path leads to a feature or a label: class frequencies",
 }
 
 

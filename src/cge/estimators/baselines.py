@@ -119,8 +119,9 @@ class WalkClassifier(NodeClassifier):
         features = _unit(graph) if self.features else None
         if task.choice is None:  # vectors do not depend on labels
             self.embedding_ = self._vectors(graph)
-        x: Any = unit_rows(self.embedding_)
-        return _logistic_regression(x if features is None else sp.csr_array(sp.hstack([x, features])), task)
+        if features is None:
+            return classify_vectors(self.embedding_, task)
+        return _logistic_regression(sp.csr_array(sp.hstack([unit_rows(self.embedding_), features])), task)
 
     def _embedder(self) -> DeepWalk | Node2Vec:
         names = ("walk_length", "walks_per_node", "window", "random_state", "n_jobs")
@@ -188,6 +189,14 @@ def _unit(graph: Graph) -> sp.csr_array:
         raise InputError("this method needs node features, and the graph has none")
     rows: sp.csr_array = unit_rows(sp.csr_array(graph.features, dtype=np.float64))
     return rows
+
+
+def classify_vectors(vectors: Array, task: TaskLabels) -> tuple[Array, float]:
+    """Return class probabilities `(n, c)` by logistic regression on vectors `(n, d)` alone, and its C.
+
+    Rows are scaled to unit length. The validation labels select C, the inverse strength of regularization.
+    """
+    return _logistic_regression(unit_rows(vectors), task)
 
 
 def _logistic_regression(x: Any, task: TaskLabels) -> tuple[Array, float]:

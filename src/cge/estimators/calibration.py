@@ -12,15 +12,14 @@ import torch
 from torch import Tensor
 
 from cge.arrays import Array
+from cge.estimators.classifier_inputs import classifier_inputs
 from cge.estimators.fitted_model import ValidationNodes
 from cge.graph import Graph
 from cge.metrics import class_prior_ratio, log_losses
 from cge.models.classifiers import PathClassifier
-from cge.models.propagation import propagate_to
 from cge.targets import Target
 from cge.training.candidate_evaluation import CandidateScore
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.classifier_registry import CLASSIFIERS
 from cge.training.encoder_data import EncoderData
 from cge.training.model_search import Selection
 
@@ -54,22 +53,9 @@ def uncalibrated_probabilities(
     target: Target,
     rows: Array,
 ) -> Array:
-    """Return the probability of each class for some nodes, `(k, c)`, before calibration.
-
-    `labels` are the nodes whose labels are propagated, and the labels as a matrix.
-    """
-    nodes, propagation, label_scores = torch.from_numpy(rows), selection.weighting.propagation(data), None
-    if selection.label_propagation and labels is not None:
-        label_scores = torch.from_numpy(selection.weighting.propagate_labels(data, *labels, target, rows))[nodes]
-    scores = []
-    with torch.no_grad():
-        for name, classifier in classifiers:
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
-            class_scores = classifier.scores(propagate_to(propagation, inputs, nodes) + classifier.offset())
-            scores.append(
-                class_scores if label_scores is None else class_scores + classifier.label_weight * label_scores
-            )
-    return mean_outputs(scores, target)
+    """Return the probability of each class for some nodes, `(k, c)`, before calibration; see `classifier_inputs`."""
+    known = classifier_inputs(data, selection, classifiers, labels, target, rows)
+    return mean_outputs(known.class_scores(classifiers), target)
 
 
 def calibrate(

@@ -29,7 +29,6 @@ from cge.sampling import Walker
 from cge.targets import Target, Task
 from cge.training.candidate_evaluation import CandidateEvaluator, not_worse, score_candidate
 from cge.training.candidates import MIN_VALIDATION
-from cge.training.classifier_registry import CLASSIFIERS, DEFAULT_CLASSIFIER
 from cge.training.classifier_training import ClassifierTrainer
 from cge.training.encoder_data import EncoderData
 from cge.training.encoder_settings import EncoderSettings
@@ -114,8 +113,7 @@ class _EncoderFit:
         stage = "select" if refit else "train"
         evaluator = self._evaluator(train_idx, validation_idx)
         selection = self._select(evaluator)
-        members = self._train_members(evaluator, selection, stage)
-        ensemble = _best_members([member for member in members if member.classifier in selection.classifiers])
+        ensemble = _best_members(self._train_members(evaluator, selection, stage))
         probabilities, calibration, prior_shift = self._calibrate(ensemble)
         validation = ValidationNodes(*self._labeled(validation_idx), probabilities)
         if len(validation_idx) >= MIN_VALIDATION:
@@ -126,13 +124,10 @@ class _EncoderFit:
             calibration = replace(calibration, by_evidence=temperatures)
         history, selection_history = _history(ensemble[0], stage), None
         best_epoch = ensemble[0].trainer.best_epoch
-        # `embedding_` is that of the first classifier with a hidden layer.
-        embedder = next((member for member in members if not CLASSIFIERS[member.classifier].linear), members[0])
         if refit:
             selection_history = history
             evaluator = self._evaluator(self.labels.train, np.empty(0, np.int64))
-            again = {id(each): self._refit(evaluator, selection, each) for each in dict.fromkeys([*ensemble, embedder])}
-            ensemble, embedder = [again[id(member)] for member in ensemble], again[id(embedder)]
+            ensemble = [self._refit(evaluator, selection, member) for member in ensemble]
             history = _history(ensemble[0], "refit")
         final_train = self.labels.train if refit else train_idx
         n_outer = len(train_idx) if selection.any_learned else 0
@@ -141,7 +136,6 @@ class _EncoderFit:
             data=self.data,
             selection=selection,
             ensemble=_classifiers(ensemble, prior_shift),
-            embedder=(embedder.classifier, embedder.trainer.best_classifier()),
             train=LabeledNodes(*self._labeled(final_train)),
             validation=validation,
             target=self.labels.target,
@@ -195,14 +189,11 @@ class _EncoderFit:
         return selection
 
     def _train_members(self, evaluator: CandidateEvaluator, selection: Selection, stage: str) -> list[_EnsembleMember]:
-        """Train every selected classifier until it stops, and an MLP for `embedding_` if all of them are linear."""
-        classifiers = [*selection.classifiers]
-        if all(CLASSIFIERS[classifier].linear for classifier in classifiers):
-            classifiers.append(DEFAULT_CLASSIFIER)
+        """Train every selected classifier until it stops."""
         members = []
-        for classifier in classifiers:
+        for classifier in selection.classifiers:
             candidate = (selection.weighting.name, classifier, selection.label_propagation)
-            for number in range(self.model.n_estimators if classifier in selection.classifiers else 1):
+            for number in range(self.model.n_estimators):
                 trainer = evaluator.trainers.get(candidate) if number == 0 else None
                 if trainer is None:
                     weighting, seed = selection.weighting, self._seed(number)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from functools import partial
+from dataclasses import asdict, dataclass
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,8 @@ from torch import Tensor
 from cge.arrays import Array
 from cge.data.graph_update import check_same_features
 from cge.errors import InputError
-from cge.estimators.calibration import Calibration, uncalibrated_probabilities
+from cge.estimators.calibration import Calibration, mean_outputs
+from cge.estimators.classifier_inputs import ClassifierInputs, classifier_inputs
 from cge.estimators.fitted_model import FittedModel, normalized_by_start, restore_log, stored_labels
 from cge.explain.explainer import Explainer, ScoreFunction
 from cge.explain.explanation import ClassifierInfo
@@ -43,13 +44,12 @@ class EncoderModel(FittedModel):
     """A trained path encoder.
 
     `selection` holds the weighting and what else the search selected, `ensemble` the classifiers whose probabilities
-    are averaged, and `embedder` the one that gives the vectors.
+    are averaged. The vector of a node is all that its prediction depends on (`ClassifierInputs.vectors`).
     """
 
     data: EncoderData
     selection: Selection
     ensemble: tuple[tuple[str, PathClassifier], ...]
-    embedder: tuple[str, PathClassifier]
     calibration: Calibration
     weighting_selected: bool
 
@@ -59,7 +59,6 @@ class EncoderModel(FittedModel):
     def __post_init__(self) -> None:
         self.graph, self.label_propagation = self.data.graph, self.selection.label_propagation
         self.weighting_name, self.gain_over_uniform = self.selection.weighting.name, self.selection.gain_over_uniform
-        self._own_vectors = self._vectors(self.data)
         self._last: tuple[Graph, EncoderData] | None = None
 
     @property
@@ -90,28 +89,48 @@ class EncoderModel(FittedModel):
             self._last = graph, EncoderData(graph, n_jobs=self.data.n_jobs, training_data=self.data)
         return self._last[1]
 
-    def _vectors(self, data: EncoderData) -> Array:
-        name, classifier = self.embedder
-        with torch.no_grad():
-            inputs = classifier.project(data.inputs(CLASSIFIERS[name].row_norm))
-            vectors: Array = (self.selection.weighting.propagation(data)(inputs) + classifier.offset()).numpy()
-        return vectors
+    def inputs(self, graph: Graph | None, rows: Array, labels: tuple[Array, Array] | None = None) -> ClassifierInputs:
+        """Return what the classifiers know of some nodes of a graph; `labels` are those in it, where they are known."""
+        labels = self._labels_in(graph) if labels is None else labels
+        return classifier_inputs(self.data_of(graph), self.selection, self.ensemble, labels, self.target, rows)
+
+    @cached_property
+    def _own_inputs(self) -> ClassifierInputs:
+        return self.inputs(None, np.arange(len(self.graph)))
+
+    @cached_property
+    def _own_vectors(self) -> Array:
+        return self._own_inputs.vectors(self.vector_scales, self.ensemble)
+
+    @cached_property
+    def vector_scales(self) -> list[float]:
+        """The factor of each classifier's part of the vectors."""
+        return self._own_inputs.scales(self.ensemble)
 
     def vectors(self, graph: Graph | None = None) -> Array:
-        """Return the vectors of all nodes of a graph, by default the one of training, `(n, dim)`."""
-        return self._own_vectors if graph is None else self._vectors(self.data_of(graph))
+        """Return the vectors of all nodes of a graph, by default the one of training, `(n, d)`."""
+        if graph is None:
+            return self._own_vectors
+        return self.inputs(graph, np.arange(len(graph))).vectors(self.vector_scales, self.ensemble)
 
     def probabilities(self, graph: Graph | None, rows: Array) -> Array:
         """Return the calibrated probability of each class for some nodes of a graph, `(k, c)`."""
-        labels = self._labels_in(graph) if self.label_propagation else None
-        return self.probabilities_in(self.data_of(graph), labels, rows, self.temperature)
+        return self.probabilities_from(self.inputs(graph, rows), self.temperature)
 
-    def probabilities_in(
-        self, data: EncoderData, labels: tuple[Array, Array] | None, rows: Array, temperature: float | Array
-    ) -> Array:
-        """Return them from the data of a graph, the labels in it, and a temperature or one for each row."""
-        plain = uncalibrated_probabilities(data, self.selection, self.ensemble, labels, self.target, rows)
-        return self.target.scale(plain, temperature).astype(np.float32)
+    def probabilities_from(self, known: ClassifierInputs, temperature: float | Array) -> Array:
+        """Return them from what is known of the nodes, and a temperature or one for each node."""
+        outputs = self.target.scale(mean_outputs(known.class_scores(self.ensemble), self.target), temperature)
+        outputs[~known.informed] = self.class_prior
+        return outputs.astype(np.float32)
+
+    @property
+    def class_prior(self) -> Array:
+        """The class frequencies that predictions assume, `(c,)`; a node of which nothing is known has them.
+
+        Those of the training labels, or of the validation labels after a prior correction; in regression the mean.
+        """
+        prior: Array = (self.validation if self.calibration.prior_corrected else self.train).matrix.mean(axis=0)
+        return prior
 
     def _labels_in(self, graph: Graph | None) -> tuple[Array, Array]:
         """Return the nodes of a graph that have a training label, and their classes as zeros and ones."""
@@ -135,7 +154,6 @@ class EncoderModel(FittedModel):
             "by_features": self.data.uses_features,
             "calibration": asdict(self.calibration),
             "edge_inputs": list(self.data.edge_scale.names),
-            "embedder": self.embedder[0],
             "ensemble": [name for name, _ in self.ensemble],
             "selection": selection_metadata(self.selection),
             "target": self.target.metadata(),
@@ -153,7 +171,6 @@ class EncoderModel(FittedModel):
             arrays["train.closed_walks"] = closed_walks[1]
         for place, (_, classifier) in enumerate(self.ensemble):
             arrays |= module_arrays(classifier, f"ensemble.{place}")
-        arrays |= module_arrays(self.embedder[1], "embedder")
         return arrays | module_arrays(self.selection.weighting.module, "weighting")
 
 
@@ -220,13 +237,13 @@ def restore_encoder(
     from cge.estimators.encoder_fit import encoder_settings
 
     data = _restore_data(estimator, graph, metadata, arrays)
-    if not (len(classes) and len(arrays["embedder.bias"])):
-        raise InputError("there must be a class, and vectors of at least one number")
-    settings = replace(encoder_settings(estimator, len(classes)), dim=len(arrays["embedder.bias"]))
+    if not len(classes):
+        raise InputError("there must be a class")
+    settings = encoder_settings(estimator, len(classes))
     selection = restore_selection(data, settings, TrainerState({"selection": metadata["selection"]}, dict(arrays)))
 
     def restored(name: str, prefix: str) -> tuple[str, PathClassifier]:
-        classifier = make_classifier(name, data, settings.dim, len(classes), 0)
+        classifier = make_classifier(name, data, len(arrays[f"{prefix}.bias"]), len(classes), 0)
         load_module(classifier, prefix, dict(arrays))
         return name, classifier
 
@@ -242,7 +259,6 @@ def restore_encoder(
         data=data,
         selection=selection,
         ensemble=tuple(restored(name, f"ensemble.{place}") for place, name in enumerate(metadata["ensemble"])),
-        embedder=restored(metadata["embedder"], "embedder"),
         train=train,
         validation=validation,
         target=restore_target(metadata["target"], classes),

@@ -33,8 +33,8 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
 
     Attributes
     ----------
-    embedding_ : (n, dim) float32
-        Vectors, a row for each of `node_ids_`.
+    embedding_ : (n, d) float32
+        Vectors, a row for each of `node_ids_`: all that the predictions depend on.
     graph_ : Graph
         The training graph.
     node_ids_ : (n,)
@@ -66,6 +66,10 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     def inductive(self) -> bool:
         """Whether nodes of other graphs than the training graph can be predicted."""
         return bool(self.get_params().get("setting") != "transductive")
+
+    @property
+    def embedding_(self) -> Array:  # noqa: D102 - documented as an attribute; computed at its first use
+        return self._need_fit().vectors()
 
     # ------------------------------------------------------------------ training
 
@@ -232,7 +236,7 @@ class PathEstimator(ExplanationMixin, BaseEstimator):  # type: ignore[misc]
     def _set_model(self, model: FittedModel) -> None:
         """Set the attributes of a trained estimator."""
         self.fitted_, self.classes_ = model, model.target.classes
-        self.graph_, self.node_ids_, self.embedding_ = model.graph, model.graph.node_ids, model.vectors()
+        self.graph_, self.node_ids_ = model.graph, model.graph.node_ids
         self.history_, self.best_epoch_ = model.log.history, model.log.best_epoch
         self.selection_history_, self.labels_seen_ = model.log.selection_history, model.log.labels_seen
         self.weighting_ = model.weighting_name

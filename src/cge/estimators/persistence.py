@@ -117,7 +117,7 @@ def _restored(stored: Stored, settings: dict[str, Any], folder: str | Path) -> A
     check_settings(estimator)
     graph = unpack_graph(stored.metadata.get("graph", {}), stored.arrays, where=folder)
     estimator._unpack(graph, stored.metadata, stored.arrays)
-    if not np.isfinite(getattr(estimator, "embedding_", 0.0)).all():
+    if not np.isfinite(vars(estimator).get("embedding_", 0.0)).all():
         raise InputError("its vectors are not finite")
     return estimator
 

@@ -18,14 +18,12 @@ from cge.errors import InputError, Message, UnknownNodeError, format_value
 from cge.estimators.classifier import NotFittedError
 from cge.estimators.encoder_model import EncoderModel
 from cge.estimators.fitted_model import FittedModel
-from cge.graph import Graph
 from cge.ids import IdIndex, find_nodes, id_sequence
 from cge.models.edge_features import PAIR_OPERATORS, pair_vectors
 from cge.models.edge_weighting import EdgePropagation
 from cge.targets import Target
-from cge.training.encoder_data import LABEL_PROPAGATION_HOPS, EncoderData
 
-EVIDENCE = ("training graph", "features+edges", "features", "edges", "none")
+EVIDENCE = ("training graph", "features+edges", "features", "edges", "no information")
 _TRAINED, _BOTH, _FEATURES, _EDGES, _NONE = range(len(EVIDENCE))
 
 
@@ -97,9 +95,14 @@ def predict_nodes(
     if update is None:
         ids = model.node_ids_ if wanted is None else model.node_ids_[model.graph_.indices_of(wanted)]
         target = model.fitted_.target if hasattr(model, "fitted_") else model.target_
-        evidence = np.full(len(ids), _TRAINED)
-        return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
-    fitted: FittedModel | None = getattr(model, "fitted_", None)
+        fitted, evidence = getattr(model, "fitted_", None), np.full(len(ids), _TRAINED)
+        if not isinstance(fitted, EncoderModel):
+            return Predictions(ids, model.classes_, model._outputs(wanted, None), evidence, target), []
+        known = fitted.inputs(None, np.arange(len(ids)) if wanted is None else model.graph_.indices_of(wanted))
+        evidence[~known.informed] = _NONE
+        outputs = fitted.probabilities_from(known, fitted.temperature)
+        return Predictions(ids, model.classes_, outputs, evidence, target), []
+    fitted = getattr(model, "fitted_", None)
     if fitted is None or not fitted.inductive:
         name = type(model).__name__ if fitted is None else "transductive PaperCGE"
         hint = "train a CGE or an inductive PaperCGE to predict new ones"
@@ -136,13 +139,13 @@ def _predict_new(fitted: FittedModel, grown: ExtendedGraph, rows: Array) -> tupl
         featured = abs(features[grown.num_existing_nodes :]).sum(axis=1) > 0
         evidence = np.concatenate([trained, np.where(featured, _FEATURES, _NONE)])[rows]
         return evidence, fitted.probabilities(grown.graph, rows)
-    data = fitted.data_of(grown.graph)
-    evidence = np.concatenate([trained, _path_evidence(fitted, data, grown.num_existing_nodes)])[rows]
+    labels = fitted.train.nodes, fitted.train.matrix  # nodes of the training graph keep their indices
+    known = fitted.inputs(grown.graph, rows, labels)
+    evidence = _path_evidence(fitted, grown, rows, known.informed)
     temperatures = np.full(len(rows), fitted.temperature)
     for number in (_EDGES, _FEATURES):
         temperatures[evidence == number] = fitted.calibration.by_evidence.get(EVIDENCE[number], fitted.temperature)
-    labels = fitted.train.nodes, fitted.train.matrix  # nodes of the training graph keep their indices
-    return evidence, fitted.probabilities_in(data, labels, rows, temperatures)
+    return evidence, fitted.probabilities_from(known, temperatures)
 
 
 def training_labels(model: Any) -> list[list[Any]] | None:
@@ -156,44 +159,18 @@ def training_labels(model: Any) -> list[list[Any]] | None:
     return labels
 
 
-def _path_evidence(fitted: EncoderModel, data: EncoderData, old: int) -> Array:
-    """Return the evidence for new nodes that are predicted from the ends of paths."""
-    graph, label_propagation = data.graph, fitted.label_propagation
-    hops = np.flatnonzero(fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy())
-    # Where inputs are vectors of walks, new nodes get their neighbors' vectors.
-    longest = max(int(hops.max(initial=0)), int(data.walk_vectors is not None))
-    has_inputs = data.has_inputs if data.uses_features else np.arange(len(graph)) < old
-    featured, edges = has_inputs[old:], _without_loops(graph)
-    connected = (np.diff(edges.indptr[old:]) > 0) & (longest > 0 or label_propagation)
-    reached = np.zeros(len(featured), bool)
-    if not featured.all():
-        reached |= _reaches(edges, has_inputs, longest)[old:]
-        if label_propagation:
-            labeled = np.zeros(len(graph), bool)
-            labeled[fitted.train.nodes] = True
-            reached |= _reaches(edges, labeled, LABEL_PROPAGATION_HOPS)[old:]
-    return np.select([featured & connected, featured, reached], [_BOTH, _FEATURES, _EDGES], _NONE)
-
-
-def _without_loops(graph: Graph) -> sp.csr_array:
-    """Return the edges of a graph without self-loops, as a matrix of ones."""
-    loops = graph.indices == np.repeat(np.arange(len(graph), dtype=graph.indices.dtype), graph.degrees)
-    indptr, indices = graph.indptr, graph.indices
-    if loops.any():
-        indptr = np.concatenate([[0], np.cumsum(~loops)])[indptr]
-        indices = indices[~loops]
-    return sp.csr_array((np.ones(len(indices), np.float32), indices, indptr), shape=(len(graph),) * 2)
-
-
-def _reaches(edges: sp.csr_array, targets: npt.NDArray[np.bool_], hops: int) -> npt.NDArray[np.bool_]:
-    """Say from which nodes a path of 1 to `hops` edges leads to one of the targets, `(n,)`."""
-    result, reached = np.zeros(len(targets), bool), targets
-    for _ in range(hops):
-        reached = (edges @ reached.astype(np.float32)) > 0
-        if not (reached & ~result).any():  # nothing new: longer paths find nothing new either
-            break
-        result |= reached
-    return result
+def _path_evidence(
+    fitted: EncoderModel, grown: ExtendedGraph, rows: Array, informed: npt.NDArray[np.bool_]
+) -> npt.NDArray[np.int64]:
+    """Return the evidence for nodes that are predicted from the ends of paths."""
+    data, graph = fitted.data_of(grown.graph), grown.graph
+    hop_weights = fitted.selection.weighting.edge_weighting.hop_weights().detach().numpy()
+    uses_edges = fitted.label_propagation or data.walk_vectors is not None or bool(hop_weights[1:].any())
+    loops = sp.csr_array(graph.to_scipy()).diagonal() != 0
+    connected = (graph.degrees[rows] > loops[rows]) & uses_edges
+    featured = data.has_inputs[rows] & data.uses_features
+    known = [~informed, rows < grown.num_existing_nodes, featured & connected, featured]
+    return np.select(known, [_NONE, _TRAINED, _BOTH, _FEATURES], _EDGES)
 
 
 def edge_vectors(model: Any, pairs: Any, how: str = "hadamard") -> Array:

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.metrics import confusion_matrix
 
 from cge.arrays import Array
-from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation
+from cge.estimators.baselines import SGC, FeatureClassifier, LabelPropagation, classify_vectors
+from cge.estimators.classifier import TaskLabels
 from cge.estimators.explanation_mixin import fit_like, labels_of, probabilities_of_nodes, uniform_copy
 from cge.estimators.path_estimator import PathEstimator
 from cge.evaluation.significance import f1_interval, wilson_interval
@@ -97,6 +98,22 @@ def scored_nodes(model: PathEstimator, test_labels: Array | None = None) -> Scor
     if not len(nodes):
         return None
     return ScoredNodes(nodes, target.matrix(test_labels[nodes]), fitted.probabilities(None, nodes), target, True)
+
+
+def score_vectors(model: PathEstimator, scored: ScoredNodes) -> float | None:
+    """Return the accuracy of a logistic regression on the vectors alone, trained on the labels of the model.
+
+    None where the vectors were trained on some of the scored labels, as after a refit on all labels.
+    """
+    fitted, target = model.fitted_, scored.target
+    if np.isin(scored.nodes, fitted.train.nodes).any():
+        return None
+    codes = target.unlabeled(len(model.graph_))
+    validation = fitted.validation.nodes if scored.is_test else fitted.validation.nodes[:0]  # they select C
+    for labeled in (fitted.train, fitted.validation):
+        codes[labeled.nodes] = target.from_matrix(labeled.matrix)
+    probabilities, _ = classify_vectors(model.embedding_, TaskLabels(codes, target, fitted.train.nodes, validation))
+    return float(scored.row("vectors alone", probabilities[scored.nodes])["accuracy"])
 
 
 def compare_methods(

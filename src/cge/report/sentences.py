@@ -11,7 +11,7 @@ from cge.estimators.configs import flat_params, flat_settings
 from cge.estimators.fitted_model import learned_weights_unused
 from cge.estimators.path_estimator import PathEstimator
 from cge.estimators.persistence import name_of
-from cge.report.scored_nodes import ScoredNodes
+from cge.report.scored_nodes import ScoredNodes, score_vectors
 from cge.training.classifier_registry import CLASSIFIERS
 
 
@@ -35,6 +35,9 @@ def summary_sentences(
     score = f"{metric} on {labels}: {accuracy} % (95 % interval {low} to {high})."
     if not scored.is_test:
         score += " These labels also selected the model, so this is slightly optimistic."
+    alone = score_vectors(model, scored)
+    if alone is not None:
+        score += f" Vectors alone (logistic regression on `embedding_`): {100 * alone:.1f} %."
     others = ", ".join(f"{row['method']} {100 * row['accuracy']:.1f} %" for row in rows[1:])
     return [first, score, *([f"Other methods, trained and scored on the same labels: {others}."] if others else [])]
 

@@ -129,6 +129,8 @@ def load_module(module: nn.Module, name: str, arrays: Mapping[str, Array]) -> No
     with torch.no_grad():
         for part, value in module.state_dict().items():
             check_array(arrays, f"{name}.{part}", tuple(value.shape))
+            if not np.isfinite(arrays[f"{name}.{part}"]).all():
+                raise InputError(f"the parameters {name}.{part} are not finite")
             value.copy_(torch.tensor(arrays[f"{name}.{part}"]))
 
 

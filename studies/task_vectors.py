@@ -1,0 +1,136 @@
+"""Two tasks on one graph: whether the vectors of each task serve it better than those of the other task."""
+
+from __future__ import annotations
+
+import csv
+import json
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cge.data import load_dataset
+from cge.data.dataset import Dataset
+from cge.data.sets.catalog import dataset_info
+from cge.data.sets.fetch import fetch_files
+from cge.errors import InputError
+from cge.estimators.cge import CGE
+from cge.estimators.multi_task import multi_task
+from cge.evaluation.protocol import draw_split
+from cge.evaluation.significance import mean_interval, paired_t_test
+from cge.report.charts import project
+from cge.store.atomic import write_files, write_text
+from studies.cells import Cell, read_cells
+
+__all__ = ["TASKS", "cells", "run", "write_report"]
+
+Array = npt.NDArray[Any]
+
+TASKS = ("venue", "decade")
+_PER_CLASS = 20  # training labels of each class
+_ABOUT = (
+    "Papers of IEEE VIS and their citations (no features), two tasks: the venue and the decade of a paper. A default "
+    "`cge.CGE` is trained for each task on 20 labels per class, with 500 validation labels. Test accuracy in percent "
+    "of a logistic regression on the vectors alone, trained on the labels of the task in the column; mean ± standard "
+    "deviation over seeds (splits). Written by `cge reproduce tasks`."
+)
+
+
+def cells(only: str | None, seeds: int) -> Iterator[Cell]:
+    """Yield the cells of the study; `only` may be "vispub"."""
+    if only not in (None, "*", "vispub"):
+        raise InputError(f"the study has only the graph vispub, found {only!r}")
+    yield from (Cell("vispub", "cge", seed) for seed in range(seeds))
+
+
+@cache
+def _tasks() -> tuple[Dataset, dict[str, Array]]:
+    """Return the graph, and of each task the class of every node."""
+    data, info = load_dataset("vispub"), dataset_info("vispub")
+    with (fetch_files(info.name, info.files) / info.files[0].path).open(encoding="utf-8", newline="") as lines:
+        years = np.array([int(row["year"]) for row in csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE)])
+    return data, {"venue": data.labels, "decade": (years - 1990) // 10}
+
+
+def _fit(seed: int) -> tuple[Any, dict[str, dict[int, int]]]:
+    """Return the models of both tasks, and the test labels of each."""
+    data, tasks = _tasks()
+    parts: dict[str, list[dict[int, int]]] = {}
+    for name, all_labels in tasks.items():
+        labels, split = draw_split(all_labels, _PER_CLASS, seed)
+        nodes = (split.train, split.validation, split.test)
+        ids = data.graph.node_ids
+        parts[name] = [dict(zip(ids[part].tolist(), labels[part].tolist(), strict=True)) for part in nodes]
+    train, validation, test = ({name: part[place] for name, part in parts.items()} for place in range(3))
+    return multi_task(data.graph, train, validation, estimator=CGE(random_state=seed, n_jobs=1)), test
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Run a cell on one thread."""
+    start = time.process_time()
+    models, test = _fit(cell.seed)
+    scores = models.score_vectors(test)
+    return {
+        "scores": scores,
+        "test": float(np.mean([scores[name][name] for name in TASKS])),
+        "weighting": {name: model.weighting_ for name, model in models.models.items()},
+        "labels": {name: model.labels_seen_ for name, model in models.models.items()},
+        "n_test": {name: len(labels) for name, labels in test.items()},
+        "seconds": round(time.process_time() - start, 1),
+    }
+
+
+def write_report(folder: Path) -> dict[str, Any]:
+    """Write `tasks.md`, `tasks.json` and a figure with the maps of both tasks; return the tables."""
+    results = read_cells(folder / "tasks")
+    runs = [row["scores"] for _, row in sorted(results.items())]
+    means = {
+        source: {name: vars(mean_interval([scores[source][name] for scores in runs])) for name in TASKS}
+        for source in (TASKS if runs else ())
+    }
+    lines = ["# Vectors of two tasks on one graph", "", _ABOUT, ""]
+    lines += ["| vectors of the task | venue | decade |", "|---|--:|--:|"]
+    lines += [f"| {source} | {' | '.join(_percent(row[name]) for name in TASKS)} |" for source, row in means.items()]
+    gains = {}
+    for name, other in (TASKS, TASKS[::-1]) if runs else ():
+        own, others = ([scores[source][name] for scores in runs] for source in (name, other))
+        gains[name] = vars(paired_t_test(own, others))
+        p = "" if gains[name]["p"] is None else f" (paired t-test, p = {gains[name]['p']:.2g})"
+        lines += ["", f"Own vectors on {name}: {100 * gains[name]['gain']:+.1f} percentage points{p}."]
+    if runs:
+        lines += ["", "![Maps of the vectors of both tasks](tasks.svg)"]
+        _draw_maps(folder / "tasks.svg")
+    write_text(folder / "tasks.md", "\n".join([*lines, ""]))
+    tables = {"cells": len(results), "scores": means, "gains": gains}
+    write_text(folder / "tasks.json", json.dumps(tables, indent=1) + "\n")
+    return tables
+
+
+def _percent(interval: dict[str, Any]) -> str:
+    sd = "" if interval["sd"] is None else f" ± {100 * interval['sd']:.1f}"
+    return f"{100 * interval['mean']:.1f}{sd} ({interval['runs']})"
+
+
+def _draw_maps(file: Path) -> None:
+    """Draw the vectors of seed 0 of both tasks in two dimensions, colored by the labels of each task."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    models, _ = _fit(0)
+    data, tasks = _tasks()
+    names = {"venue": data.class_names, "decade": ("1990s", "2000s", "2010s")}
+    with rc_context({"svg.hashsalt": "tasks", "svg.fonttype": "none"}):
+        figure = Figure(figsize=(9, 8), layout="constrained")
+        panels = figure.subplots(2, 2)
+        for row, (source, model) in zip(panels, models.models.items(), strict=True):
+            places = project(model.embedding_, "pca", 0)
+            for axes, (name, labels) in zip(row, tasks.items(), strict=True):
+                for code, label in enumerate(names[name]):
+                    axes.scatter(*places[labels == code].T, s=3, label=label, rasterized=True)
+                axes.set(title=f"vectors for {source}, colored by {name}", xticks=[], yticks=[])
+                axes.legend(fontsize=7, markerscale=3)
+        write_files({file: lambda stream: figure.savefig(stream, format="svg", metadata={"Date": None})})
