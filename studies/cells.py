@@ -6,6 +6,7 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,9 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import cge
 from cge.errors import FileFormatError, MissingDataError
 
-__all__ = ["Cell", "read_cells", "run_cells"]
+__all__ = ["Cell", "code_version", "read_cells", "run_cells"]
 
 
 @dataclass(frozen=True, order=True)
@@ -41,6 +43,23 @@ def _end_with(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def code_version() -> str:
+    """Return the version of the package and, in a git checkout, the commit, with a plus sign if code has changed since.
+
+    Every stored result has it.
+    """
+
+    def git(*arguments: str) -> str:
+        call = ["git", "-C", str(Path(__file__).parent), *arguments]
+        return subprocess.run(call, capture_output=True, text=True, check=True).stdout.strip()  # noqa: S603
+
+    try:
+        commit, changes = git("rev-parse", "--short", "HEAD"), git("status", "--porcelain", "--", ".", "../src")
+    except (OSError, subprocess.CalledProcessError):
+        return cge.__version__
+    return f"{cge.__version__} {commit}{'+' if changes else ''}"
 
 
 def read_cells(folder: Path) -> dict[Cell, dict[str, Any]]:
@@ -77,6 +96,7 @@ def run_cells(
     unique = list(dict.fromkeys(cells))
     remaining: Sequence[Cell] = [cell for cell in unique if cell not in done]
     missing: dict[str, str] = {}
+    version = code_version()
     context = multiprocessing.get_context("spawn")  # threads of kernels do not survive a fork
     with ProcessPoolExecutor(max(1, min(jobs, len(remaining))), context, _end_with, (os.getpid(),)) as pool:
         futures: dict[Future[dict[str, Any]], Cell] = {pool.submit(work, cell): cell for cell in remaining}
@@ -88,7 +108,9 @@ def run_cells(
                 except MissingDataError as error:
                     missing[cell.graph] = str(error)
                     continue
-                line = json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row)
+                line = json.dumps(
+                    {"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row | {"version": version}
+                )
                 _append(folder / f"{cell.graph}.jsonl", line.encode() + b"\n")
                 if on_done is not None:
                     on_done(cell, row, number)

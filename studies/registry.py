@@ -11,6 +11,8 @@ from typing import Any
 from studies import (
     figures,
     figures_report,
+    paper,
+    paper_report,
     tables,
     tables_report,
     task_vectors,
@@ -23,7 +25,7 @@ from studies.cells import Cell, run_cells
 
 __all__ = ["NAMES", "Study", "run_cells", "study"]
 
-NAMES = (*tables.TABLES, "figures", "tasks", "vectors", "weights")
+NAMES = (*tables.TABLES, "figures", "paper", "tasks", "vectors", "weights")
 
 
 @dataclass(frozen=True)
@@ -58,6 +60,8 @@ def study(name: str, folder: Path) -> Study:
         return Study(vectors.cells, vectors.run, vectors_report.write_report)
     if name == "weights":
         return Study(weights.cells, weights.run, weights_report.write_report)
+    if name == "paper":
+        return Study(paper.cells, paper.run, paper_report.write_report, paper.current)
     return Study(
         partial(tables.cells, name),
         partial(tables.run, name=name, folder=folder / name / "vectors"),

@@ -6,7 +6,6 @@ import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,15 @@ from cge.errors import InputError
 from cge.estimators.baselines import WalkClassifier
 from cge.estimators.methods import find_method, make
 from cge.evaluation.protocol import run_once, split_of, unpack_flags
-from cge.evaluation.significance import mcnemar, mean_interval, paired_t_test
+from cge.evaluation.significance import holm, mcnemar, mean_interval, paired_t_test
 from studies.cells import Cell
 from studies.shared_vectors import SharedVectors
 
-__all__ = ["TABLES", "Table", "cells", "current", "read_table", "run", "tables_of"]
+__all__ = ["TABLES", "Table", "belongs", "cells", "current", "plain_name", "read_table", "run", "tables_of"]
 
 TABLES = ("table2", "table3")
 _STRICT = ", strict"  # suffix of methods that do not see test nodes in training
+_PRINTED = ", printed"  # suffix of methods that follow the paper where the other rows depart from it
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,8 @@ class Table:
     against : method → the baseline it is tested against
     paper : method → data set → accuracy in the paper
     settings : group → data set → settings; a method and its baseline have the same
+    append : method → data set → settings of the model whose predictions a GCN has as features
+    revision : group → number that is raised when code changes the results of its methods: their cells are run again
     note : str
         A remark about the data.
     """
@@ -49,6 +51,8 @@ class Table:
     against: Mapping[str, str]
     paper: Mapping[str, Mapping[str, float]]
     settings: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    append: Mapping[str, Mapping[str, Mapping[str, Any]]] = field(default_factory=dict)
+    revision: Mapping[str, int] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -58,8 +62,14 @@ class Table:
 
     def settings_of(self, dataset: str, method: str) -> dict[str, Any]:
         """Return the settings of a method on a data set that differ from its defaults."""
-        group = next(group for group, methods in self.groups.items() if method in methods)
-        return dict(self.settings.get(group, {}).get(dataset, {}))
+        return dict(self.settings.get(self._group_of(method), {}).get(dataset, {}))
+
+    def revision_of(self, method: str) -> int:
+        """Return the revision of a method's results."""
+        return self.revision.get(self._group_of(method), 0)
+
+    def _group_of(self, method: str) -> str:
+        return next(group for group, methods in self.groups.items() if method in methods)
 
 
 @cache
@@ -91,7 +101,12 @@ def cells(name: str, only: str | None, seeds: int) -> Iterator[Cell]:
 @cache
 def _is_random(method: str) -> bool:
     """Return whether a method depends on a seed."""
-    return "random_state" in find_method(method.removesuffix(_STRICT)).parameters()
+    return "random_state" in find_method(plain_name(method)).parameters()
+
+
+def plain_name(method: str) -> str:
+    """Return the name of the method that a row of a table runs."""
+    return method.removesuffix(_STRICT).removesuffix(_PRINTED)
 
 
 @cache
@@ -102,20 +117,35 @@ def _dataset(name: str) -> Dataset:
 def run(cell: Cell, name: str, folder: Path | None = None) -> dict[str, Any]:
     """Run a cell of a table on one thread; vectors that other cells can use are stored in `folder`."""
     data, split = split_of(_dataset(cell.graph), cell.seed)
-    settings = read_table(name).settings_of(cell.graph, cell.method)
-    model = make(cell.method.removesuffix(_STRICT), cell.seed, 1, **settings)
+    table = read_table(name)
+    settings = table.settings_of(cell.graph, cell.method)
+    model = make(plain_name(cell.method), cell.seed, 1, **settings)
+    if cell.method in table.append:
+        model.append_settings = dict(table.append[cell.method][cell.graph])
     if folder is not None and isinstance(model, WalkClassifier):
         model = SharedVectors(**model.get_params())
         model.folder = folder
     row = run_once(model, data, split, cell.method.endswith(_STRICT))
     row["seconds"] = round(row["seconds"] + getattr(model, "saved_seconds", 0.0), 2)  # as without stored vectors
-    return row | {"settings": settings, "test": row["metrics"]["accuracy"], "version": version("cge")}
+    stated = {"settings": _all_settings(table, cell), "revision": table.revision_of(cell.method)}
+    return row | stated | {"test": row["metrics"]["accuracy"]}
+
+
+def _all_settings(table: Table, cell: Cell) -> dict[str, Any]:
+    """Return the settings of a cell, with those of the model whose predictions it appends."""
+    append = table.append.get(cell.method, {}).get(cell.graph)
+    return table.settings_of(cell.graph, cell.method) | ({} if append is None else {"append_settings": dict(append)})
+
+
+def belongs(cell: Cell, row: dict[str, Any], name: str) -> bool:
+    """Return whether a cell belongs to the table and was run with its present settings, perhaps by older code."""
+    table = read_table(name)
+    return cell.method in table.methods and bool(row.get("settings") == _all_settings(table, cell))
 
 
 def current(cell: Cell, row: dict[str, Any], name: str) -> bool:
-    """Return whether a cell belongs to the table and was run with its present settings."""
-    table = read_table(name)
-    return cell.method in table.methods and bool(row.get("settings") == table.settings_of(cell.graph, cell.method))
+    """Return whether a cell need not be run again: it `belongs`, and has the revision of the table."""
+    return belongs(cell, row, name) and row.get("revision", 0) >= read_table(name).revision_of(cell.method)
 
 
 def tables_of(table: Table, rows: Mapping[Cell, dict[str, Any]]) -> dict[str, Any]:
@@ -125,12 +155,17 @@ def tables_of(table: Table, rows: Mapping[Cell, dict[str, Any]]) -> dict[str, An
         for method in table.methods:
             if _runs(rows, dataset, method):
                 datasets.setdefault(dataset, {})[method] = _summary(table, rows, dataset, method)
+    tests = [row["against"] for methods in datasets.values() for row in methods.values() if "against" in row]
+    for test, corrected in zip(tests, holm([test["p"] for test in tests]), strict=True):
+        test["p_holm"] = corrected
     return {"table": table.name, "cells": len(rows), "datasets": datasets}
 
 
 def _runs(rows: Mapping[Cell, dict[str, Any]], dataset: str, method: str) -> dict[int, dict[str, Any]]:
-    """Return the results of a method on a data set by seed."""
-    return {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (dataset, method)}
+    """Return the results of a method on a data set by seed: only those of its latest revision, which are comparable."""
+    runs = {cell.seed: row for cell, row in rows.items() if (cell.graph, cell.method) == (dataset, method)}
+    latest = max((row.get("revision", 0) for row in runs.values()), default=0)
+    return {seed: row for seed, row in runs.items() if row.get("revision", 0) == latest}
 
 
 def _summary(table: Table, rows: Mapping[Cell, dict[str, Any]], dataset: str, method: str) -> dict[str, Any]:
@@ -144,11 +179,14 @@ def _summary(table: Table, rows: Mapping[Cell, dict[str, Any]], dataset: str, me
         "labels": ordered[0]["labels"],
         "seconds": mean_interval([row["seconds"] for row in ordered]).mean,
         "settings": ordered[0]["settings"],
+        "versions": sorted({row.get("version", "not recorded") for row in ordered}),
+        "outdated": ordered[0].get("revision", 0) < table.revision_of(method),
     }
     baseline = table.against.get(method)
     baseline_runs = _runs(rows, dataset, baseline) if baseline else {}
     seeds = sorted(set(runs) & set(baseline_runs))
-    if seeds:
+    # Runs of older code are not compared with those of newer code.
+    if seeds and len({row.get("revision", 0) for row in (runs[seeds[0]], baseline_runs[seeds[0]])}) == 1:
         ours, theirs = ([side[seed]["test"] for seed in seeds] for side in (runs, baseline_runs))
         summary["against"] = vars(paired_t_test(ours, theirs)) | {"method": baseline}
         first = seeds[0]  # the nodes are the same for every seed and must not be counted more than once

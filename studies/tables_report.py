@@ -10,7 +10,7 @@ from cge.errors import InputError
 from cge.evaluation.significance import stars
 from cge.store.atomic import write_files, write_text
 from studies.cells import read_cells
-from studies.tables import Table, current, read_table, tables_of
+from studies.tables import Table, belongs, read_table, tables_of
 
 __all__ = ["write_report"]
 
@@ -18,7 +18,9 @@ _ABOUT = (
     "Test accuracy in percent: mean ± standard deviation over seeds, with the number of seeds in parentheses "
     "(deterministic methods are run once), and the paper's number after the slash. A method that is better than its "
     "baseline is marked by stars (paired t-test over seeds, \\* p < 0.05, \\*\\* p < 0.01) and by † (McNemar's test "
-    "over the test nodes of the first seed, p < 0.05); p-values are not corrected for the number of comparisons. "
+    "over the test nodes of the first seed, p < 0.05); these p-values are not corrected for the number of comparisons, "
+    "and ‡ marks p < 0.05 in the t-test after Holm's correction over all comparisons of the table. Cells marked by ° "
+    "are of older code (versions are listed below) and are not compared with newer ones. "
     "Validation labels select epochs and settings, test labels are used once. Splits are the published ones, so the "
     "standard deviation covers the randomness of training only; with {nodes} test nodes, an accuracy has a standard "
     "error of about {error:.1f} points in addition. Written by `cge reproduce {name}`."
@@ -30,13 +32,13 @@ _EACH = (
     "are over the baseline, on the seeds that both have (their number in parentheses)."
 )
 _RESULT = ["data set", "method", "labels", "test nodes", "accuracy [95 % CI]", "paper", "difference"]
-_COLUMNS = [*_RESULT, "baseline", "gain (seeds)", "p (t-test)", "p (McNemar)"]
+_COLUMNS = [*_RESULT, "baseline", "gain (seeds)", "p (t-test)", "p (Holm)", "p (McNemar)", "version"]
 
 
 def write_report(name: str, folder: Path) -> dict[str, Any]:
     """Write `NAME.md`, `NAME.json` and `NAME.svg` to a folder from the cells in its `NAME/`; return the tables."""
     table = read_table(name)
-    rows = {cell: row for cell, row in read_cells(folder / name).items() if current(cell, row, name)}
+    rows = {cell: row for cell, row in read_cells(folder / name).items() if belongs(cell, row, name)}
     if not rows:
         raise InputError(f"{folder / name} has no cell of {name} with its present settings; run some first")
     tables = tables_of(table, rows)
@@ -82,8 +84,9 @@ def _each_cell(table: Table, datasets: dict[str, Any]) -> list[str]:
             )
             cells = [dataset, method, _labels(row), f"{row['n_test']:,}", f"{100 * accuracy['mean']:.1f}{interval}"]
             cells += ["", ""] if paper is None else [f"{100 * paper:.1f}", _verdict(accuracy["mean"] - paper)]
-            cells += [""] * 4 if gain is None else [gain["method"], f"{100 * gain['gain']:+.1f} ({gain['runs']})"]
-            cells += [] if gain is None else [_p(gain["p"]), _p(row["mcnemar"]["p"])]
+            cells += [""] * 5 if gain is None else [gain["method"], f"{100 * gain['gain']:+.1f} ({gain['runs']})"]
+            cells += [] if gain is None else [_p(gain["p"]), _p(gain["p_holm"]), _p(row["mcnemar"]["p"])]
+            cells.append(", ".join(row["versions"]) + "°" * row["outdated"])
             lines.append(f"| {' | '.join(cells)} |")
     return lines
 
@@ -111,8 +114,9 @@ def _text(row: dict[str, Any] | None) -> str:
     spread = "" if accuracy["sd"] is None else f" ± {100 * accuracy['sd']:.1f}"
     if gain.get("gain", 0) > 0:
         mark = stars(gain["p"]).replace("*", "\\*") + "†" * (row["mcnemar"]["p"] < 0.05)
+        mark += "‡" * ((gain["p_holm"] or 1.0) < 0.05)
     paper = "" if row["paper"] is None else f" / {100 * row['paper']:.1f}"
-    return f"{100 * accuracy['mean']:.1f}{mark}{spread} ({accuracy['runs']}){paper}"
+    return f"{100 * accuracy['mean']:.1f}{mark}{spread} ({accuracy['runs']}){'°' * row['outdated']}{paper}"
 
 
 def _draw(table: Table, tables: dict[str, Any], file: Path) -> None:

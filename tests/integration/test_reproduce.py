@@ -41,12 +41,13 @@ def rounded(value: Any) -> Any:
 
 @pytest.mark.parametrize("name", registry.NAMES)
 def test_stored_reports_are_those_of_the_stored_cells(name: str, tmp_path: Path) -> None:
-    (tmp_path / name).mkdir()
-    for file in (RESULTS / name).glob("*.jsonl"):
-        (tmp_path / name / file.name).symlink_to(file)
+    for folder in (name, "table2") if name == "paper" else (name,):
+        (tmp_path / folder).mkdir()
+        for file in (RESULTS / folder).glob("*.jsonl"):
+            (tmp_path / folder / file.name).symlink_to(file)
     registry.study(name, tmp_path).write_report(tmp_path)
     files = [file for file in tmp_path.rglob("*") if file.suffix in (".json", ".md", ".svg")]
-    assert len(files) == {"table2": 3, "table3": 3, "figures": 7, "weights": 2}[name]
+    assert len(files) == {"table2": 3, "table3": 3, "figures": 7, "weights": 2, "paper": 2}[name]
     for file in files:
         stored, hint = RESULTS / file.relative_to(tmp_path), f"stale: run 'cge reproduce {name} --show'"
         if file.suffix == ".json":
@@ -83,7 +84,7 @@ def test_no_stored_results(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["tables"], "there is no study 'tables'; there are table2, table3, figures, weights"),
+        (["tables"], "there is no study 'tables'; there are table2, table3, figures, paper, tasks, vectors, weights"),
         (["weights", "--only", "moon"], "the study has no graph 'moon'; it has cora, citeseer"),
         (["table2", "--show", "--only", "cora"], "--show writes the tables of all stored results; leave out --only"),
         (

@@ -94,8 +94,9 @@ def outer_value(
     head = {k: v.detach().requires_grad_() for k, v in problem.head.named_parameters()}
     sources = problem.sources.clone().requires_grad_()
     targets = functional_call(problem.encoder, encoder, (problem.features,))
-    loss_weights = used / used.mean() if rule == "unrolled" else used
-    unsupervised = problem.unsup_weight * losses.path_loss(loss_weights, pair_loss(paths, sources, targets))
+    fractions = paths.fraction
+    loss_weights = used / (fractions * used).sum() if rule == "unrolled" else used
+    unsupervised = problem.unsup_weight * (fractions * loss_weights * pair_loss(paths, sources, targets)).sum()
     supervised = problem.supervised(problem.inner_nodes, encoder, head)
     inner_parameters = [*encoder.values(), sources]
     by_paths = torch.autograd.grad(unsupervised, inner_parameters, create_graph=True)
@@ -219,6 +220,40 @@ def test_first_order_is_the_limit_of_small_steps(setting: str) -> None:
     )
     explicit = hypergradient(case, "paper", 0.0)
     torch.testing.assert_close(explicit, hypergradient(case, "paper", 1e-8), rtol=1e-5, atol=1e-8)
+
+
+@pytest.mark.parametrize("network", NETWORKS)
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_the_term_that_holds_the_scale_alone(setting: str, network: str) -> None:
+    """The total minus the hypergradient is force · (m − ½) · ‖∂L/∂A‖ · ∇m, by automatic differentiation."""
+    case, force = make_case(setting, network), 0.4
+    case.network.zero_grad()
+    fraction = torch.rand(PATHS, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    paths = replace(case.paths, fraction=fraction / fraction.sum())
+    case = replace(case, paths=paths)
+    unrolled_hypergradient(case.network, case.problem, paths, case.outer, 0.3, force)
+    total = torch.cat([p.grad.flatten() for p in case.network.parameters()])
+    vectors = case.problem.encoder(case.problem.features).detach()
+    weights = case.network(vectors, paths.nodes, paths.length)
+    mean = (weights * paths.fraction).sum()
+    of_mean = torch.cat([g.flatten() for g in torch.autograd.grad(mean, list(case.network.parameters()))])
+    by_weight = central_differences_of_weights(case, weights.detach(), 0.3)
+    expected = force * (mean - 0.5) * by_weight.norm() * of_mean
+    assert expected.abs().max() > 1e-9
+    torch.testing.assert_close(total - hypergradient(case, "unrolled", 0.3), expected.detach(), rtol=1e-5, atol=1e-13)
+
+
+def central_differences_of_weights(case: Case, weights: Tensor, virtual_lr: float) -> Tensor:
+    """Return ∂L_out/∂A of each path by central differences of the loss after a virtual step with these weights."""
+    differences = []
+    for k in range(len(weights)):
+        values = []
+        for sign in (1, -1):
+            changed = weights.clone()
+            changed[k] += sign * 1e-5
+            values.append(outer_value(case, "unrolled", virtual_lr, weights_at_step=changed).detach())
+        differences.append((values[0] - values[1]) / 2e-5)
+    return torch.stack(differences)
 
 
 def test_multilabel_targets() -> None:

@@ -19,7 +19,7 @@ from cge.models.sparse_products import SparseFeatures
 from cge.sampling import subpaths
 from cge.targets import Task
 from cge.training.pair_objectives import NegativeSampling
-from cge.training.paper_inner import InnerProblem, make_target_rows
+from cge.training.paper_inner import InnerProblem, WalkBatch, make_target_rows
 from cge.training.paper_outer import PathSample, unrolled_hypergradient
 from cge.training.paper_parameters import TrainingSettings
 from cge.training.paper_training import Trainer, train
@@ -85,27 +85,78 @@ def test_labels_do_not_train_the_vectors_in_pretraining() -> None:
 
 
 @pytest.mark.parametrize("outer_only", [False, True])
-def test_folds_train_the_weighting_only_in_pretraining(outer_only: bool) -> None:
-    trained = train(make_task(two_groups(), outer_only=outer_only), replace(SMALL, weighting="average"))
-    has_outer_loss = [epoch.outer_loss is not None for epoch in trained.history]
-    assert has_outer_loss == ([True] * 5 if outer_only else [True, True, False, False, False])
-    assert trained.history.column("stage") == ["pretrain"] * 2 + ["train"] * 3
+@pytest.mark.parametrize("pretrain", [0, 2])
+def test_the_weighting_is_trained_in_every_epoch(pretrain: int, outer_only: bool) -> None:
+    settings = replace(SMALL, weighting="average", pretrain=pretrain, max_epochs=5 - pretrain)
+    trained = train(make_task(two_groups(), outer_only=outer_only), settings)
+    assert all(epoch.outer_loss is not None for epoch in trained.history)
+    assert trained.history.column("stage") == ["pretrain"] * pretrain + ["train"] * (5 - pretrain)
     assert trained.history.column("epoch") == [1, 2, 3, 4, 5]
 
 
-def test_outer_labels_are_unseen_by_the_inner_problem() -> None:
-    """Labels of a fold affect neither the fold's own head nor, in the first epoch, other inner parameters."""
+@pytest.mark.parametrize(("outer_steps", "expected"), [(None, [1] * 7), (7, [1] * 7), (3, [0, 0, 1, 0, 1, 0, 1])])
+def test_outer_steps_are_spread_over_the_batches(
+    outer_steps: int | None, expected: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step after each batch of walks unless their number is given; steps have successive numbers."""
+    monkeypatch.setattr("cge.training.paper_training._MIN_BATCH", 24)
+    monkeypatch.setattr("cge.training.paper_training._BATCHES", 7)
+    trainer = Trainer(make_task(two_groups()), replace(SMALL, weighting="average", outer_steps=outer_steps))
+    assert trainer.batches == 7
+    learner, batches, heads = trainer.weight_learner, [0], []
+    assert learner is not None
+    steps: list[tuple[int, int]] = []
+    monkeypatch.setattr(learner, "step", lambda number, _: steps.append((batches[0], number)) or 0.0)
+    monkeypatch.setattr(trainer.inner, "train_head", lambda count: heads.append((batches[0], count)) or 0.0)
+
+    def next_batch(*_: Any, **__: Any) -> int:
+        batches[0] += 1
+        return 0
+
+    monkeypatch.setattr(trainer.inner, "train_paths", next_batch)
+    trainer.run_epoch(0)
+    trainer.run_epoch(1)
+    assert [sum(batch == number for batch, _ in steps) for number in range(1, 15)] == 2 * expected
+    assert [number for _, number in steps] == list(range(2 * sum(expected)))
+    assert [count for batch, count in heads if batch <= 7] == [2, 3, 3, 3, 3, 3, 3]
+
+
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_outer_labels_are_unseen_by_the_inner_problem(setting: str) -> None:
+    """With frozen weights, labels of a fold affect nothing of the fold's own training: vectors, head, optimizers.
+
+    They do affect the vectors of the model itself, by same-label pairs and by the supervised loss.
+    """
     graph = two_groups()
     flipped = torch.tensor([0] * 20 + [1] * 20)
     fold = make_task(graph).folds[0]
     flipped[fold] = 1 - flipped[fold]
-    settings = replace(SMALL, weighting="average", pretrain=1, max_epochs=1, outer_steps=1, outer="unrolled")
-    heads = []
+    settings = replace(SMALL, setting=setting, weighting=ConstantWeighting, pretrain=1, supervised_strength=1.0)
+    last: list[TrainerState] = []
     for labels in (None, flipped):
         states: list[TrainerState] = []
         train(make_task(graph, labels), settings, on_state=lambda state, states=states: states.append(state()))
-        heads.append(states[0].arrays["fold.0.score_e.weight"])  # epoch 1 uses fold 0
-    assert np.array_equal(*heads)
+        last.append(states[-1])
+    own = [name for name in last[0].arrays if name.startswith(("fold.0.", "fold_0_"))]
+    encoder = "encoder.table" if setting == "transductive" else "encoder.weight"
+    assert {"fold.0.sources", f"fold.0.{encoder}", "fold.0.head.from_e.weight"} <= set(own)
+    assert all(np.array_equal(last[0].arrays[name], last[1].arrays[name]) for name in own)
+    for name in (f"now.{encoder}", f"fold.1.{encoder}"):
+        assert not np.array_equal(last[0].arrays[name], last[1].arrays[name])
+
+
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_a_fold_is_a_training_without_its_labels(setting: str) -> None:
+    """The vectors of a fold are, byte for byte, those of a model whose training labels are the other folds'."""
+    settings = replace(SMALL, setting=setting, weighting=ConstantWeighting, label_pairs=0.2, supervised_strength=0.0)
+    task, states = make_task(two_groups()), []
+    train(task, settings, on_state=lambda state: states.append(state()))
+    alone: list[TrainerState] = []
+    other = replace(task, train=task.folds[1], folds=[])
+    train(other, replace(settings, weighting="uniform"), on_state=lambda state: alone.append(state()))
+    encoder = "encoder.table" if setting == "transductive" else "encoder.weight"
+    for name in ("sources", encoder):
+        assert np.array_equal(states[-1].arrays[f"fold.0.{name}"], alone[-1].arrays[f"now.{name}"])
 
 
 def test_validation_labels_only_select_the_epoch() -> None:
@@ -138,6 +189,7 @@ def trainer_with(**changed: Any) -> Trainer:
 @pytest.mark.parametrize("rule", ["unrolled", "paper"])
 def test_every_path_of_a_batch_has_its_own_weight(rule: str, cached: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("cge.training.paper_outer._MAX_CACHED", 10**9 if cached else 0)
+    monkeypatch.setattr("cge.training.paper_training._MIN_BATCH", 50)
     trainer = trainer_with(weighting="lstm", outer=rule)
     learner, network = trainer.weight_learner, trainer.parameters.network
     assert learner is not None
@@ -150,11 +202,11 @@ def test_every_path_of_a_batch_has_its_own_weight(rule: str, cached: bool, monke
             return network(vectors, *(torch.tensor(array.astype(np.int64)) for array in (paths.nodes, paths.length)))
 
     batches = list(trainer.walker.batches(trainer.batch_size))
-    every = torch.cat([weights(walks) for walks in batches]).double()
-    assert every.std() > 0.2
+    assert torch.cat([weights(walks) for walks in batches]).std() > 0.2
     for batch, walks in enumerate(batches):
-        expected = weights(walks) if rule == "paper" else (weights(walks) / every.mean()).clamp(0.2, 5)
-        batch_weights, base = learner.batch_weights(batch, walks)
+        mean = weights(walks).double().mean()
+        expected = weights(walks) if rule == "paper" else (weights(walks) / mean).clamp(0.2, 5)
+        batch_weights, base = learner.batch_weights(trainer.inner, batch, walks)
         np.testing.assert_allclose(batch_weights, expected.numpy(), atol=2e-4)
         assert base.tolist() == [24 * k for k in range(len(walks))]  # 9 + 8 + 7 paths of a walk
     if rule == "unrolled":
@@ -163,7 +215,11 @@ def test_every_path_of_a_batch_has_its_own_weight(rule: str, cached: bool, monke
 
 def test_lambda_scales_the_path_loss() -> None:
     trainer = trainer_with(weighting="uniform", unsup_weight=0.5, learning_rate=0.04)
-    assert trainer.inner._learning_rate(0.25) == pytest.approx(0.5 * 0.04 * 0.75)
+    assert trainer.inner._learning_rate(0.25) == pytest.approx(0.04 * 0.75)
+    half = trainer_with(weighting="uniform", unsup_weight=1.0, learning_rate=0.02)
+    for other in (trainer, half):
+        other.run_epoch(0)
+    assert np.array_equal(trainer.parameters.sources, half.parameters.sources)  # λ · rate
     fixed = trainer_with(weighting="uniform", unsup_weight=0.0, label_pairs=0.0)
     before = fixed.parameters.arrays()
     fixed.run_epoch(0)
@@ -171,35 +227,101 @@ def test_lambda_scales_the_path_loss() -> None:
     assert np.array_equal(before["encoder.table"], fixed.parameters.encoder.table.detach().numpy())
 
 
-def test_labels_train_the_vectors_down_the_supervised_loss() -> None:
-    trainer = trainer_with(weighting="uniform", supervised_strength=0.1)
-    nodes, features = trainer.task.train, trainer.task.features
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+@pytest.mark.parametrize("multilabel", [False, True])
+def test_the_supervised_gradient_of_the_vectors(setting: str, multilabel: bool) -> None:
+    """Algorithm 1, line 4: `label_gradient` is ∇_e L_s by central differences, in float64."""
+    graph, labels = two_groups(), torch.tensor([0] * 20 + [1] * 20)
+    task = make_task(graph, torch.nn.functional.one_hot(labels) if multilabel else labels)
+    settings = replace(SMALL, weighting="uniform", setting=setting, supervised_strength=0.7)
+    inner = Trainer(task, settings).inner
+    inner.parameters.head.double()
+    inner.task = replace(task, features=task.features.double())
+    start = torch.randn(len(task.train), 16, generator=torch.Generator().manual_seed(0)).double()
+    inner.parameters.vectors = lambda features, nodes: start.clone()
+    gradient = inner.label_gradient()
 
-    def loss() -> float:
-        scores = trainer.parameters.scores(features, nodes)
-        return float(supervised_loss(scores, trainer.task.labels[nodes]))
+    def loss(vectors: Tensor) -> Tensor:
+        with torch.no_grad():
+            scores = inner.parameters.head(inner.task.features[task.train], vectors)
+            terms = [supervised_loss(scores[k : k + 1], task.labels[task.train[k : k + 1]]) for k in range(len(scores))]
+            return 0.7 * (torch.stack(terms).sum() if setting == "transductive" else torch.stack(terms).mean())
 
-    before, others = loss(), trainer.parameters.encoder.table.detach()[0].clone()
-    trainer.inner.train_vectors_on_labels(nodes)
-    assert loss() < before
-    assert torch.equal(trainer.parameters.encoder.table.detach()[0], others)  # node 0 has no label
+    for seed in range(3):
+        direction = torch.randn(start.shape, generator=torch.Generator().manual_seed(seed + 1)).double()
+        difference = (loss(start + 1e-6 * direction) - loss(start - 1e-6 * direction)) / 2e-6
+        assert difference.abs() > 1e-4
+        torch.testing.assert_close((gradient * direction).sum(), difference, rtol=1e-6, atol=1e-9)
+
+
+def test_the_supervised_gradient_acts_in_every_step() -> None:
+    """With λ = 0 only the supervised loss moves the table, by rate · gradient after each batch; the rate decays."""
+    settings = replace(SMALL, weighting="uniform", unsup_weight=0.0, supervised_strength=2.0, pretrain=0, max_epochs=2)
+    trainer = Trainer(make_task(two_groups()), settings)
+    inner, table = trainer.inner, trainer.parameters.encoder.table
+    before, gradient = table.detach().clone(), inner.label_gradient()
+    walks = next(iter(trainer.walker.batches(trainer.batch_size)))
+    for progress in (0.0, 0.5):
+        start = table.detach().clone()
+        gradient = inner.label_gradient()
+        inner.train_paths(WalkBatch(walks, 0, (progress, progress), 0, with_labels=True))
+        moved = table.detach() - start
+        torch.testing.assert_close(moved[trainer.task.train], -0.025 * (1 - progress) * gradient)
+    inner.train_paths(WalkBatch(walks, 0, (0.0, 0.0), 0))
+    others = ~torch.isin(torch.arange(40), trainer.task.train)
+    assert torch.equal(table.detach()[others], before[others])  # nodes without a label
+    assert moved.abs().max() > 1e-4
+
+
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+@pytest.mark.parametrize("loss", ["softmax", "negative"])
+@pytest.mark.parametrize("optimizer", ["auto", "adam"])
+def test_strength_changes_the_vectors_after_pretraining(setting: str, loss: str, optimizer: str) -> None:
+    """The training loss of the head falls with the strength, for every way to train the vectors."""
+    settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, label_pairs=0.0)
+    task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+    losses = [
+        train(task, replace(settings, supervised_strength=k)).history[-1].supervised_loss for k in (0.0, 1.0, 10.0)
+    ]
+    assert losses[0] > losses[1] > losses[2]
+
+
+def test_labeled_nodes_that_no_path_reaches_stay_zero() -> None:
+    graph = cge.Graph.from_edges([(0, 1), (1, 2), (2, 0), (3, 1)], num_nodes=4, directed=True)
+    task = Task(graph, None, torch.tensor([0, 1, 0, 1]), 2, torch.tensor([0, 1, 3]), torch.tensor([2]))
+    settings = replace(SMALL, weighting="uniform", label_pairs=0.0, supervised_strength=1.0)
+    table = train(task, settings).parameters.encoder.table.detach().numpy()
+    assert (table[3] == 0).all()
+    assert np.isfinite(table).all()
 
 
 def test_the_outer_loss_decreases(monkeypatch: pytest.MonkeyPatch) -> None:
     """For a fixed sample of paths and a fixed head, training the weighting descends the loss after the virtual step."""
     settings = replace(SMALL, weighting="average", virtual_lr=5.0, weighting_lr=0.1, outer_paths=512, outer_steps=1)
+    monkeypatch.setattr("cge.training.paper_outer._SCALE_FORCE", 0.0)
     with one_thread():
         trainer = Trainer(make_task(two_groups()), settings)
         trainer.run_epoch(0)
         trainer.run_epoch(1)
         learner = trainer.weight_learner
         assert learner is not None
-        sample = learner._sample_paths(0, 1, 0)
+        sample = learner._sample_paths(0, 0)
         monkeypatch.setattr(learner, "_sample_paths", lambda *_: sample)
-        monkeypatch.setattr(trainer.inner, "train_head", lambda *_: 0.0)
-        losses = [learner.train(2 * step, True) for step in range(20)]  # always fold 0
-    assert (np.diff(losses[1:]) < 0).all()
+        losses = [learner.step(2 * step, True) for step in range(30)]  # always fold 0
+    assert (np.diff(losses[5:]) < 0).all()  # after steps against the momentum of the other fold
     assert losses[-1] < losses[0] - 0.001
+
+
+@pytest.mark.parametrize(
+    ("setting", "weighting", "seed"),
+    [("transductive", "average", 0), ("transductive", "cnn", 1), ("inductive", "cnn", 0)]
+    + [("transductive", "lstm", seed) for seed in range(3)],
+)
+def test_the_scale_of_the_weights_survives_500_outer_steps(setting: str, weighting: str, seed: int) -> None:
+    settings = replace(SMALL, setting=setting, weighting=weighting, pretrain=1, max_epochs=4, outer_steps=100)
+    history = train(make_task(two_groups()), replace(settings, seed=seed, weighting_lr=0.03)).history
+    assert all(0.1 < mean < 0.9 for mean in history.column("weight_mean"))
+    assert history[-1].weight_std > 0.02  # it is the scale that is held, not the weights
 
 
 def test_nodes_without_features_share_a_row_and_nothing_changes() -> None:
@@ -247,7 +369,7 @@ def test_a_sample_represents_all_paths() -> None:
     trainer = trainer_with(weighting="average", outer_paths=60_000)
     learner = trainer.weight_learner
     assert learner is not None
-    sample = learner._sample_paths(0, 1, 0)
+    sample = learner._sample_paths(0, 0)
     assert float(sample.fraction.sum()) == pytest.approx(1)
     mean_length = float((sample.fraction * sample.length).sum())
     assert mean_length == pytest.approx(np.average(learner.tree.length, weights=learner._counts), abs=0.01)
@@ -331,6 +453,8 @@ def test_the_same_bytes_for_any_number_of_threads(setting: str, weighting: str) 
         {"weighting": "average", "optimizer": "adagrad", "setting": "inductive"},
         {"weighting": "average", "optimizer": "sgd", "loss": "softmax"},
         {"weighting": "average", "outer": "paper"},
+        {"weighting": "average", "supervised_strength": 1.0, "pretrain": 0},
+        {"weighting": "average", "supervised_strength": 1.0, "setting": "inductive", "pretrain": 1},
     ],
     ids=str,
 )
@@ -359,10 +483,25 @@ def test_a_state_of_another_training_is_refused() -> None:
 @pytest.mark.parametrize("loss", ["softmax", "negative"])
 @pytest.mark.parametrize("optimizer", ["auto", "sgd", "adam", "adagrad"])
 def test_every_optimizer_descends_both_losses(setting: str, loss: str, optimizer: str) -> None:
-    settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, head_lr=0.05)
+    settings = replace(SMALL, weighting="uniform", setting=setting, loss=loss, optimizer=optimizer, head_lr=None)
     history = train(make_task(two_groups()), replace(settings, walks_per_node=10, patience=99)).history
     assert history[-1].path_loss < history[0].path_loss
     assert history[-1].supervised_loss < history[0].supervised_loss
+
+
+@pytest.mark.parametrize("setting", ["transductive", "inductive"])
+def test_sgd_learns_with_its_default_rates(setting: str) -> None:
+    """The head under plain SGD ends near that under Adam; with the rate of Adam it stays at the start."""
+    task = make_task(two_groups(), validation=torch.empty(0, dtype=torch.int64))
+    settings = replace(SMALL, weighting="uniform", setting=setting, head_lr=None, walks_per_node=10)
+
+    def accuracy(**changed: Any) -> float:
+        parameters = train(task, replace(settings, **changed)).parameters
+        return accuracy_or_f1(parameters.scores(task.features, torch.arange(40)).numpy(), task.labels.numpy())
+
+    assert accuracy(optimizer="sgd") >= accuracy(optimizer="auto") - 0.05
+    losses = [train(task, replace(settings, optimizer="sgd", head_lr=rate)).history[-1] for rate in (None, 0.01)]
+    assert losses[0].supervised_loss < losses[1].supervised_loss - 0.1
 
 
 def test_the_best_epoch_is_restored_and_patience_ends_training() -> None:
@@ -403,7 +542,7 @@ def test_an_overflow_names_the_epoch_and_the_parameter() -> None:
     with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of unsup_weight \(now 1e\+30\)"):
         train(make_task(two_groups()), settings)
     settings = replace(SMALL, weighting="uniform", supervised_strength=3e38, pretrain=0)
-    with pytest.raises(cge.CgeError, match=r"overflowed in epoch 2; try a tenth of supervised_strength \(now 3e\+38\)"):
+    with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of supervised_strength \(now 3e\+38\)"):
         train(make_task(two_groups()), settings)
     settings = replace(SMALL, weighting="uniform", head_lr=1e30)
     with pytest.raises(cge.CgeError, match=r"overflowed in epoch 1; try a tenth of head_lr \(now 1e\+30\)"):

@@ -16,6 +16,7 @@ from cge.evaluation.significance import (
     McNemar,
     PairedTest,
     f1_interval,
+    holm,
     mcnemar,
     mean_interval,
     paired_t_test,
@@ -154,3 +155,20 @@ def test_the_interval_of_f1_contains_it_and_narrows_with_nodes() -> None:
     assert narrow[0] < f1 < narrow[1]
     assert narrow[1] - narrow[0] < 0.5 * (wide[1] - wide[0])
     assert f1_interval(predicted, true) == narrow
+
+
+def test_holms_correction_rejects_what_the_sequential_procedure_rejects() -> None:
+    """Holm 1979: from the smallest p-value on, reject while p_(i) ≤ α / (m − i + 1)."""
+    random = np.random.default_rng(0)
+    for _ in range(20):
+        p = (random.random(12) ** 4).tolist()
+        corrected = holm(p)
+        for alpha in (0.01, 0.05, 0.2):
+            rejected = set()
+            for rank, index in enumerate(np.argsort(p)):
+                if p[index] > alpha / (len(p) - rank):
+                    break
+                rejected.add(int(index))
+            assert {index for index, value in enumerate(corrected) if value is not None and value <= alpha} == rejected
+    assert holm([None, None]) == [None, None]
+    assert holm([]) == []

@@ -31,8 +31,9 @@ def double(cell: Cell) -> dict[str, Any]:
 
 
 def stored(cell: Cell, **row: Any) -> str:
-    """Return the line of a result."""
-    return json.dumps({"graph": cell.graph, "method": cell.method, "seed": cell.seed} | row) + "\n"
+    """Return the line of a result of this version."""
+    key = {"graph": cell.graph, "method": cell.method, "seed": cell.seed}
+    return json.dumps(key | row | {"version": running.code_version()}) + "\n"
 
 
 # ---------------------------------------------------------------------- running cells

@@ -84,11 +84,14 @@ class PaperTrainingConfig:
         "initial learning rate of the vectors, which falls linearly", "optimizer", above=0, high=10
     )
     supervised_strength: float = param(
-        0.0, "step size of the supervised gradient of the vectors in each epoch", low=0, high=100
+        1.0,
+        "weight of the supervised gradient of the vectors, in every step after pre-training; 1 is the paper's",
+        low=0,
+        high=1000,
     )
     head_steps: int = param(20, "gradient steps of the classification head per epoch", low=1)
-    head_lr: float = param(
-        0.01, "learning rate of the classification head and of the feature encoder", above=0, high=10
+    head_lr: float | None = _optional(
+        "learning rate of the classification head and of the feature encoder", "optimizer", above=0, high=1000
     )
     weight_decay: float = param(5e-4, "weight decay of the classification head", low=0, high=10)
 
@@ -101,8 +104,14 @@ class PaperOuterConfig:
     virtual_lr: float = param(
         1.0, "ξ: step size of the unrolled step; 0 gives the first-order approximation", low=0, high=1e6
     )
-    weighting_lr: float = param(0.01, "learning rate of the weighting network", above=0, high=10)
-    outer_steps: int = param(6, "gradient steps of the weighting network per epoch", low=1)
+    weighting_lr: float | None = _optional("learning rate of the weighting network", "optimizer", above=0, high=1000)
+    outer_steps: int | None = param(
+        None,
+        "gradient steps of the weighting network per epoch",
+        low=1,
+        optional=True,
+        none="one after each batch of walks",
+    )
     outer_paths: int = param(2048, "paths sampled per outer step", low=1)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -12,6 +13,8 @@ import torch
 from cge.arrays import Array
 from cge.estimators.cge import CGE
 from cge.estimators.classifier import NodeClassifier, TaskLabels
+from cge.estimators.configs import make_estimator
+from cge.estimators.paper_cge import PaperCGE
 from cge.estimators.settings import N_JOBS, RANDOM_STATE, documented, param
 from cge.graph import Graph
 from cge.models.classifiers import Appnp, Gcn
@@ -62,12 +65,23 @@ class _Network(NodeClassifier):
 class GCN(_Network):
     """The graph convolutional network of Kipf and Welling (2017), with two layers.
 
-    With `append="cge"` a `CGE` is trained on the same labels first, and its class probabilities are appended to the
-    node features, as in the CGE paper.
+    With `append` another model is trained on the same labels first, and its class probabilities are appended to the
+    node features, as in the CGE paper: `CGE` ("cge"), or the paper's own models, `PaperCGE("transductive", "lstm")`
+    ("cge-t") or `PaperCGE("inductive", "lstm")` ("cge-i").
+
+    Attributes
+    ----------
+    append_settings : dict
+        Settings of an appended `PaperCGE` that differ from its defaults, by their flat names.
     """
 
+    append_settings: ClassVar[Mapping[str, Any]] = {}
+
     append: str | None = param(
-        None, "further features", choices={"cge": "the class probabilities of `CGE`"}, optional=True
+        None,
+        "appends class probabilities of another model to the features",
+        choices={"cge": "of `CGE`", "cge-t": "of the paper's CGE-T", "cge-i": "of the paper's CGE-I"},
+        optional=True,
     )
 
     def _features(self, data: EncoderData, task: TaskLabels) -> NodeFeatures:
@@ -76,8 +90,7 @@ class GCN(_Network):
             return own
         y, validation = (task.target.unlabeled(len(task.codes)) for _ in range(2))
         y[task.train], validation[task.validation] = task.codes[task.train], task.codes[task.validation]
-        # Without the prior correction: validation labels are for model selection only.
-        model = CGE(prior_correction=False, random_state=self.random_state, n_jobs=self.n_jobs)
+        model = self._appended_model()
         model.fit(data.graph, y, validation if len(task.validation) else None)
         self._outer_labels = model.labels_seen_["outer"]
         probabilities = np.zeros((len(data.graph), len(task.classes)), np.float32)
@@ -85,6 +98,13 @@ class GCN(_Network):
         if isinstance(own, SparseFeatures):
             return SparseFeatures(sp.csr_array(sp.hstack([own.rows, probabilities])).astype(np.float32), own.n_jobs)
         return torch.cat([own, torch.from_numpy(probabilities)], dim=1)
+
+    def _appended_model(self) -> Any:
+        if self.append == "cge":  # without the prior correction: validation labels are for model selection only
+            return CGE(prior_correction=False, random_state=self.random_state, n_jobs=self.n_jobs)
+        own: dict[str, Any] = {"setting": "transductive" if self.append == "cge-t" else "inductive"}
+        own |= {"weighting": "lstm", "random_state": self.random_state, "n_jobs": self.n_jobs}
+        return make_estimator(PaperCGE, {**self.append_settings, **own})
 
     def _network(self, data: EncoderData, features: int, classes: int) -> Gcn:
         return Gcn(data.transitions, features, self.hidden, classes, _weights(data))

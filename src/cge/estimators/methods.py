@@ -93,6 +93,7 @@ _UNIFORM_PAPER: Space = {
     "learning_rate": Range(0.005, 0.5, log=True),
     "unsup_weight": Range(0.1, 10.0, log=True),
     "label_pairs": Range(0.001, 0.5, log=True),
+    "supervised_strength": Range(0.0, 10.0),
     "pretrain": Range(0, 4),
     "max_epochs": Range(2, 12),
     "hidden": (16, 32, 64, 128),
@@ -101,7 +102,6 @@ _UNIFORM_PAPER: Space = {
 }
 _PAPER: Space = {
     **_UNIFORM_PAPER,
-    "pretrain": Range(1, 4),  # without it the weighting network does not learn
     "virtual_lr": Range(0.1, 10.0, log=True),
     "weighting_lr": Range(1e-3, 0.1, log=True),
 }
@@ -122,7 +122,7 @@ _EMBEDDINGS = "cge.estimators.embeddings"
 _PROPAGATION, _CLASS_MASS = f"{_BASELINES}:LabelPropagation", {"class_mass": True}
 _CGE_CLASS, _PAPER_CLASS = "cge.estimators.cge:CGE", "cge.estimators.paper_cge:PaperCGE"
 _COMMON_NEIGHBORS = "the number of common neighbors, or their Adamic-Adar index"
-_GCN_CGE = "GCN with the class probabilities of cge as further features"
+_GCN_CGE = "GCN with the class probabilities of {} as further features"
 _LINKS, _BOTH = ("links",), ("nodes", "links")
 
 
@@ -159,7 +159,14 @@ _TABLE = [
     Method("sgc", f"{_BASELINES}:SGC", "logistic regression on propagated features (SGC)", space={"hops": Range(1, 8)}),
     Method("gcn", f"{_NETWORKS}:GCN", "the graph convolutional network of Kipf and Welling", space=_NETWORK),
     Method("appnp", f"{_NETWORKS}:APPNP", "predictions propagated by personalized PageRank", space=_APPNP),
-    Method("gcn+cge", f"{_NETWORKS}:GCN", _GCN_CGE, {"append": "cge"}, space=_NETWORK),
+    *(
+        Method(f"gcn+{name}", f"{_NETWORKS}:GCN", _GCN_CGE.format(model), {"append": name}, space=_NETWORK)
+        for name, model in (
+            ("cge", "cge"),
+            ("cge-t", "the paper's CGE-T (LSTM)"),
+            ("cge-i", "the paper's CGE-I (LSTM)"),
+        )
+    ),
     Method("cge", _CGE_CLASS, "CGE with default parameters", tasks=_BOTH, space=_CGE),
     Method("cge-uniform", _CGE_CLASS, "cge with uniform weights", {"weighting": "uniform"}, tasks=_BOTH, space=_CGE),
 ]

@@ -12,7 +12,7 @@ import torch
 from cge.arrays import Array
 from cge.errors import InputError, Message
 from cge.estimators.classifier import TaskLabels, folds_of
-from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, as_config, flat_params
+from cge.estimators.configs import PaperOuterConfig, PaperTrainingConfig, flat_params
 from cge.estimators.fitted_model import FitLog, LabeledNodes, ValidationNodes
 from cge.estimators.paper_model import PaperModel, normalized_features, restore_paper
 from cge.estimators.path_estimator import REFIT, VALIDATION_FRACTION, Callback, PathEstimator
@@ -117,11 +117,12 @@ class PaperCGE(PathEstimator):
         if learns and self.outer_labels == "validation" and not len(labels.validation):
             problem = Message.of("{outer_labels} needs validation labels", outer_labels="validation")
             raise InputError(problem, parameter="outer_labels", hint=Message.of("pass {validation}"))
-        if learns and self.outer_labels == "folds" and not as_config(PaperTrainingConfig, self.training).pretrain:
-            template = "{outer_labels} can train the weighting only while labels do not change the vectors"
-            problem = Message.of(template, outer_labels="folds")
-            hint = Message.of("use {pretrain} or more, or {outer_labels}", pretrain=1, outer_labels="validation")
-            raise InputError(problem, parameter="outer_labels", hint=hint)
+
+    def _outer_labels(
+        self, codes: Array, train_idx: Array, validation_idx: Array
+    ) -> tuple[Array, bool, tuple[Sequence[Array], Array]]:
+        """Return all labels, whether the outer ones are outer only, these in folds and the remaining validation."""
+        return codes, self.outer_labels == "validation", _outer_folds(self, codes, train_idx, validation_idx)
 
     def _train(self, graph: Graph, labels: TaskLabels, checkpoints: Checkpoints, callback: Callback) -> PaperModel:
         """Train, with labels held out for validation and a second training where no validation labels are given."""
@@ -131,12 +132,13 @@ class PaperCGE(PathEstimator):
         settings = TrainingSettings(**{name: params[name] for name in names}, seed=self.random_state)
 
         def make_task(nodes: Array, validation: Array) -> tuple[Task, dict[str, int]]:
-            folds, remaining = _outer_folds(self, labels.codes, nodes, validation)
+            codes, outer_only, (folds, remaining) = self._outer_labels(labels.codes, nodes, validation)
             parts = [torch.from_numpy(np.ascontiguousarray(part)) for part in (nodes, remaining, *folds)]
-            codes, outer_only = torch.from_numpy(labels.codes), self.outer_labels == "validation"
             seen = {"train": len(nodes), "outer": sum(map(len, folds)), "validation": len(remaining)}
             roles = parts[0], parts[1], parts[2:]
-            task = Task(graph, features, codes, len(labels.classes), *roles, outer_only, labels.target)
+            task = Task(
+                graph, features, torch.from_numpy(codes), len(labels.classes), *roles, outer_only, labels.target
+            )
             return task, seen
 
         def run(task: Task, stage: str, stop_after: int | None = None) -> Any:

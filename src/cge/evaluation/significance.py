@@ -110,3 +110,20 @@ def mcnemar(first: Any, second: Any) -> McNemar:
 def stars(p: float | None) -> str:
     """Return the mark of a p-value in a table: ** below 0.01, * below 0.05."""
     return "" if p is None or p >= 0.05 else "**" if p < 0.01 else "*"
+
+
+def holm(p_values: Sequence[float | None]) -> list[float | None]:
+    """Return p-values corrected by Holm's method for the number of tests; None stays None and is not counted.
+
+    The i-th smallest of m p-values is multiplied by m − i + 1, and none may be smaller than one before it.
+
+    >>> holm([0.01, None, 0.04, 0.03])
+    [0.03, None, 0.06, 0.06]
+    """
+    order = sorted((p, index) for index, p in enumerate(p_values) if p is not None)
+    corrected: list[float | None] = [None] * len(p_values)
+    largest = 0.0
+    for rank, (p, index) in enumerate(order):
+        largest = max(largest, min(1.0, p * (len(order) - rank)))
+        corrected[index] = largest
+    return corrected

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from copy import copy, deepcopy
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,9 @@ from cge.models.sparse_products import NodeFeatures, SparseFeatures, take_rows
 from cge.sampling import NegativeSampler, label_pairs, subpaths
 from cge.targets import Task
 from cge.training.pair_objectives import FullSoftmax, NegativeSampling, PairObjective
-from cge.training.paper_parameters import Parameters, TrainingSettings
+from cge.training.paper_parameters import Parameters, TrainingSettings, make_head
 from cge.training.skipgram import train_walks
-from cge.training.torch_state import make_optimizer
+from cge.training.torch_state import load_optimizer, make_optimizer, optimizer_arrays
 from cge.training.walk_partitions import NodePartition, partition_count, partition_nodes
 
 MIN_PATH_NODES = 2  # a path of one node would train a node to predict itself
@@ -76,7 +78,7 @@ class InnerProblem:
 
 @dataclass(frozen=True, eq=False)
 class WalkBatch:
-    """Walks of an epoch, weights of their paths, and whether same-label pairs are added, for each path."""
+    """Walks of an epoch, weights of their paths, and whether labels train the vectors: same-label pairs and L_s."""
 
     walks: Array
     first: int  # position of the first walk
@@ -84,7 +86,7 @@ class WalkBatch:
     epoch: int
     weights: Array | None = None  # of each sub-path, in the order of `subpaths`
     base: Array | None = None  # first index of each walk
-    with_label_pairs: bool = False
+    with_labels: bool = False
 
 
 class InnerTraining:
@@ -102,7 +104,9 @@ class InnerTraining:
         # Nodes at which no path ends have untrained rows in a table: zeros have no effect on the head.
         in_degrees = np.bincount(task.graph.indices, minlength=task.graph.num_nodes)
         self._unreached = torch.from_numpy(np.flatnonzero(in_degrees == 0))
+        self._labeled = task.train  # whose vectors the supervised loss moves
         if not self.inductive:
+            self._labeled = task.train[~torch.isin(task.train, self._unreached)]
             with torch.no_grad():
                 parameters.encoder.table[self._unreached] = 0
         multilabel = task.labels.ndim == 2
@@ -115,16 +119,16 @@ class InnerTraining:
         shared = self.inductive and self.uses_kernel
         self.target_rows = make_target_rows(task.features, self.partition) if shared else TargetRows(task.features)
         self._gradient: Array | None = None  # of an inductive encoder's vectors
-        self.head_optimizer = self.make_head_optimizer(parameters.head)
         self.optimizers = self._make_optimizers()
 
     def _make_optimizers(self) -> dict[str, torch.optim.Optimizer]:
-        """Return the optimizers of the tables that no kernel trains, and of an inductive encoder."""
+        """Return the optimizers of the head, of the tables that no kernel trains, and of an inductive encoder."""
         rate, encoder = self.settings.table_rate, self.parameters.encoder.parameters()
         table_kind = "sgd" if self.settings.optimizer == "auto" else self.settings.optimizer
-        optimizers: dict[str, torch.optim.Optimizer] = {}
+        kind, head = self.settings.network_optimizer, self.parameters.head.parameters()
+        optimizers = {"head": make_optimizer(kind, head, self.settings.head_rate, self.settings.weight_decay)}
         if self.inductive:
-            optimizers["encoder"] = make_optimizer(self.settings.network_optimizer, encoder, self.settings.head_lr)
+            optimizers["encoder"] = make_optimizer(kind, encoder, self.settings.encoder_rate)
         if not self.uses_kernel:
             self._sources = torch.from_numpy(self.parameters.sources).requires_grad_()  # shares memory with the array
             optimizers["sources"] = make_optimizer(table_kind, [self._sources], rate)
@@ -132,17 +136,28 @@ class InnerTraining:
                 optimizers["encoder"] = make_optimizer(table_kind, encoder, rate)
         return optimizers
 
-    def make_head_optimizer(self, head: Any) -> torch.optim.Optimizer:
-        """Return an optimizer for a head."""
-        settings = self.settings
-        return make_optimizer(settings.network_optimizer, head.parameters(), settings.head_lr, settings.weight_decay)
+    def without_labels(self, nodes: Tensor) -> InnerTraining:
+        """Return the same training on the other labels: a head of its own, and the *same* vectors until `separate`."""
+        parameters = copy(self.parameters)
+        parameters.head = make_head(parameters.shape)
+        task = replace(self.task, train=self.task.train[~torch.isin(self.task.train, nodes)])
+        return InnerTraining(task, self.settings, parameters)
+
+    def separate(self, other: InnerTraining) -> None:
+        """Continue with a copy of the vectors of another training, and of the state of their optimizers."""
+        self.parameters.sources = other.parameters.sources.copy()
+        self.parameters.encoder = deepcopy(other.parameters.encoder)
+        self.optimizers = self._make_optimizers() | {"head": self.optimizers["head"]}
+        for name, optimizer in self.optimizers.items():
+            if name != "head":
+                load_optimizer(optimizer, name, optimizer_arrays(other.optimizers[name], name))
 
     def _learning_rate(self, progress: float) -> float:
-        """Return λ times the learning rate when this fraction of all epochs is done."""
-        return self.settings.unsup_weight * self.settings.table_rate * max(1 - progress, _LAST_RATE)
+        """Return the learning rate when this fraction of all epochs is done."""
+        return self.settings.table_rate * max(1 - progress, _LAST_RATE)
 
     def train_paths(self, batch: WalkBatch) -> int:
-        """Descend the path loss of a batch of walks; return the number of its paths."""
+        """Take a step of the vectors (Algorithm 1, line 4) on a batch of walks; return the number of its paths."""
         rates = self._learning_rate(batch.progress[0]), self._learning_rate(batch.progress[1])
         if self.uses_kernel:
             return self._kernel_step(batch, rates)
@@ -152,12 +167,12 @@ class InnerTraining:
         weights = np.ones(len(starts), np.float32)
         if batch.weights is not None:
             weights[: len(paths)] = batch.weights
-        self._exact_step(starts, ends, weights, rates[0], [batch.epoch, batch.first])
+        self._exact_step(starts, ends, weights, rates[0], batch)
         return len(paths)
 
     def _draw_label_pairs(self, paths: int, batch: WalkBatch) -> Array:
         """Draw the same-label pairs for this number of paths, `(k, 2)`."""
-        count = int(self.settings.label_pairs * paths) if batch.with_label_pairs and self._has_label_pairs else 0
+        count = int(self.settings.label_pairs * paths) if batch.with_labels and self._has_label_pairs else 0
         if not count:
             return np.empty((0, 2), np.int64)
         return label_pairs(self._train_labels, count, self.settings.seed, stream=[batch.epoch, batch.first])
@@ -167,7 +182,9 @@ class InnerTraining:
         settings, sources, walks, first = self.settings, self.parameters.sources, batch.walks, batch.first
         vectors = self.parameters.encoder(self.target_rows.features)
         targets = np.ascontiguousarray(vectors.detach().numpy())
-        options: dict[str, Any] = {"back": 0, "learning_rates": rates, "seed": settings.seed, "n_jobs": settings.n_jobs}
+        path_rates = settings.unsup_weight * rates[0], settings.unsup_weight * rates[1]
+        options: dict[str, Any] = {"back": 0, "learning_rates": path_rates}
+        options |= {"seed": settings.seed, "n_jobs": settings.n_jobs}
         options |= {"negatives": settings.negatives, "negatives_per_context": _NEGATIVES_PER_CONTEXT}
         options["row_of"] = self.target_rows.row_of
         if self.inductive:
@@ -182,29 +199,40 @@ class InnerTraining:
         of_pairs: dict[str, Any] = {"ahead": 1, "stream": -1 - batch.epoch}  # their negatives have negative streams
         n_pairs = train_walks(pairs, first, sources, targets, self.partition, **of_pairs, **options)
         if self._gradient is not None:
-            self._optimize(vectors, torch.from_numpy(self._gradient).neg_(), paths + n_pairs, rates[0])
+            gradient = torch.from_numpy(self._gradient).neg_()
+            self._optimize(vectors, gradient, paths + n_pairs, rates[0], batch.with_labels)
+        elif batch.with_labels and settings.supervised_strength > 0:
+            self.parameters.encoder.table.data[self._labeled] -= rates[0] * self.label_gradient()
         return paths
 
-    def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, stream: list[str | int]) -> None:
+    def _exact_step(self, starts: Array, ends: Array, weights: Array, rate: float, batch: WalkBatch) -> None:
         """Take one step of the optimizers with the exact gradient of a batch of pairs."""
         if not len(starts):
             return
         vectors = self.parameters.encoder(self.task.features)
-        objective = self.objective(starts, ends, stream)
+        objective = self.objective(starts, ends, [batch.epoch, batch.first])
         gradients = objective.gradient(torch.from_numpy(weights), self._sources.detach(), vectors.detach())
-        self._sources.grad, target_gradient = gradients
+        self._sources.grad, target_gradient = gradients[0].mul_(self.settings.unsup_weight), gradients[1]
         if not self.inductive:
             target_gradient[self._unreached[~torch.isin(self._unreached, torch.from_numpy(ends))]] = 0
-        self._optimize(vectors, target_gradient, len(starts), rate)
+        self._optimize(vectors, target_gradient, len(starts), rate, batch.with_labels)
 
-    def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float) -> None:
-        """Backpropagate the gradient of the vectors to the encoder, in place; step all optimizers, rates decayed."""
-        self.optimizers["encoder"].zero_grad()  # tables take the gradient of a sum, an inductive encoder that of a mean
-        vectors.backward(gradient.div_(max(pairs, 1)) if self.inductive else gradient)  # type: ignore[no-untyped-call]
-        for optimizer in self.optimizers.values():
-            for group in optimizer.param_groups:
-                group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate
-            optimizer.step()
+    def _optimize(self, vectors: Tensor, gradient: Tensor, pairs: int, rate: float, with_labels: bool) -> None:
+        """Backpropagate ∇L_s + λ ∇L_u of the vectors to the encoder; step its optimizers, rates decayed.
+
+        `gradient` is ∇L_u and is changed in place. Tables take the gradient of a sum over pairs and over labels, an
+        inductive encoder that of means.
+        """
+        self.optimizers["encoder"].zero_grad()
+        gradient.mul_(self.settings.unsup_weight / (max(pairs, 1) if self.inductive else 1))
+        vectors.backward(gradient)  # type: ignore[no-untyped-call]
+        if with_labels and self.settings.supervised_strength > 0:
+            self.parameters.encoder(self.task.features, self._labeled).backward(self.label_gradient())
+        for name, optimizer in self.optimizers.items():
+            if name != "head":
+                for group in optimizer.param_groups:
+                    group["lr"] = optimizer.defaults["lr"] * rate / self.settings.table_rate
+                optimizer.step()
 
     def objective(self, starts: Array, ends: Array, stream: list[str | int]) -> PairObjective:
         """Return the path loss of pairs of nodes, as a function of source vectors and of the target rows."""
@@ -215,33 +243,40 @@ class InnerTraining:
         negatives = self.sampler.stream(*stream).draw(0, len(starts) * count).reshape(-1, count)
         return NegativeSampling(starts, self.target_rows.rows(ends), self.target_rows.rows(negatives))
 
-    def train_head(self, head: Any, optimizer: torch.optim.Optimizer, nodes: Tensor) -> float:
-        """Train a head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""
-        vectors, features = self.parameters.vectors(self.task.features, nodes), self.task.features
-        x = None if features is None else take_rows(features, nodes)
-        labels, loss = self.task.labels[nodes], torch.zeros(())
-        for _ in range(self.settings.head_steps):
+    @cached_property
+    def _head_features(self) -> NodeFeatures | None:
+        return None if self.task.features is None else take_rows(self.task.features, self.task.train)
+
+    def train_head(self, steps: int) -> float:
+        """Train the head on the supervised loss of the joint scores and of each branch alone; return the joint loss."""
+        head, optimizer, nodes = self.parameters.head, self.optimizers["head"], self.task.train
+        vectors, labels = self.parameters.vectors(self.task.features, nodes), self.task.labels[nodes]
+        loss = torch.zeros(())
+        for _ in range(steps):
             optimizer.zero_grad()
-            branches = head.branches(x, vectors)
+            branches = head.branches(self._head_features, vectors)
             loss = supervised_loss(torch.stack(branches).sum(0), labels)
             branch_losses = [supervised_loss(branch, labels) for branch in branches] if len(branches) > 1 else []
             torch.stack([loss, *branch_losses]).sum().backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         return float(loss.detach())
 
-    def train_vectors_on_labels(self, nodes: Tensor) -> None:
-        """Take one step of the vectors down the supervised loss, with learning rate `supervised_strength`."""
-        encoder = self.parameters.encoder
-        problem = self.problem(self.parameters.head, nodes, self.settings.supervised_strength)
-        named = dict(encoder.named_parameters())
-        loss = problem.supervised(nodes, named, dict(self.parameters.head.named_parameters()))
-        gradients = torch.autograd.grad(loss, list(named.values()))
-        with torch.no_grad():
-            for parameter, gradient in zip(named.values(), gradients, strict=True):
-                parameter -= self.settings.supervised_strength * gradient
+    def label_gradient(self) -> Tensor:
+        """Return ∇_e L_s of the training nodes times `supervised_strength`, `(k, dim)`.
 
-    def problem(self, head: Any, inner_nodes: Tensor, strength: float) -> InnerProblem:
-        """Return the inner problem with a head and the nodes that train it; labels move the vectors by `strength`."""
-        modules = (torch.from_numpy(self.parameters.sources), self.parameters.encoder, head)
-        features, labels = (self.task.features, self.target_rows.features), self.task.labels
-        return InnerProblem(*modules, *features, labels, inner_nodes, self.settings.unsup_weight, strength)
+        L_s is the sum over the nodes for a table (Eq. 6), their mean for an inductive encoder. A table's nodes that no
+        path reaches are left out: their vectors are zero, where the head has no gradient.
+        """
+        nodes, features = self._labeled, self.task.features
+        vectors = self.parameters.vectors(features, nodes).requires_grad_()
+        x = None if features is None else take_rows(features, nodes)
+        loss = supervised_loss(self.parameters.head(x, vectors), self.task.labels[nodes])
+        scale = self.settings.supervised_strength * (1 if self.inductive else len(nodes))
+        gradient: Tensor = torch.autograd.grad(scale * loss, vectors)[0] if len(nodes) else vectors.detach()
+        return gradient
+
+    def problem(self, strength: float) -> InnerProblem:
+        """Return the inner problem as the outer problem needs it; labels move the vectors by `strength`."""
+        modules = (torch.from_numpy(self.parameters.sources), self.parameters.encoder, self.parameters.head)
+        features, task = (self.task.features, self.target_rows.features), self.task
+        return InnerProblem(*modules, *features, task.labels, task.train, self.settings.unsup_weight, strength)

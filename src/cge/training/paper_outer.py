@@ -30,90 +30,115 @@ from cge.randomness import generator
 from cge.sampling import PathTable, Walker, count_subpaths
 from cge.training.pair_objectives import PairObjective
 from cge.training.paper_inner import MIN_PATH_NODES, InnerProblem, InnerTraining
-from cge.training.paper_parameters import make_head
 from cge.training.torch_state import check_finite, make_optimizer, seeded
 
 _MIN_WEIGHT, _MAX_WEIGHT = 0.2, 5.0  # of a = A / mean A: beyond them skip-gram can diverge (D7)
+_SCALE_FORCE = 40.0  # toward mean A = ½: the outer loss does not depend on the scale of A, which would drift (D18)
 _MAX_CACHED = 16_000_000  # sub-paths of all walks whose indices are kept between epochs
 
 
 class PathWeightLearner:
     """The distinct paths of all walks, their weights, and the training of the weighting network.
 
-    Every fold of outer labels has its own head, which was not trained on them. `weights` are A of the distinct paths,
-    `loss_weights` are a, their weights in the path loss.
+    Every fold of outer labels has an inner training of its own, in `folds`, which never sees these labels. While labels
+    do not move the vectors, all share them and differ in their heads. `separate` gives each fold its own vectors. Outer
+    labels that no inner training sees need no folds: there the only fold is the inner training itself. `weights` are A
+    of the distinct paths after an epoch, `loss_weights` are a, their weights in the path loss.
     """
 
     def __init__(self, inner: InnerTraining, network: PathWeighting, walker: Walker, batch: int) -> None:
         self.inner, self.network, self.settings = inner, network, inner.settings
         self._table = table = PathTable(self.settings.window, shortest=MIN_PATH_NODES)
         total = 0
-        self._batch_indices: list[Array] = []  # empty if there are too many
+        batch_indices: list[Array] = []  # empty if there are too many
         for walks in walker.batches(batch):
             indices = table.add(walks)
             total += len(indices)
-            batch_indices = [*self._batch_indices, indices.astype(np.int32)]
-            self._batch_indices = batch_indices if total <= _MAX_CACHED else []
-        paths = table.paths
-        self.tree = PathTree.grow(paths.nodes, paths.length, table.parents)
+            batch_indices = [*batch_indices, indices.astype(np.int32)] if total <= _MAX_CACHED else []
+        paths, self._counts, self._parents = table.paths, table.counts, table.parents.copy()
+        self._batches = [self._batch_paths(indices) for indices in batch_indices]
+        self.tree = PathTree.grow(paths.nodes, paths.length, self._parents)
         self.weights = self.loss_weights = np.ones(len(table), np.float32)
+        task = inner.task
         with seeded(self.settings.seed, "fold heads"):
-            self.heads = [make_head(inner.parameters.shape) for _ in inner.task.folds]
-        self.head_optimizers = [inner.make_head_optimizer(head) for head in self.heads]
-        kind, rate = self.settings.network_optimizer, self.settings.weighting_lr
+            self.folds = [inner if task.outer_only else inner.without_labels(nodes) for nodes in task.folds]
+        self.separated = task.outer_only
+        kind, rate = self.settings.network_optimizer, self.settings.weighting_rate
         self.optimizer = make_optimizer(kind, network.parameters(), rate)
-        self._counts = table.counts
-        at_fold = [np.isin(paths.end, fold.numpy()) for fold in inner.task.folds]
+        at_fold = [np.isin(paths.end, fold.numpy()) for fold in task.folds]
         self._strata = [(np.flatnonzero(ends), np.flatnonzero(~ends)) for ends in at_fold]
         self.update_weights()
 
+    @property
+    def fold_models(self) -> list[InnerTraining]:
+        """The inner trainings that are not the model itself."""
+        return [fold for fold in self.folds if fold is not self.inner]
+
+    def separate(self) -> None:
+        """Give every fold its own copy of the vectors, which labels are about to move."""
+        if not self.separated:
+            for fold in self.fold_models:
+                fold.separate(self.inner)
+            self.separated = True
+
     def update_weights(self) -> None:
         """Compute A of every distinct path from the current vectors, and a, its weight in the path loss."""
-        vectors = self.inner.parameters.vectors(self.inner.task.features)
-        self.weights = self.network.weigh(vectors, self.tree, self.settings.n_jobs)
+        self.weights = self._weigh(self.inner, self.tree)
+        self.loss_weights = self._loss_weights(self.weights, self._counts)
+
+    def _weigh(self, inner: InnerTraining, tree: PathTree) -> Array:
+        """Return A of the paths of a tree, from the current vectors of a training."""
+        weights = self.network.weigh(inner.parameters.vectors(inner.task.features), tree, self.settings.n_jobs)
         problem = f"{type(self.network).__name__} returned weights that are not finite"
-        check_finite(self.weights, problem, "weighting_lr", self.settings.weighting_lr)
-        if self.settings.outer == "paper":
-            self.loss_weights = self.weights
-        elif len(self.weights):
-            mean = max(float(np.average(self.weights, weights=self._counts)), 1e-12)
-            self.loss_weights = np.clip(self.weights / np.float32(mean), _MIN_WEIGHT, _MAX_WEIGHT).astype(np.float32)
+        check_finite(weights, problem, "weighting_lr", self.settings.weighting_rate)
+        return weights
 
-    def batch_weights(self, batch: int, walks: Array) -> tuple[Array, Array]:
-        """Return a of each sub-path of a batch of walks, and the first index of each walk."""
-        indices = self._batch_indices[batch] if self._batch_indices else self._table.add(walks)
+    def _loss_weights(self, weights: Array, counts: Array) -> Array:
+        """Return a of paths that occur `counts (b,)` times: A (`outer="paper"`), or A / mean A within bounds (D7)."""
+        if self.settings.outer == "paper" or not len(weights):
+            return weights
+        mean = max(float(np.average(weights, weights=counts)), 1e-12)
+        return np.clip(weights / np.float32(mean), _MIN_WEIGHT, _MAX_WEIGHT).astype(np.float32)
+
+    def _batch_paths(self, indices: Array) -> tuple[PathTree, Array, Array]:
+        """Return the distinct paths of a batch, how often each occurs in it, and the one of each sub-path."""
+        distinct, position, counts = np.unique(indices, return_inverse=True, return_counts=True)
+        paths, parents = self._table.paths, self._parents[distinct]
+        # A walk that contains a path contains its parent.
+        parents = np.where(parents < 0, -1, np.searchsorted(distinct, parents))
+        return PathTree.grow(paths.nodes[distinct], paths.length[distinct], parents), counts, position.astype(np.int32)
+
+    def batch_weights(self, inner: InnerTraining, batch: int, walks: Array) -> tuple[Array, Array]:
+        """Return a of each sub-path of a batch of walks, by a training's vectors, and the first index of each walk."""
+        batch_paths = self._batches[batch] if self._batches else self._batch_paths(self._table.add(walks))
+        tree, counts, position = batch_paths
         ends = np.cumsum(count_subpaths(walks, MIN_PATH_NODES, self.settings.window))
-        return self.loss_weights[indices], np.concatenate([[0], ends[:-1]])
+        weights = self._loss_weights(self._weigh(inner, tree), counts)
+        return weights[position], np.concatenate([[0], ends[:-1]])
 
-    def train(self, epoch: int, pretraining: bool) -> float:
-        """Descend the outer loss fold by fold; return its mean. While `pretraining`, labels do not move the vectors."""
-        losses, steps, virtual_lr = [], self.settings.outer_steps, self.settings.virtual_lr
-        inner, strength = self.inner, 0.0 if pretraining else self.settings.supervised_strength
-        folds = [(epoch * steps + step) % max(len(self.heads), 1) for step in range(steps)]
-        for fold in sorted(set(folds)) if self.heads else []:
-            inner.train_head(self.heads[fold], self.head_optimizers[fold], self._inner_nodes(fold))
+    def step(self, number: int, pretraining: bool) -> float:
+        """Take a step of the network down the outer loss (Algorithm 1, line 5); return that loss.
+
+        `number` counts the steps of a training, and the folds take turns. While `pretraining`, labels do not move the
+        vectors.
+        """
+        strength, virtual_lr = 0.0 if pretraining else self.settings.supervised_strength, self.settings.virtual_lr
         self.network.train()
-        with seeded(self.settings.seed, "outer", epoch):  # for networks with dropout
-            for step, fold in enumerate(folds):
-                self.optimizer.zero_grad()
-                if self.settings.outer == "paper":
-                    problem = inner.problem(inner.parameters.head, inner.task.train, strength)
-                    sample = self._sample_paths(None, epoch, step)
-                    losses.append(paper_hypergradient(self.network, problem, sample, virtual_lr))
-                else:
-                    problem = inner.problem(self.heads[fold], self._inner_nodes(fold), strength)
-                    sample, nodes = self._sample_paths(fold, epoch, step), inner.task.folds[fold]
-                    losses.append(unrolled_hypergradient(self.network, problem, sample, nodes, virtual_lr))
-                self.optimizer.step()
+        with seeded(self.settings.seed, "outer", number):  # for networks with dropout
+            self.optimizer.zero_grad()
+            if self.settings.outer == "paper":
+                problem, sample = self.inner.problem(strength), self._sample_paths(None, number)
+                loss = paper_hypergradient(self.network, problem, sample, virtual_lr)
+            else:
+                fold = number % len(self.folds)
+                problem, sample = self.folds[fold].problem(strength), self._sample_paths(fold, number)
+                nodes = self.inner.task.folds[fold]
+                loss = unrolled_hypergradient(self.network, problem, sample, nodes, virtual_lr, _SCALE_FORCE)
+            self.optimizer.step()
         self.network.eval()
-        return float(np.mean(losses))
+        return loss
 
-    def _inner_nodes(self, fold: int) -> Tensor:
-        """Return the training nodes without those of a fold."""
-        train = self.inner.task.train
-        return train if self.inner.task.outer_only else train[~torch.isin(train, self.inner.task.folds[fold])]
-
-    def _sample_paths(self, fold: int | None, epoch: int, step: int) -> PathSample:
+    def _sample_paths(self, fold: int | None, number: int) -> PathSample:
         """Sample paths for a step of the outer problem, in proportion to how often they occur in the walks.
 
         Paths that end at a node of the fold have the largest effect on its loss, but are few: they are half of the
@@ -121,7 +146,7 @@ class PathWeightLearner:
         """
         all_paths = [np.arange(len(self._table))]
         strata = all_paths if fold is None else [stratum for stratum in self._strata[fold] if len(stratum)]
-        random = generator(self.settings.seed, "outer paths", epoch, step)
+        random = generator(self.settings.seed, "outer paths", number)
         size, total = -(-self.settings.outer_paths // len(strata)), int(self._counts.sum())
         samples, fractions = [], []
         for stratum in strata:
@@ -132,7 +157,7 @@ class PathWeightLearner:
         paths, indices = self._table.paths, np.concatenate(samples)
         nodes, length = paths.nodes[indices].astype(np.int64), paths.length[indices].astype(np.int64)
         ends = nodes[np.arange(len(nodes)), length - 1]
-        objective = self.inner.objective(nodes[:, 0], ends, ["outer", epoch, step])
+        objective = self.inner.objective(nodes[:, 0], ends, ["outer", number])
         fraction = torch.from_numpy(np.concatenate(fractions))
         rows = torch.from_numpy(self.inner.target_rows.rows(nodes))
         return PathSample(rows, torch.from_numpy(length), objective, fraction)
@@ -176,20 +201,43 @@ def _virtual_step(
     return problem.sources - path_lr * to_sources, stepped, stepped_head, targets.detach()
 
 
+def hold_scale(gradient: Tensor, fraction: Tensor, mean: Tensor, force: float) -> Tensor:
+    """Return the gradient of path weights, `(b,)`, with a term that moves their mean toward ½.
+
+    The term is force · (mean − ½) · ‖gradient‖ times the gradient of the mean, `fraction`: relative to the length of a
+    gradient that changes by orders of magnitude during training.
+
+    >>> hold_scale(torch.tensor([3.0, -4.0]), torch.tensor([0.5, 0.5]), torch.tensor(0.7), 2.0)
+    tensor([ 4., -3.])
+    """
+    held: Tensor = gradient + force * (mean - 0.5) * gradient.norm() * fraction
+    return held
+
+
 def unrolled_hypergradient(
-    network: PathWeighting, problem: InnerProblem, paths: PathSample, outer_nodes: Tensor, virtual_lr: float
+    network: PathWeighting,
+    problem: InnerProblem,
+    paths: PathSample,
+    outer_nodes: Tensor,
+    virtual_lr: float,
+    scale_force: float = 0.0,
 ) -> float:
-    """Add ∇_{w_A} L_out(α′) to the gradients of the network; return L_out(α′), the loss of unseen `outer_nodes`."""
+    """Add ∇_{w_A} L_out(α′) to the gradients of the network; return L_out(α′), the loss of unseen `outer_nodes`.
+
+    L_out does not depend on the scale of A, which would drift: `hold_scale` pulls the mean of A toward ½ (D18).
+    """
     weights = network(problem.encoder(problem.row_features).detach(), paths.nodes, paths.length)
     fraction = paths.fraction.to(weights.dtype)
-    relative = weights / (fraction * weights).sum()
+    mean = (fraction * weights.detach()).sum()
+    relative = weights.detach() / mean
     _, encoder, head, targets = _virtual_step(problem, paths, relative, virtual_lr)
     loss = problem.supervised(outer_nodes, encoder, head)
     gradients = torch.autograd.grad(loss, list(encoder.values()), materialize_grads=True)
     tangent = problem.encoder.tangent(problem.row_features, dict(zip(encoder, gradients, strict=True)))
     alignment = paths.objective.alignment(problem.sources, targets, torch.zeros_like(problem.sources), tangent)
-    scale = (virtual_lr or 1.0) * problem.unsup_weight * fraction
-    (relative * (-scale * alignment)).sum().backward()
+    by_relative = -(virtual_lr or 1.0) * problem.unsup_weight * fraction * alignment  # ∂L_out/∂a
+    by_weight = (by_relative - fraction * (by_relative * relative).sum()) / mean  # ∂L_out/∂A
+    weights.backward(hold_scale(by_weight, fraction, mean, scale_force))
     return float(loss.detach())
 
 

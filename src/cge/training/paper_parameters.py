@@ -20,6 +20,9 @@ from cge.training.torch_state import check_array, load_module, module_arrays, se
 
 MAX_SOFTMAX_NODES = 500  # above, the sum over all nodes is too slow
 _TABLE_RATES = {"auto": 0.025, "sgd": 0.025, "adam": 0.01, "adagrad": 0.1}
+_HEAD_RATES = {"auto": 0.01, "sgd": 1.0, "adam": 0.01, "adagrad": 0.1}
+_ENCODER_RATES = _HEAD_RATES | {"sgd": 30.0}  # the gradient is a mean over pairs
+_WEIGHTING_RATES = {"auto": 0.01, "sgd": 10.0, "adam": 0.01, "adagrad": 0.05}
 
 
 @dataclass(frozen=True)
@@ -44,12 +47,12 @@ class TrainingSettings:
     supervised_strength: float
     hidden: int
     head_steps: int
-    head_lr: float
+    head_lr: float | None
     weight_decay: float
     outer: str
     virtual_lr: float
-    weighting_lr: float
-    outer_steps: int
+    weighting_lr: float | None
+    outer_steps: int | None
     outer_paths: int
     seed: int
     n_jobs: int | None
@@ -63,6 +66,21 @@ class TrainingSettings:
     def table_rate(self) -> float:
         """Initial learning rate of the tables."""
         return _TABLE_RATES[self.optimizer] if self.learning_rate is None else self.learning_rate
+
+    @property
+    def head_rate(self) -> float:
+        """Learning rate of the head."""
+        return _HEAD_RATES[self.optimizer] if self.head_lr is None else self.head_lr
+
+    @property
+    def encoder_rate(self) -> float:
+        """Learning rate of an inductive encoder: that of the head, unless both are defaults."""
+        return _ENCODER_RATES[self.optimizer] if self.head_lr is None else self.head_lr
+
+    @property
+    def weighting_rate(self) -> float:
+        """Learning rate of the weighting network."""
+        return _WEIGHTING_RATES[self.optimizer] if self.weighting_lr is None else self.weighting_lr
 
     @property
     def network_optimizer(self) -> str:

@@ -1,10 +1,11 @@
 """Algorithm 1: train vectors and head on weighted paths, and the weights on labels that the training did not see.
 
-An epoch is one pass over the collection of walks. In the first `pretrain` epochs only paths train the vectors: labels
-train only the heads, and folds of the training labels, each unseen by its head, train the weighting network. Afterwards
-same-label pairs (and the supervised loss, if `supervised_strength` is above 0) also train the vectors. From then on the
-vectors depend on all training labels, so folds of these can no longer train the network; separate outer labels, which
-the inner problem never sees, can.
+An epoch is one pass over the collection of walks. An iteration of the algorithm is a batch of them: the vectors take
+the path steps of the batch and a supervised step, the head and the weighting network take theirs. In the first
+`pretrain` epochs labels do not move the vectors: they train the heads, and folds of them, each unseen by its head,
+train the weighting network. Afterwards the vectors depend on all training labels, so these can no longer show whether
+a path helps to predict unseen nodes. Therefore each fold then has its own copy of the vectors, trained in the same way
+on the labels of the other folds, and the network continues to learn from labels that its inner problem has never seen.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from cge.arrays import Array
 from cge.losses import supervised_loss
 from cge.metrics import accuracy_or_f1
 from cge.sampling import Walker, subpaths
@@ -79,29 +81,26 @@ class Trainer(EpochTrainer):
         if not self.inner.uses_kernel:
             pairs_per_walk = max(1, settings.walk_length * (settings.window - 1))
             self.batch_size = max(1, min(self.batch_size, _PAIRS_PER_NODE * task.graph.num_nodes // pairs_per_walk))
+        self.batches = -(-self.walker.num_walks // self.batch_size)
         self.weight_learner: PathWeightLearner | None = None
         if self.parameters.network is not None:
             self.weight_learner = PathWeightLearner(self.inner, self.parameters.network, self.walker, self.batch_size)
         super().__init__(PaperEpoch, self.parameters.arrays(), settings.total_epochs)
 
     def run_epoch(self, number: int) -> None:
-        """Run epoch `number` (from 0): line 4 of Algorithm 1 for all walks, then line 5."""
+        """Run epoch `number` (from 0): lines 4 and 5 of Algorithm 1 for each batch of walks."""
         start = time.perf_counter()
         pretraining = number < self.settings.pretrain  # labels do not train the vectors
-        outer_loss = None
+        if not pretraining and self.weight_learner is not None:
+            self.weight_learner.separate()
         with np.errstate(over="ignore", invalid="ignore"):  # `_check_finite` raises a better message
-            self._train_paths(number, pretraining)
+            supervised, outer_loss = self._run_batches(number, pretraining)
             path_loss = self._path_loss()
             # A rate above 1 is the likely cause.
             large = [name for name in ("supervised_strength", "unsup_weight") if getattr(self.settings, name) > 1]
             self._check_finite(path_loss, [*large, "learning_rate"][0], number)
-            supervised = self.inner.train_head(self.parameters.head, self.inner.head_optimizer, self.task.train)
             self._check_finite(supervised, "head_lr", number)
-            if not pretraining and self.settings.supervised_strength > 0:
-                self.inner.train_vectors_on_labels(self.task.train)
             if self.weight_learner is not None:
-                if pretraining or self.task.outer_only or self.settings.outer == "paper":
-                    outer_loss = self.weight_learner.train(number, pretraining)
                 self.weight_learner.update_weights()
         accuracy, loss = self._validate()
         validated, learner = len(self.task.validation) > 0, self.weight_learner
@@ -118,15 +117,36 @@ class Trainer(EpochTrainer):
         """Return whether the last `patience` epochs were not better than the best one."""
         return len(self.epochs) - self.best_epoch >= self.settings.patience
 
-    def _train_paths(self, number: int, pretraining: bool) -> None:
-        """Descend the weighted path loss over all walks and, after pretraining, that of same-label pairs."""
-        num_walks, epochs = self.walker.num_walks, self.settings.total_epochs
+    def _run_batches(self, number: int, pretraining: bool) -> tuple[float, float | None]:
+        """Run an iteration of Algorithm 1 for each batch of walks; return the supervised loss and the outer loss."""
+        learner, settings = self.weight_learner, self.settings
+        supervised, outer_losses = 0.0, []
+        models = [self.inner] if learner is None else [self.inner, *learner.fold_models]
         for batch, walks in enumerate(self.walker.batches(self.batch_size)):
-            first = batch * self.batch_size
-            progress = (number + first / num_walks) / epochs, (number + (first + len(walks)) / num_walks) / epochs
-            learner = self.weight_learner
-            weights, base = (None, None) if learner is None else learner.batch_weights(batch, walks)
-            self.inner.train_paths(WalkBatch(walks, first, progress, number, weights, base, not pretraining))
+            steps = self._share(settings.head_steps, batch)
+            for model in models:  # line 4
+                if model is self.inner or (learner is not None and learner.separated):
+                    self._train_paths(model, number, batch, walks, not pretraining)
+                loss = model.train_head(steps) if steps else 0.0
+                supervised = loss if steps and model is self.inner else supervised
+            if learner is not None:  # line 5
+                outer_steps = self.batches if settings.outer_steps is None else settings.outer_steps
+                first = number * outer_steps + outer_steps * batch // self.batches
+                last = first + self._share(outer_steps, batch)
+                outer_losses += [learner.step(step, pretraining) for step in range(first, last)]
+        return supervised, float(np.mean(outer_losses)) if outer_losses else None
+
+    def _share(self, steps: int, batch: int) -> int:
+        """Return how many of the steps of an epoch follow this batch, so that they are spread evenly."""
+        return steps * (batch + 1) // self.batches - steps * batch // self.batches
+
+    def _train_paths(self, model: InnerTraining, number: int, batch: int, walks: Array, with_labels: bool) -> None:
+        """Descend the weighted path loss of a batch and, after pretraining, that of labels."""
+        num_walks, epochs, first = self.walker.num_walks, self.settings.total_epochs, batch * self.batch_size
+        progress = (number + first / num_walks) / epochs, (number + (first + len(walks)) / num_walks) / epochs
+        learner = self.weight_learner
+        weights, base = (None, None) if learner is None else learner.batch_weights(model, batch, walks)
+        model.train_paths(WalkBatch(walks, first, progress, number, weights, base, with_labels))
 
     def _validate(self) -> tuple[float, float]:
         """Return accuracy and loss on the validation labels."""
@@ -151,21 +171,26 @@ class Trainer(EpochTrainer):
 
     def _check_finite(self, value: float, cause: str, number: int) -> None:
         """Raise an error if training has overflowed; `cause` is the likely parameter."""
-        now = self.settings.table_rate if cause == "learning_rate" else getattr(self.settings, cause)
+        rates = {"learning_rate": self.settings.table_rate, "head_lr": self.settings.head_rate}
+        now = rates[cause] if cause in rates else getattr(self.settings, cause)
         check_finite(value, f"training overflowed in epoch {number + 1}", cause, now)
 
     def load(self, saved: TrainerState) -> None:
         """Restore what `state` returned."""
+        if self.weight_learner is not None and len(saved.metadata.get("epochs", [])) > self.settings.pretrain:
+            self.weight_learner.separate()
         super().load(saved)
         if self.weight_learner is not None:
             self.weight_learner.update_weights()
 
     def _parts(self) -> dict[str, Any]:
-        parts: dict[str, Any] = {"now": self.parameters, "head_optimizer": self.inner.head_optimizer}
+        parts: dict[str, Any] = {"now": self.parameters}
         parts |= {f"{name}_optimizer": optimizer for name, optimizer in self.inner.optimizers.items()}
         learner = self.weight_learner
         if learner is not None:
             parts["network_optimizer"] = learner.optimizer
-            parts |= {f"fold.{fold}": head for fold, head in enumerate(learner.heads)}
-            parts |= {f"fold_optimizer_{fold}": optimizer for fold, optimizer in enumerate(learner.head_optimizers)}
+            for number, fold in enumerate(learner.fold_models):
+                own = {"": fold.parameters} if learner.separated else {".head": fold.parameters.head}
+                parts |= {f"fold.{number}{name}": part for name, part in own.items()}
+                parts |= {f"fold_{number}_{name}": optimizer for name, optimizer in fold.optimizers.items()}
         return parts
