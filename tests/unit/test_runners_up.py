@@ -13,13 +13,18 @@ import torch
 import cge
 from cge.models.weightings import closed_form
 from cge.training.candidate_evaluation import CandidateScore
-from cge.training.candidates import MAX_RUNNERS_UP
 from cge.training.encoder_data import NamedWeighting
 from tests.fixtures import TRAIN_NODES, labels_at, partial_labels, quick_cge, two_groups
 from tests.unit.test_model_search import make_search
 
 OTHERS = np.setdiff1d(np.arange(40), TRAIN_NODES)
 SETTINGS: dict[str, Any] = {"classifier": "mlp", "label_propagation": False}
+MAX_RUNNERS_UP = 4  # none by default
+
+
+@pytest.fixture(autouse=True)
+def _with_runners_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cge.training.model_search.MAX_RUNNERS_UP", MAX_RUNNERS_UP)
 
 
 @cache

@@ -55,7 +55,7 @@ class CGE(PathEstimator):
     classifiers_ : list of str
         The classifiers whose probabilities are averaged.
     ensemble_ : list of (str, str)
-        The same with their weightings: `weighting_` first, then others that are not worse on the validation labels.
+        The same with their weightings, as (weighting, classifier).
     label_propagation_ : bool
         Whether propagated training labels are added to the class scores (logits).
     prior_correction_ : bool

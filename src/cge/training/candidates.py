@@ -30,7 +30,7 @@ SELECTED = "as selected"  # by earlier stages
 CUSTOM = "custom"  # the name of a weighting that was passed as a callable
 MIN_VALIDATION = 5  # validation labels; fewer cannot distinguish candidates
 MAX_GAIN = 0.2  # accuracy: with a larger gain, label propagation is used without comparing its alternatives
-MAX_RUNNERS_UP = 4  # weightings that are averaged with the selected one
+MAX_RUNNERS_UP = 0  # weightings averaged with the selected one: none, since it is not shown to pay (docs/results.md)
 _BASE_MEMORY = 560e6  # bytes of Python, PyTorch and compiled kernels
 _LABEL_WORK = 2e10  # training labels times transitions: leave-one-out label propagation takes 5 to 10 times as much
 
