@@ -98,8 +98,9 @@ class Command(TyperCommand):
         return _with_metavars(super().get_params(ctx))
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        """Return the parts of the usage line, arguments without braces."""
-        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+        """Return the parts of the usage line, arguments without braces or brackets."""
+        pieces = super().collect_usage_pieces(ctx)
+        return [piece if piece == "[OPTIONS]" else piece.strip("{}[]") for piece in pieces]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; what is required may be in --config."""
