@@ -99,14 +99,17 @@ class Command(TyperCommand):
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the parts of the usage line, arguments without braces or brackets."""
-        pieces = super().collect_usage_pieces(ctx)
-        return [piece if piece == "[OPTIONS]" else piece.strip("{}[]") for piece in pieces]
+        pieces, marks = super().collect_usage_pieces(ctx), "{}[]" if self._has_config() else "{}"
+        return [piece if piece == "[OPTIONS]" else piece.strip(marks) for piece in pieces]
+
+    def _has_config(self) -> bool:
+        return any(parameter.name == "config" for parameter in self.params)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Write the help; what is required may be in --config."""
         self.list_suffixes()
         for parameter in self.params:
-            if parameter.required and any(other.name == "config" for other in self.params):
+            if parameter.required and self._has_config():
                 parameter.help += " \\[required, unless in --config]"  # type: ignore[attr-defined]
                 parameter.required = False
         super().format_help(ctx, formatter)
