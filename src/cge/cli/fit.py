@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # What `cge fit --help` shows; `--help-all` shows every option.
 COMMON: tuple[str, ...] = ("labels", "validation", "features", "directed", "out", "config", "dry_run")
-COMMON += ("method", "weighting", "hops", "max_epochs", "random_state", "n_jobs")
+COMMON += ("method", "weighting", "hops", "random_state", "n_jobs")
 
 
 def _help_all(context: typer.Context, requested: bool) -> None:
